@@ -1,0 +1,96 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+PYTHON ?= python3
+# Two workers suit a small machine; give JOBS=auto for one per core.
+JOBS ?= 2
+# Further words for pytest: make test ARGS='-k plan'
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKED := $(VENV)/.locked
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# Commands without a .py ending are Python when their first line says so.
+SCRIPTS := $(shell grep -lsE '^\#!.*python' $$(find scripts -type f ! -name '*.py' 2>/dev/null) /dev/null)
+TYPED := src tests $(wildcard scripts/*.py)
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test lint format bench lock bd clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+venv: $(INSTALLED) ## Make .venv with everything locked, and the project in it
+	@:
+
+$(LOCKED): requirements-dev.lock
+	@command -v $(PYTHON) >/dev/null || { \
+	    echo "make: '$(PYTHON)' is not on PATH. Install Python 3.11 or newer, or name one: make venv PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "make: Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "      Name another one: make venv PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	    echo "make: '$(PYTHON)' cannot make virtual environments: its modules venv and ensurepip are missing." >&2; \
+	    echo "      On Debian and Ubuntu: apt-get install python3-venv. Or name another: make venv PYTHON=python3.12" >&2; exit 1; }
+	@echo "venv: installing into $(VENV)"
+# --clear: what a former lock installed must not stay behind.
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+# Apart from the above, so that a change of settings in pyproject.toml costs seconds.
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) check >/dev/null || { $(BIN)/python -m pip check; echo "make: the lock does not fit pyproject.toml: make lock" >&2; exit 1; }
+	@touch $@
+
+demo: venv ## Run the demonstration
+	@$(BIN)/beads-ralph demo
+
+# Recipe lines share nothing, so what needs bd's path is one shell command.
+test: venv ## Check everything: system packages, bd, lint, tests with coverage
+	@tools/system-packages
+	@bd=$$(tools/bd/install) && \
+	$(MAKE) lint && \
+	if [ -n "$$bd" ]; then export BEADS_RALPH_BD="$$bd" PATH="$$(dirname "$$bd"):$$PATH"; fi && \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term $(ARGS)
+
+lint: venv ## Check style, types and layers
+	@$(BIN)/ruff check --quiet . $(SCRIPTS)
+	@$(BIN)/ruff format --quiet --check . $(SCRIPTS)
+	@$(BIN)/mypy --no-error-summary $(TYPED)
+# One at a time: to mypy each of them is the module __main__.
+	@for script in $(SCRIPTS); do $(BIN)/mypy --no-error-summary "$$script" || exit; done
+	@$(BIN)/lint-imports --no-logo
+	@echo "lint: clean"
+
+format: venv ## Rewrite the Python files in the agreed style
+	@$(BIN)/ruff check --quiet --fix-only . $(SCRIPTS)
+	@$(BIN)/ruff format . $(SCRIPTS)
+
+bench: venv ## Measure
+	@$(BIN)/python -m bench $(ARGS)
+
+# uv writes one lock for every platform and Python version; it is needed for nothing else.
+lock: ## Resolve the dependencies anew and write both lock files
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(PYTHON) -m venv "$$dir/venv"; \
+	"$$dir/venv/bin/python" -m pip --quiet --disable-pip-version-check install uv; \
+	compile() { "$$dir/venv/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header pyproject.toml "$$@" >/dev/null; }; \
+	compile --output-file requirements.lock; \
+	compile --group dev --group build --output-file requirements-dev.lock; \
+	if grep -n '://' requirements.lock requirements-dev.lock; then \
+	    echo "make: a lock file names an address" >&2; exit 1; fi
+
+bd: ## Find or build bd and print its path
+	@tools/bd/install
+
+clean: ## Remove what the targets above made here
+	@rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache \
+	    .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,40 @@
+"""The bead schema under the names of the design documents: `from bead_schema import BeadRalphBead`."""
+
+from _project import use_project
+
+use_project()
+
+from beads_ralph.legacy import LegacyBead, LegacyMetadata, QAAgent
+from beads_ralph.models import (
+    AgentSpec,
+    Bead,
+    DevExecution,
+    Dod,
+    Metadata,
+    QAExecution,
+    QAOutput,
+    QAResult,
+    ScrumResult,
+    Verifier,
+)
+from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
+
+BeadRalphBead = Bead
+BeadMetadata = Metadata
+
+__all__ = [
+    "AgentSpec",
+    "BeadMetadata",
+    "BeadRalphBead",
+    "DevExecution",
+    "Dod",
+    "LegacyBead",
+    "LegacyMetadata",
+    "QAAgent",
+    "QAExecution",
+    "QAOutput",
+    "QAResult",
+    "ScrumResult",
+    "Verifier",
+    "annotate_plan_with_bead_ids",
+]

@@ -1,0 +1,146 @@
+"""How every command answers: one envelope for scripts, text for people, one table of exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
+from beads_ralph.protocols import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+BUG: Final = 3
+INTERRUPTED: Final = 130
+PIPE_WIDTH: Final = 200
+
+Style = Literal["text", "json", "fenced"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: data for scripts, and how to show it to a person."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    text: Callable[[Console], None] | None = None
+    warnings: Sequence[Fault] = ()
+    error: RalphError | None = None
+    error_text: Callable[[], str] | None = None
+    always_json: bool = False
+    exit_code: int = OK
+
+
+def give(answer: Answer, style: Style) -> int:
+    """Print an answer; the process's exit code."""
+    if answer.always_json and style == "text":
+        style = "json"
+    if answer.error is not None:
+        return _give_error(answer.error, style, answer.error_text)
+    if style == "text":
+        _say(*(f"warning: {warning}" for warning in answer.warnings))
+        if answer.text is not None:
+            answer.text(console())
+    else:
+        _print_envelope(succeeded(answer.data), style)
+    return answer.exit_code
+
+
+def _give_error(error: RalphError, style: Style, text: Callable[[], str] | None) -> int:
+    if style != "text":
+        _print_envelope(failed(error), style)
+    elif text is not None:
+        _say(text())
+    else:
+        _say(*_error_lines(error))
+    codes = {Code.USAGE: USAGE, Code.BUG: BUG, Code.INTERRUPTED: INTERRUPTED}
+    return codes.get(error.code, FAILED)
+
+
+def _print_envelope(envelope: Envelope, style: Style) -> None:
+    text = json.dumps(envelope.to_json(), indent=2, ensure_ascii=False)
+    out(f"```json\n{text}\n```" if style == "fenced" else text)
+
+
+def _error_lines(error: RalphError) -> list[str]:
+    """Every fault on its own line, then what to do."""
+    if len(error.faults) <= 1:
+        lines = [f"error: {error.message} [{error.code}]"]
+        if error.text:
+            lines += [f"  {line}" for line in error.text.splitlines()]
+    else:
+        lines = [f"error: {fault} [{fault.code}]" for fault in error.faults]
+    lines += [f"warning: {warning}" for warning in error.warnings]
+    steps = dict.fromkeys(fault.suggested_action for fault in error.faults if fault.suggested_action)
+    return lines + [f"  → {step}" for step in (steps or {error.suggested_action: None})]
+
+
+def out(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        sys.stderr.write(line + "\n")
+
+
+def console() -> Console:
+    """A rich console on stdout; colours only where a person watches, and wide lines where none does."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def speaker(style: Style) -> Progress:
+    """A progress listener: a person is told on stderr, a script is not."""
+    return _say if style == "text" else silent
+
+
+def guarded(command: Callable[[], Answer], style: Style) -> int:
+    """Run a command and answer for it, whatever happens."""
+    _tolerant_streams()
+    try:
+        return give(command(), style)
+    except RalphError as error:
+        return _give_error(error, style, None)
+    except KeyboardInterrupt:
+        return _give_error(RalphError(Code.INTERRUPTED, "interrupted"), style, None)
+    except BrokenPipeError:  # the reader went away, as `| head` does
+        _silence_stdout()
+        return OK
+    except Exception as problem:  # noqa: BLE001 - the outer edge: anything else is a bug of ours
+        return _give_error(_bug(problem), style, None)
+
+
+def _bug(problem: Exception) -> RalphError:
+    handle, name = tempfile.mkstemp(prefix="beads-ralph-crash-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as crash:
+        crash.write(f"{sys.argv!r}\nPython {sys.version}\n\n")
+        traceback.print_exception(problem, file=crash)
+    return RalphError(
+        Code.BUG, f"a bug in beads-ralph: {type(problem).__name__}: {problem}", details=f"crash file: {name}"
+    )
+
+
+def _tolerant_streams() -> None:
+    """A title that the terminal cannot show must not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _silence_stdout() -> None:
+    """Python would complain once more when it flushes stdout at exit."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(Path(os.devnull), os.O_WRONLY), sys.stdout.fileno())

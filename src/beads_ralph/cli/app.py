@@ -1,0 +1,85 @@
+"""All the commands, and the one way in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from beads_ralph import __version__
+from beads_ralph.cli import beads, mason, plan, schema, setup
+from beads_ralph.cli.answer import OK, Answer, Style, guarded, out
+from beads_ralph.cli.style import settle_style
+from beads_ralph.errors import Code, RalphError
+
+app = typer.Typer(
+    name="beads-ralph",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Compile a markdown plan of phases and sprints into beads, and work through them.",
+)
+app.command("init")(setup.init)
+app.command("doctor")(setup.doctor)
+app.command("demo")(setup.demo)
+app.add_typer(plan.app, name="plan")
+app.command("mason")(mason.mason)
+app.command("list")(beads.list_beads)
+app.command("ready")(beads.ready)
+app.command("show")(beads.show)
+app.command("validate")(schema.validate)
+app.command("migrate")(schema.migrate)
+app.command("schema")(schema.print_schema)
+
+mason_app = typer.Typer(name="beads-mason", add_completion=False, pretty_exceptions_enable=False)
+mason_app.command()(mason.mason)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        out(f"beads-ralph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `beads-ralph` with these arguments; the exit code."""
+    return _run(app, arguments, settle_style(arguments))
+
+
+def run_mason(arguments: Sequence[str]) -> int:
+    return _run(mason_app, arguments, settle_style(arguments, default="fenced"))
+
+
+def _run(commands: typer.Typer, arguments: Sequence[str], style: Style) -> int:
+    return guarded(lambda: _answer(commands, arguments), style)
+
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""The parser's UsageError; typer exports only this subclass of it."""
+
+
+def _answer(commands: typer.Typer, arguments: Sequence[str]) -> Answer:
+    command = typer.main.get_command(commands)
+    try:
+        result = command.main(
+            list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False
+        )
+    except USAGE_ERROR as usage:
+        raise _usage(usage, str(commands.info.name)) from None
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return result if isinstance(result, Answer) else Answer(exit_code=result or OK)
+
+
+def _usage(problem: Any, program: str) -> RalphError:
+    where = problem.ctx.command_path if problem.ctx else program
+    return RalphError(Code.USAGE, problem.format_message(), suggested_action=f"See: {where} --help")

@@ -1,0 +1,229 @@
+"""mason: a plan into the store."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beads_ralph import files, workspace
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, speaker
+from beads_ralph.cli.compiling import read_plan, setting_of
+from beads_ralph.cli.plan import difference
+from beads_ralph.cli.style import current_style
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.mason import diff as plandiff
+from beads_ralph.mason import load
+from beads_ralph.mason.build import Built, build
+from beads_ralph.mason.setting import Setting
+from beads_ralph.plan import annotate, parse
+from beads_ralph.protocols import AnyBead
+from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def mason(  # noqa: PLR0913 - one parameter an option
+    plan: Annotated[Path | None, typer.Argument(help="The markdown plan.", show_default=False)] = None,
+    *,
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan-file", help="The same, as an option.", show_default=False)
+    ] = None,
+    sprint_filter: Annotated[
+        str | None,
+        typer.Option("--sprint-filter", help="Only these sprints: 1.2a,1.2b,1.3", show_default=False),
+    ] = None,
+    annotate_: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False,
+    check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Apply an edited plan to the store.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False,
+    schema: options.MasonSchema = "4.1a",
+    id_suffix: Annotated[
+        str,
+        typer.Option("--id-suffix", help="Added to every id; auto makes a random one.", show_default=False),
+    ] = "",
+    store: options.Store = None,
+    no_agent_check: options.NoAgentCheck = False,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Compile a plan into beads and put them into the store: all of them, or none."""
+    order = Order(
+        path=_the_plan(plan, plan_file),
+        wanted=None if sprint_filter is None else sprint_filter.split(","),
+        annotate=annotate_,
+        check_existing=check_existing,
+        store=store,
+    )
+    space = workspace.find(config_file=config)
+    setting = setting_of(
+        space, order.path, schema=schema, id_suffix=_suffix(id_suffix), agent_check=not no_agent_check
+    )
+    read = read_plan(order.path)
+    _settle(update=update, schema=schema, id_suffix=id_suffix, wanted=order.wanted)
+    chosen = load.choose(read, order.wanted) if not read.faults else []
+    built = build(read, setting)
+    beads = load.require_valid(built, chosen)  # before the store is even opened
+    if annotate_ and not dry_run:
+        _require_writable(order.path)
+    if dry_run:
+        return _dry_run(built, beads)
+    return (_update if update else _insert)(order, space, setting, built)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for."""
+
+    path: Path
+    wanted: Sequence[str] | None
+    annotate: bool
+    check_existing: bool
+    store: StoreChoice | None
+
+
+def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:
+    if (plan is None) == (plan_file is None):
+        message = "name one plan: beads-ralph mason PLAN, or --plan-file PLAN"
+        raise RalphError(Code.USAGE, message, suggested_action="See: beads-ralph mason --help")
+    return plan or plan_file or Path()
+
+
+def _suffix(text: str) -> str:
+    if text == "auto":
+        return secrets.token_hex(3)
+    if text and re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,39}", text) is None:
+        message = f"--id-suffix {text!r} must be letters, digits, '-' or '_', at most 40"
+        raise RalphError(Code.USAGE, message, suggested_action="Use for example: --id-suffix run2")
+    return text
+
+
+def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] | None) -> None:
+    if update and (schema == "legacy" or id_suffix or wanted is not None):
+        message = "--update goes with neither --schema legacy, --id-suffix nor --sprint-filter"
+        raise RalphError(Code.USAGE, message, suggested_action="Run mason --update on the whole plan")
+
+
+# --- inserting --------------------------------------------------------------------------------------
+
+
+def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
+    opened = workspace.open_store(space, order.store)
+    if not setting.id_suffix:  # a suffix asks for beads beside those that exist
+        known = load.known_ids(opened.store, setting.plan_file)
+        built = build(built.plan, replace(setting, known_ids=known)) if known else built
+    beads = load.require_valid(built, load.choose(built.plan, order.wanted))
+    loaded = load.load(
+        opened.store, beads, check_existing=order.check_existing, progress=speaker(current_style())
+    )
+    changed = order.annotate and _annotate(order.path, loaded.bead_ids, loaded.created)
+    data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built)
+    return Answer(data, lambda console: _show_loaded(console, opened, loaded), _warnings(built, opened))
+
+
+def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
+    opened = workspace.open_store(space, order.store)
+    stored = load.stored_beads(opened.store, setting.plan_file)
+    found = difference(built, setting, stored)
+    applied = plandiff.apply(opened.store, found, speaker(current_style()))
+    ids = load.ids_by_sprint([*stored, *found.added])
+    wanted = {sprint.id.text: ids[sprint.id.text] for sprint in built.plan.sprints}
+    changed = order.annotate and _annotate(order.path, wanted, applied.created)
+    loaded = load.Loaded(applied.created, tuple(bead.id for bead in found.unchanged), tuple(wanted), wanted)
+    status = "updated" if applied.updated or applied.orphaned or applied.created else "unchanged"
+    data = loaded.to_json(annotated=order.annotate, file_changed=changed)
+    data |= applied.to_json() | {"database_status": status} | _about(opened, built)
+    return Answer(data, lambda console: _show_applied(console, opened, applied), _warnings(built, opened))
+
+
+def _about(opened: OpenStore, built: Built) -> dict[str, Any]:
+    rows = [warning.to_json() for warning in _warnings(built, opened)]
+    return {"store": opened.store.kind, "warnings": rows}
+
+
+def _warnings(built: Built, opened: OpenStore) -> tuple[Fault, ...]:
+    return (*built.warnings, *opened.warnings)
+
+
+def _dry_run(built: Built, beads: Sequence[AnyBead]) -> Answer:
+    rows = [bead.to_json() for bead in beads]
+    data = {
+        "mode": "direct",
+        "dry_run": True,
+        "beads_created": 0,
+        "bead_ids": [bead.id for bead in beads],
+        "sprints_processed": [bead.metadata.plan_sprint_id for bead in beads],
+        "database_status": "dry_run",
+        "plan_annotated": False,
+        "plan_file_updated": False,
+        "beads": rows,
+        "warnings": [warning.to_json() for warning in built.warnings],
+    }
+    return Answer(data, lambda console: _show_dry_run(console, beads), built.warnings)
+
+
+# --- annotating -------------------------------------------------------------------------------------
+
+
+def _require_writable(path: Path) -> None:
+    """Better to know before the beads are in the store."""
+    if not (os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)):
+        raise RalphError(Code.PERMISSION_DENIED, f"cannot annotate {path}: permission denied")
+
+
+def _annotate(path: Path, ids: Mapping[str, str], created: Sequence[str]) -> bool:
+    """Read the plan once more, since somebody may have edited it meanwhile; True where it changed."""
+    try:
+        text = files.read_text(path)
+        new = annotate(text, parse(text, str(path)), ids)
+        if new != text:
+            files.write_text(path, new)
+    except RalphError as error:
+        raise RalphError(
+            error.code,
+            f"the beads are in the store, but the plan could not be annotated: {error.message}",
+            data={"beads_created": list(created)},
+            suggested_action="Mend that, then run mason --check-existing --annotate",
+        ) from None
+    return new != text
+
+
+# --- for people -------------------------------------------------------------------------------------
+
+
+def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded) -> None:
+    console.print(f"[dim]{opened.why}[/dim]")
+    for bead_id in loaded.created:
+        console.print(f"[green]+[/green] {bead_id}")
+    skipped = f", {len(loaded.skipped)} already there" if loaded.skipped else ""
+    console.print(f"✓ {len(loaded.created)} beads inserted{skipped}")
+
+
+def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied) -> None:
+    console.print(f"[dim]{opened.why}[/dim]")
+    rows = (("+", "green", applied.created), ("~", "yellow", applied.updated), ("-", "red", applied.orphaned))
+    for mark, colour, ids in rows:
+        for bead_id in ids:
+            console.print(f"[{colour}]{mark}[/{colour}] {bead_id}")
+    for bead_id in applied.left_alone:
+        console.print(f"[dim]= {bead_id} is in progress or closed: left alone[/dim]")
+    console.print(
+        f"✓ {len(applied.created)} added, {len(applied.updated)} changed, {len(applied.orphaned)} orphaned"
+    )
+
+
+def _show_dry_run(console: Console, beads: Sequence[AnyBead]) -> None:
+    from rich.markup import escape
+
+    for bead in beads:
+        waits = f"  ← {', '.join(bead.dependencies)}" if bead.dependencies else ""
+        console.print(f"{bead.id}  {escape(bead.title)}[dim]{waits}[/dim]")
+    console.print(f"{len(beads)} beads would be inserted; nothing was")

@@ -1,0 +1,24 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from beads_ralph.workspace import StoreChoice
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
+Store = Annotated[
+    StoreChoice | None,
+    typer.Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
+]
+PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", show_default=False)]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Another file than beads-ralph.yaml.", show_default=False)
+]
+NoAgentCheck = Annotated[
+    bool, typer.Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
+]
+MasonSchema = Annotated[Literal["4.1a", "legacy"], typer.Option("--schema", help="The schema of the beads.")]

@@ -1,0 +1,137 @@
+"""plan check, plan graph, plan diff: a plan before anything is inserted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from beads_ralph import draw, workspace
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.compiling import compiled, read_plan, require_graph, setting_of
+from beads_ralph.errors import gathered
+from beads_ralph.mason import diff as plandiff
+from beads_ralph.mason import load
+from beads_ralph.mason.build import Built, build
+from beads_ralph.mason.setting import Setting
+from beads_ralph.models import Bead
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(help="Check, draw and compare plans.")
+Format = Literal["text", "mermaid", "dot", "json"]
+
+
+@app.command()
+def check(
+    plan: options.PlanFile,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
+    no_agent_check: options.NoAgentCheck = False,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Find every fault of a plan at once; exit 0 only when there is none."""
+    built = compiled(workspace.find(config_file=config), plan, agent_check=not no_agent_check)
+    faults = built.all_faults or (built.warnings if strict else ())
+    if faults:
+        return Answer(
+            error=gathered(faults, str(plan), () if strict and not built.all_faults else built.warnings)
+        )
+    data = {
+        "plan": str(plan),
+        "sprints": len(built.beads),
+        "faults": [],
+        "warnings": [warning.to_json() for warning in built.warnings],
+    }
+    summary = f"✓ {plan}: {len(built.beads)} sprints, no faults" + _counted(len(built.warnings))
+    return Answer(data, lambda _: out(summary), built.warnings)
+
+
+def _counted(warnings: int) -> str:
+    return f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+
+
+@app.command()
+def graph(
+    plan: options.PlanFile,
+    format_: Annotated[Format, typer.Option("--format", help="How to draw it.")] = "text",
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Draw what waits for what: waves, and the critical path."""
+    built = require_graph(compiled(workspace.find(config_file=config), plan))
+    drawing = drawing_of(built)
+    if format_ == "mermaid":
+        return Answer(drawing.to_json(), lambda _: out(draw.mermaid(drawing)))
+    if format_ == "dot":
+        return Answer(drawing.to_json(), lambda _: out(draw.dot(drawing)))
+    return Answer(
+        drawing.to_json(), lambda console: draw.text(drawing, console), always_json=format_ == "json"
+    )
+
+
+def drawing_of(built: Built) -> draw.Drawing:
+    sprints = built.plan.sprints
+    nodes = [draw.Node(s.id.text, built.ids[s.id.text], s.title, s.line) for s in sprints]
+    return draw.Drawing.of(nodes, built.edges)
+
+
+@app.command()
+def diff(
+    plan: options.PlanFile,
+    store: options.Store = None,
+    no_agent_check: options.NoAgentCheck = False,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Show what an edited plan would add, change or orphan in the store."""
+    space = workspace.find(config_file=config)
+    setting = setting_of(space, plan, agent_check=not no_agent_check)
+    built = build(read_plan(plan), setting)
+    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
+    opened = workspace.open_store(space, store)
+    found = difference(built, setting, load.stored_beads(opened.store, setting.plan_file))
+    return Answer(
+        {"store": opened.store.kind, **found.to_json()},
+        lambda console: show_diff(console, found),
+        (*built.warnings, *opened.warnings),
+    )
+
+
+def difference(built: Built, setting: Setting, stored: list[Bead]) -> plandiff.Diff:
+    """The plan against the store, with sprints matched to the beads they have already."""
+    again = build(built.plan, replace(setting, known_ids=load.ids_by_sprint(stored)))
+    chosen = [sprint.id.text for sprint in built.plan.sprints]
+    planned = [bead for bead in load.require_valid(again, chosen) if isinstance(bead, Bead)]
+    return plandiff.compare(stored, planned)
+
+
+def show_diff(console: Console, found: plandiff.Diff) -> None:
+    from rich.markup import escape
+
+    for bead in found.added:
+        console.print(f"[green]+ {bead.id}[/green]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}")
+    for change in found.changed:
+        lock = f"  [dim]({change.bead.status}: left alone)[/dim]" if change.locked else ""
+        console.print(f"[yellow]~ {change.bead.id}[/yellow]  {change.bead.metadata.plan_sprint_id}{lock}")
+        for name, (old, new) in change.fields.items():
+            console.print(
+                f"    {name}: [red]{escape(_short(old))}[/red] → [green]{escape(_short(new))}[/green]"
+            )
+    for bead in found.orphaned:
+        lock = f"  [dim]({bead.status}: left alone)[/dim]" if plandiff.is_locked(bead) else ""
+        console.print(f"[red]- {bead.id}[/red]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}{lock}")
+    if found.empty:
+        console.print("✓ the store agrees with the plan")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+
+
+MAX_SHOWN = 100

@@ -1,0 +1,69 @@
+"""init, doctor, demo: getting started and staying well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from beads_ralph import demo as demonstration
+from beads_ralph import doctor as checkup
+from beads_ralph import workspace
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer
+from beads_ralph.workspace import StoreChoice
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MARKS = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
+
+
+def init(
+    store: Annotated[StoreChoice, typer.Option("--store", help="The store to set up.")] = "auto",
+    json_: options.Json = False,
+) -> Answer:
+    """Set this repository up: settings, folders, store. What exists is kept."""
+    done = workspace.init(workspace.find(), store)
+    data = {"store": done.store, "created": list(done.created), "kept": list(done.kept)}
+    return Answer(data, lambda console: _show_init(console, done))
+
+
+def _show_init(console: Console, done: workspace.Initialised) -> None:
+    for name in done.created:
+        console.print(f"[green]+[/green] {name}")
+    for name in done.kept:
+        console.print(f"[dim]= {name} was there already[/dim]")
+    console.print(f"✓ ready, with the {done.store} store")
+    console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph mason PLAN")
+
+
+def doctor(json_: options.Json = False) -> Answer:
+    """Look at everything the program needs, and say what to do about what is missing."""
+    checks = checkup.examine(Path.cwd())
+    bad = [check for check in checks if check.required and check.status != "found"]
+    data = {"healthy": not bad, "checks": [check.to_json() for check in checks]}
+    return Answer(data, lambda console: _show_checks(console, checks), exit_code=1 if bad else 0)
+
+
+def _show_checks(console: Console, checks: list[checkup.Check]) -> None:
+    from rich.markup import escape
+
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        need = " [red](needed)[/red]" if check.required and check.status != "found" else ""
+        console.print(f"{MARKS[check.status]} {check.name:<{width}}  {escape(check.detail)}{need}")
+        if check.action and check.status != "found":
+            console.print(f"  {' ' * width}[dim]→ {escape(check.action)}[/dim]")
+
+
+def demo(
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where to build it; a new temporary folder by default.")
+    ] = None,
+    json_: options.Json = False,
+) -> Answer:
+    """See the main job done: a sample plan compiled in a scratch repository."""
+    shown = demonstration.prepare(folder)
+    return Answer(shown.to_json(), lambda console: demonstration.show(shown, console))

@@ -1,0 +1,21 @@
+"""Whether a person or a script is listening, as the arguments say; known before they are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beads_ralph.cli.answer import Style
+
+_current: list[Style] = ["text"]
+
+
+def settle_style(arguments: Sequence[str], default: Style = "text") -> Style:
+    """`--json` anywhere before `--` asks for the envelope."""
+    words = list(arguments)
+    asked = "--json" in (words[: words.index("--")] if "--" in words else words)
+    _current[0] = "json" if asked else default
+    return _current[0]
+
+
+def current_style() -> Style:
+    return _current[0]

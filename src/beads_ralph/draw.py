@@ -1,0 +1,132 @@
+"""A compiled graph as text, Mermaid or DOT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from beads_ralph import graph
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Node:
+    """One sprint of a drawing."""
+
+    sprint: str
+    bead_id: str
+    title: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Nodes in plan order, edges between them, and what follows from both."""
+
+    nodes: Mapping[str, Node]
+    edges: Mapping[str, Sequence[str]]
+    waves: Sequence[Sequence[str]]
+    critical_path: Sequence[str]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], edges: Mapping[str, Sequence[str]]) -> Drawing:
+        known = {node.sprint: node for node in nodes}
+        return cls(known, edges, graph.waves(edges), graph.critical_path(edges))
+
+    def inner(self, sprint: str) -> list[str]:
+        """What the sprint waits for inside the plan."""
+        return [other for other in self.edges[sprint] if other in self.nodes]
+
+    def to_json(self) -> dict[str, Any]:
+        wave_of = {sprint: number for number, wave in enumerate(self.waves, 1) for sprint in wave}
+        return {
+            "sprints": [
+                {
+                    "sprint": node.sprint,
+                    "bead_id": node.bead_id,
+                    "title": node.title,
+                    "line": node.line,
+                    "depends_on": self.inner(node.sprint),
+                    "depends_on_beads": [b for b in self.edges[node.sprint] if b not in self.nodes],
+                    "wave": wave_of[node.sprint],
+                }
+                for node in self.nodes.values()
+            ],
+            "waves": [list(wave) for wave in self.waves],
+            "critical_path": list(self.critical_path),
+        }
+
+
+def text(drawing: Drawing, console: Console) -> None:
+    """Wave by wave; `★` marks the critical path, `←` what a sprint waits for."""
+    from rich.markup import escape
+
+    critical = set(drawing.critical_path)
+    width = max((len(sprint) for sprint in drawing.nodes), default=0)
+    long = min(max((len(node.title) for node in drawing.nodes.values()), default=0), 44)
+    for number, wave in enumerate(drawing.waves, 1):
+        for at, sprint in enumerate(wave):
+            node = drawing.nodes[sprint]
+            lead = f"wave {number:<3}" if at == 0 else " " * 8
+            star = "[yellow]★[/yellow]" if sprint in critical else " "
+            waits = drawing.edges[sprint]
+            behind = f"[dim]← {escape(', '.join(waits))}[/dim]" if waits else "[dim]starts at once[/dim]"
+            title = escape(f"{_cut(node.title, long):<{long}}")
+            name = f"[bold]{sprint:<{width}}[/bold]"
+            console.print(f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}")
+    most = max((len(wave) for wave in drawing.waves), default=0)
+    console.print(
+        f"\n{len(drawing.nodes)} sprints, {len(drawing.waves)} waves, up to {most} in parallel; "
+        f"critical path [yellow]★[/yellow] {' → '.join(drawing.critical_path)}"
+    )
+
+
+def _branch(at: int, size: int) -> str:
+    if size == 1:
+        return "──"
+    if at == 0:
+        return "┬─"
+    return "└─" if at == size - 1 else "├─"
+
+
+def _cut(title: str, width: int) -> str:
+    return title if len(title) <= width else title[: width - 1] + "…"
+
+
+def mermaid(drawing: Drawing) -> str:
+    """A flowchart that GitHub and most editors render."""
+    names = {sprint: f"s{number}" for number, sprint in enumerate(drawing.nodes)}
+    lines = ["flowchart TD"]
+    for sprint, node in drawing.nodes.items():
+        lines.append(f'    {names[sprint]}["{sprint}: {_mermaid_text(node.title)}"]')
+    for sprint in drawing.nodes:
+        lines += [f"    {names[other]} --> {names[sprint]}" for other in drawing.inner(sprint)]
+    path = [names[sprint] for sprint in drawing.critical_path]
+    if path:
+        lines += ["    classDef critical stroke-width:3px", f"    class {','.join(path)} critical"]
+    return "\n".join(lines)
+
+
+def _mermaid_text(title: str) -> str:
+    escapes = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", ";": "#59;"}
+    return "".join(escapes.get(char, char) for char in title)
+
+
+def dot(drawing: Drawing) -> str:
+    """Graphviz."""
+    critical = set(drawing.critical_path)
+    lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
+    for sprint, node in drawing.nodes.items():
+        style = ", penwidth=3" if sprint in critical else ""
+        lines.append(f"    {_dot_text(sprint)} [label={_dot_text(f'{sprint}: {node.title}')}{style}];")
+    for sprint in drawing.nodes:
+        lines += [f"    {_dot_text(other)} -> {_dot_text(sprint)};" for other in drawing.inner(sprint)]
+    return "\n".join([*lines, "}"])
+
+
+def _dot_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,242 @@
+"""Error codes, what each one means for the user, and the {success, data, error} envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Code(StrEnum):
+    """Every error code that a user or a script can meet."""
+
+    CLI_NOT_FOUND = "DATABASE.CLI_NOT_FOUND"
+    NOT_INITIALIZED = "DATABASE.NOT_INITIALIZED"
+    DAEMON_NOT_RUNNING = "DATABASE.DAEMON_NOT_RUNNING"
+    INSERT_FAILED = "DATABASE.INSERT_FAILED"
+    DATABASE_TIMEOUT = "DATABASE.TIMEOUT"
+    COMMAND_FAILED = "DATABASE.COMMAND_FAILED"
+    BEAD_NOT_FOUND = "DATABASE.BEAD_NOT_FOUND"
+    CONFLICT = "DATABASE.CONFLICT"
+
+    BEAD_SCHEMA = "VALIDATION.BEAD_SCHEMA"
+    MISSING_FIELD = "VALIDATION.MISSING_FIELD"
+    FIELD_PATTERN = "VALIDATION.INVALID_PATTERN"
+    CONSTRAINT = "VALIDATION.CONSTRAINT"
+
+    UNRESOLVED = "DEPENDENCY.UNRESOLVED"
+    CYCLE_DETECTED = "DEPENDENCY.CYCLE_DETECTED"
+    DUPLICATE_ID = "DEPENDENCY.DUPLICATE_ID"
+    SELF_DEP = "DEPENDENCY.SELF_DEP"
+
+    MARKDOWN = "PARSE.MARKDOWN"
+    MISSING_SECTION = "PARSE.MISSING_SECTION"
+    PLAN_PATTERN = "PARSE.INVALID_PATTERN"
+
+    FORMULA_NOT_FOUND = "FORMULA.NOT_FOUND"
+    MISSING_VAR = "FORMULA.MISSING_VAR"
+    INVALID_VAR = "FORMULA.INVALID_VAR"
+    POUR_FAILED = "FORMULA.POUR_FAILED"
+
+    FILE_NOT_FOUND = "IO.FILE_NOT_FOUND"
+    PERMISSION_DENIED = "IO.PERMISSION_DENIED"
+    NOT_TEXT = "IO.NOT_TEXT"
+    TOO_LARGE = "IO.TOO_LARGE"
+    WRITE_FAILED = "IO.WRITE_FAILED"
+
+    CONFIG_INVALID = "CONFIG.INVALID"
+    GIT_NOT_REPO = "GIT.NOT_REPO"
+    GIT_ERROR = "GIT.ERROR"
+    USAGE = "USAGE.INVALID"
+    INTERRUPTED = "EXECUTION.INTERRUPTED"
+    BUG = "INTERNAL.BUG"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether the user can mend it, and what to do next when the raiser knows nothing better."""
+
+    recoverable: bool
+    next_step: str
+
+
+ADVICE: Mapping[Code, Advice] = {
+    Code.CLI_NOT_FOUND: Advice(
+        recoverable=False,
+        next_step="Install bd 1.3 or newer and put it on PATH, or use --store embedded",
+    ),
+    Code.NOT_INITIALIZED: Advice(
+        recoverable=False, next_step="Run: beads-ralph init --store bd (or use --store embedded)"
+    ),
+    Code.DAEMON_NOT_RUNNING: Advice(
+        recoverable=False,
+        next_step="Nothing to do for bd 1.3 or newer, which has no daemon; otherwise update bd",
+    ),
+    Code.INSERT_FAILED: Advice(
+        recoverable=True, next_step="Look at what is in the store with: beads-ralph list"
+    ),
+    Code.DATABASE_TIMEOUT: Advice(
+        recoverable=True, next_step="See whether another bd holds the database, then run the command again"
+    ),
+    Code.COMMAND_FAILED: Advice(
+        recoverable=True, next_step="Run the failed command by hand to see its full output"
+    ),
+    Code.BEAD_NOT_FOUND: Advice(recoverable=True, next_step="List the beads with: beads-ralph list"),
+    Code.CONFLICT: Advice(recoverable=True, next_step="Read the bead again: beads-ralph show ID"),
+    Code.BEAD_SCHEMA: Advice(
+        recoverable=True, next_step="Mend the fields named above; beads-ralph schema prints the schema"
+    ),
+    Code.MISSING_FIELD: Advice(recoverable=True, next_step="Add the missing field"),
+    Code.FIELD_PATTERN: Advice(recoverable=True, next_step="Change the value so that it matches the pattern"),
+    Code.CONSTRAINT: Advice(recoverable=True, next_step="Change the value named above"),
+    Code.UNRESOLVED: Advice(
+        recoverable=True, next_step="Check the sprint ids in the plan, or compile the missing sprint first"
+    ),
+    Code.CYCLE_DETECTED: Advice(
+        recoverable=True, next_step="Remove one of the **Depends On** entries along the cycle"
+    ),
+    Code.DUPLICATE_ID: Advice(
+        recoverable=True,
+        next_step="Rename one of them (**Bead Name**), or run again with --check-existing or --update",
+    ),
+    Code.SELF_DEP: Advice(recoverable=True, next_step="Remove the sprint's own id from its **Depends On**"),
+    Code.MARKDOWN: Advice(
+        recoverable=True, next_step="Write sprint headings as: ### Sprint <phase>.<number>: <title>"
+    ),
+    Code.MISSING_SECTION: Advice(
+        recoverable=True,
+        next_step="Add the section to the sprint, or a default for it to the plan's front matter "
+        "or to beads-ralph.yaml",
+    ),
+    Code.PLAN_PATTERN: Advice(
+        recoverable=True, next_step="Use ids such as 1.1, 1.2a or 3a.2b, and values of the documented form"
+    ),
+    Code.FORMULA_NOT_FOUND: Advice(recoverable=True, next_step="List the formulas in .beads/formulas/"),
+    Code.MISSING_VAR: Advice(recoverable=True, next_step="Give the variable with --var name=value"),
+    Code.INVALID_VAR: Advice(recoverable=True, next_step="Give a value that the variable's rule allows"),
+    Code.POUR_FAILED: Advice(recoverable=True, next_step="Mend what the store refused, then pour again"),
+    Code.FILE_NOT_FOUND: Advice(recoverable=False, next_step="Check the path"),
+    Code.PERMISSION_DENIED: Advice(recoverable=False, next_step="Give yourself access to the file"),
+    Code.NOT_TEXT: Advice(recoverable=True, next_step="Save the file as UTF-8 text"),
+    Code.TOO_LARGE: Advice(recoverable=True, next_step="Split the file into several"),
+    Code.WRITE_FAILED: Advice(recoverable=True, next_step="Free some disk space or choose another place"),
+    Code.CONFIG_INVALID: Advice(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
+    Code.GIT_NOT_REPO: Advice(recoverable=True, next_step="Run it inside a git repository (git init)"),
+    Code.GIT_ERROR: Advice(recoverable=True, next_step="Run the git command by hand to see its full output"),
+    Code.USAGE: Advice(recoverable=True, next_step="See: beads-ralph --help"),
+    Code.INTERRUPTED: Advice(recoverable=True, next_step="Run the same command again"),
+    Code.BUG: Advice(recoverable=False, next_step="Report it, with the crash file"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong, at one place: a line of a file, or a field of a record."""
+
+    code: Code
+    message: str
+    file: str | None = None
+    line: int | None = None
+    field: str | None = None
+    suggested_action: str | None = None
+
+    @property
+    def place(self) -> str:
+        """`plan.md:12`, `plan.md`, or empty where the fault has no file."""
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+    def to_json(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "code": str(self.code),
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+        }
+        if self.field is not None:
+            row["field"] = self.field
+        if self.suggested_action is not None:
+            row["suggested_action"] = self.suggested_action
+        return row
+
+
+class RalphError(Exception):
+    """A mistake of the user's or a failure of the world's, with what to do next."""
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        details: str = "",
+        suggested_action: str | None = None,
+        faults: Sequence[Fault] = (),
+        warnings: Sequence[Fault] = (),
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.text = details
+        self.faults = tuple(faults)
+        self.warnings = tuple(warnings)
+        self.data = dict(data or {})
+        self.recoverable = ADVICE[code].recoverable
+        self.suggested_action = suggested_action or ADVICE[code].next_step
+
+    @property
+    def details(self) -> str | dict[str, Any]:
+        """Text as in the seed's envelope, or an object where several facts were gathered."""
+        if not (self.faults or self.data):
+            return self.text
+        facts: dict[str, Any] = dict(self.data)
+        if self.faults:
+            facts["faults"] = [fault.to_json() for fault in self.faults]
+            facts["warnings"] = [warning.to_json() for warning in self.warnings]
+        if self.text:
+            facts["text"] = self.text
+        return facts
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "code": str(self.code),
+            "message": self.message,
+            "details": self.details,
+            "recoverable": self.recoverable,
+            "suggested_action": self.suggested_action,
+        }
+
+
+def gathered(faults: Sequence[Fault], subject: str, warnings: Sequence[Fault] = ()) -> RalphError:
+    """All the faults of one subject as one error; its code is that of the first fault."""
+    first = faults[0]
+    count = len(faults)
+    message = str(first) if count == 1 else f"{count} faults in {subject}; the first: {first}"
+    return RalphError(
+        first.code, message, faults=faults, warnings=warnings, suggested_action=first.suggested_action
+    )
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The one shape in which every command answers a script."""
+
+    success: bool
+    data: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = field(default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"success": self.success, "data": self.data, "error": self.error}
+
+
+def succeeded(data: Mapping[str, Any]) -> Envelope:
+    return Envelope(success=True, data=data)
+
+
+def failed(error: RalphError) -> Envelope:
+    return Envelope(success=False, error=error.to_json())

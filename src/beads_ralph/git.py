@@ -1,0 +1,68 @@
+"""git through its own CLI, with the caller's GIT_* variables left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beads_ralph import proc
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import Exit, Job
+
+TIMEOUT: Final = 60.0
+
+
+def run(*args: str, cwd: Path) -> Exit:
+    """One git command. Inherited GIT_DIR and the like would send it to another repository."""
+    environment = proc.environment({"LC_ALL": "C"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX"))
+    try:
+        return proc.run(Job(("git", *args), cwd, env=environment, timeout=TIMEOUT))
+    except FileNotFoundError:
+        action = "Install git and put it on PATH"
+        raise RalphError(Code.GIT_ERROR, "git is not installed", suggested_action=action) from None
+
+
+def output(*args: str, cwd: Path) -> str:
+    """What the command printed; GIT.ERROR with the command and git's own words where it failed."""
+    ended = run(*args, cwd=cwd)
+    if not ended.ok:
+        command = " ".join(("git", *args))
+        raise RalphError(
+            Code.GIT_ERROR, f"{command} failed", details=ended.stderr.strip() or f"exit code {ended.code}"
+        )
+    return ended.stdout.strip("\n")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The main working tree, found from anywhere inside it or inside one of its worktrees."""
+
+    root: Path
+
+    def branches(self) -> frozenset[str]:
+        """Local branches, and those of the remotes without the remote's name."""
+        refs = output("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes", cwd=self.root)
+        return frozenset(_branch_name(ref) for ref in refs.splitlines())
+
+    def current_branch(self) -> str | None:
+        """The branch checked out, also in a repository without a commit; None when detached."""
+        ended = run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=self.root)
+        return ended.stdout.strip() or None
+
+
+def _branch_name(ref: str) -> str:
+    parts = ref.split("/")
+    return "/".join(parts[2:]) if parts[1] == "heads" else "/".join(parts[3:])
+
+
+def find(start: Path) -> Repository | None:
+    """The repository that `start` lies in, None outside of any."""
+    inside = run("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=start)
+    if not inside.ok:
+        return None
+    common = Path(inside.stdout.strip())
+    if common.name == ".git":
+        return Repository(common.parent)
+    top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
+    return Repository(Path(top.stdout.strip())) if top.ok and top.stdout.strip() else None

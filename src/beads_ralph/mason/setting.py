@@ -1,0 +1,71 @@
+"""What mason knows besides the plan: the repository, the defaults, the moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.legacy import SCRUM_MASTER
+from beads_ralph.models import AgentSpec
+from beads_ralph.slugs import branch_slug
+
+DEFAULT_RIG: Final = "beads-ralph"
+BRANCH_TEMPLATE: Final = "{source}/{sprint}-{name}"
+CLASH_TEMPLATE: Final = "feature/{sprint}-{name}"
+WORKTREE_ROOT: Final = "../{repo}-worktrees"
+ID_PREFIX: Final = "bd"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Plain data, so that the same plan in the same setting always gives the same beads."""
+
+    root: Path
+    plan_file: str
+    now: datetime
+    config: Config = field(default_factory=Config)
+    branches: frozenset[str] = frozenset()
+    schema: Literal["4.1a", "legacy"] = "4.1a"
+    id_suffix: str = ""
+    agent_check: bool = True
+    known_ids: Mapping[str, str] = field(default_factory=dict)
+    """Sprints that have a bead already keep its id, whatever their title says now."""
+
+    @property
+    def repo_name(self) -> str:
+        return self.root.name
+
+    def branch(self, source: str, sprint: str, title: str, defaults: PlanDefaults) -> str:
+        """`<source>/<sprint>-<name>`, or the clash-free form where git could not hold both names."""
+        template = defaults.branch_template
+        if template is None:
+            template = CLASH_TEMPLATE if source in self.branches else BRANCH_TEMPLATE
+        names = {
+            "source": source.replace(".", "-"),
+            "sprint": sprint.replace(".", "-"),
+            "name": branch_slug(title),
+            "repo": self.repo_name,
+        }
+        return _filled(template, names).rstrip("-/")
+
+    def worktree(self, branch: str, defaults: PlanDefaults) -> str:
+        place = _filled(defaults.worktree_root or WORKTREE_ROOT, {"repo": self.repo_name})
+        return self.absolute(f"{place}/{branch}")
+
+    def absolute(self, path: str) -> str:
+        return os.path.normpath(self.root / Path(path).expanduser())
+
+    def scrum_master(self, defaults: PlanDefaults) -> AgentSpec:
+        chosen = defaults.scrum_master
+        return chosen or AgentSpec(role="polecat", agent=SCRUM_MASTER, model="sonnet")
+
+
+def _filled(template: str, names: Mapping[str, str]) -> str:
+    for name, value in names.items():
+        template = template.replace("{" + name + "}", value)
+    return template

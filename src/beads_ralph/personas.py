@@ -1,0 +1,128 @@
+"""Agent personas: how a plan names them, the files they live in, and the model each one runs on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from beads_ralph.errors import Code, Fault
+from beads_ralph.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
+from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
+
+DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally
+DEFAULT_MODEL: Final = "sonnet"
+AGENT: Final = re.compile(
+    rf"(?P<name>[A-Za-z0-9_./-]+)\s*(?:\((?P<program>[^()]*)\))?\s*(?:[:{DASHES}]\s+(?P<note>.+))?", re.DOTALL
+)
+PROGRAM_MODEL: Final = re.compile(r"(?P<executable>[A-Za-z0-9_./-]+):(?P<model>\S+)")
+FRONT_MATTER: Final = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---\s*(?:\r?\n|$)", re.DOTALL)
+BUILT_IN: Final = frozenset({CLAUDE, SCRUM_MASTER})
+"""Personas that need no file: the plain CLI, and the scrum-master that this program plays itself."""
+
+
+def parse_agent(text: str) -> AgentSpec:
+    """`name (model) - what to do`; the model is haiku, sonnet, opus, or PROGRAM:MODEL. Raises ValueError."""
+    match = AGENT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"cannot read {text!r} as an agent: write `name` (model) - what to do")
+    given: dict[str, Any] = {"role": "polecat", "agent": persona_path(match["name"])}
+    given |= _program(match["program"])
+    if match["note"]:
+        given["context"] = match["note"].strip()
+    return AgentSpec.model_validate(given)
+
+
+def _program(text: str | None) -> dict[str, str]:
+    word = (text or "").strip()
+    if not word:
+        return {}
+    if word.lower() in MODELS:
+        return {"model": word.lower()}
+    match = PROGRAM_MODEL.fullmatch(word)
+    if match is None:
+        raise ValueError(f"unknown model {word!r}: use one of {', '.join(MODELS)}, or PROGRAM:MODEL")
+    return match.groupdict()
+
+
+@dataclass(frozen=True)
+class Persona:
+    """What an agent file says of itself."""
+
+    path: Path
+    name: str
+    description: str = ""
+    recommended_model: str | None = None
+
+
+def persona_file(agent: str, root: Path) -> Path | None:
+    """The file of a persona, None where it is not a file inside `.claude/agents/`."""
+    folder = (root / AGENTS_DIR).resolve()
+    path = (root / persona_path(agent)).resolve()
+    return path if path.is_relative_to(folder) and path.is_file() else None
+
+
+def read_persona(path: Path) -> Persona:
+    """The front matter of an agent file; a file without one is a persona all the same."""
+    match = FRONT_MATTER.match(path.read_text("utf-8", errors="replace"))
+    try:
+        said = yaml.safe_load(match[1]) if match else {}
+    except yaml.YAMLError:
+        said = {}  # the agent's own CLI will complain; the model falls back to the defaults
+    facts: Mapping[str, Any] = said if isinstance(said, dict) else {}
+    return Persona(
+        path,
+        str(facts.get("name") or path.stem),
+        str(facts.get("description") or ""),
+        _model_word(facts.get("recommended_model")) or _model_word(facts.get("model")),
+    )
+
+
+def _model_word(value: Any) -> str | None:
+    """Claude Code's own key may say `inherit`, which recommends nothing."""
+    return value if isinstance(value, str) and value and value != "inherit" else None
+
+
+def resolve_model(
+    spec: AgentSpec,
+    root: Path,
+    *,
+    default_model: str | None = None,
+    role_models: Mapping[str, str] | None = None,
+) -> str:
+    """The model a persona runs on: its spec, its file, the role, the configured default, sonnet."""
+    if spec.model is not None:
+        return spec.model
+    path = persona_file(spec.agent, root)
+    recommended = read_persona(path).recommended_model if path is not None else None
+    return recommended or (role_models or {}).get(spec.role) or default_model or DEFAULT_MODEL
+
+
+def check_agents(bead: Bead, root: Path, file: str | None = None) -> list[Fault]:
+    """A fault for each persona without a file; nothing is checked where there is no folder of them."""
+    if not (root / AGENTS_DIR).is_dir():
+        return []
+    return [
+        Fault(
+            Code.CONSTRAINT,
+            f"Agent path '{spec.agent}' does not exist in {AGENTS_DIR}",
+            file=file,
+            field=field,
+            suggested_action=f"Create {persona_path(spec.agent)}, or name another agent",
+        )
+        for field, spec in _specs(bead)
+        if persona_path(spec.agent) not in BUILT_IN and persona_file(spec.agent, root) is None
+    ]
+
+
+def _specs(bead: Bead) -> Iterable[tuple[str, AgentSpec]]:
+    metadata = bead.metadata
+    yield "metadata.scrum_master_agent.agent", metadata.scrum_master_agent
+    for at, spec in enumerate(metadata.dev_agents):
+        yield f"metadata.dev_agents.{at}.agent", spec
+    for at, spec in enumerate(metadata.qa_agents):
+        yield f"metadata.qa_agents.{at}.agent", spec

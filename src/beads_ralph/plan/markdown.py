@@ -1,0 +1,307 @@
+"""CommonMark → headings, labelled fields and prose, by line; knows markdown, knows no sprints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+MAX_NESTING: Final = 100
+LABEL_LEVEL: Final = 4  # `#### Tasks` says the same as `**Tasks**:`
+CHECKBOX: Final = re.compile(r"^\[[ xX]\]\s+")
+
+
+@dataclass(frozen=True)
+class Code:
+    """A code span inside a line, or a fenced block."""
+
+    text: str
+    line: int
+    fenced: bool = False
+
+
+@dataclass(frozen=True)
+class Item:
+    """A list item: its own text, and its sub-bullets folded in below it."""
+
+    text: str
+    line: int
+    codes: tuple[Code, ...] = ()
+    struck: bool = False
+
+
+@dataclass
+class Field:
+    """`**Label**: value` and the lists and fences that follow it."""
+
+    label: str
+    line: int
+    text: str = ""
+    codes: list[Code] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    fences: list[Code] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Heading:
+    level: int
+    text: str
+    line: int
+    struck: bool = False
+
+
+@dataclass(frozen=True)
+class Prose:
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Comment:
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    text: str
+    line: int
+
+
+Block = FrontMatter | Heading | Field | Prose | Comment
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
+    parser.enable("strikethrough")
+    return parser.use(front_matter_plugin)
+
+
+def blocks(text: str) -> list[Block]:
+    """The document's blocks in order; lists and fences belong to the field above them."""
+    return list(_Reader(_parser().parse(text)).read())
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One source line of a paragraph."""
+
+    tokens: list[Token]
+    line: int
+
+    @property
+    def text(self) -> str:
+        return plain(self.tokens).strip()
+
+
+class _Reader:
+    """Walks the top-level tokens once."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.field: Field | None = None
+
+    def read(self) -> Iterator[Block]:
+        at = 0
+        while at < len(self.tokens):
+            end = _closing(self.tokens, at)
+            yield from self._block(self.tokens[at], self.tokens[at + 1 : end])
+            at = end + 1
+
+    def _block(self, token: Token, inside: list[Token]) -> Iterator[Block]:
+        line = (token.map[0] if token.map else 0) + 1
+        if token.type == "front_matter":
+            yield FrontMatter(token.content, line + 1)
+        elif token.type == "heading_open":
+            yield from self._heading(token, inside[0], line)
+        elif token.type == "paragraph_open":
+            yield from self._paragraph(inside[0], line)
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            yield from self._list(inside, line)
+        elif token.type in ("fence", "code_block"):
+            yield from self._fence(token, line)
+        elif token.type == "html_block":
+            yield Comment(token.content.strip(), line)
+        else:  # a rule, a quotation: whatever follows belongs to no label
+            self.field = None
+
+    def _heading(self, token: Token, inline: Token, line: int) -> Iterator[Block]:
+        """A `---` below a paragraph makes a heading of it; below `**Branch**: x` nobody means that."""
+        setext = token.markup in ("-", "=")
+        if setext and any(_label(row) for row in _lines(inline, line)):
+            yield from self._paragraph(inline, line)
+            return
+        children = inline.children or []
+        heading = Heading(int(token.tag[1:]), plain(children).strip(), line, _struck(children))
+        yield heading
+        self.field = None
+        if heading.level >= LABEL_LEVEL:
+            self.field = Field(heading.text.rstrip(":").strip(), line)
+            yield self.field
+
+    def _paragraph(self, inline: Token, line: int) -> Iterator[Block]:
+        prose: list[_Line] = []
+        for row in _lines(inline, line):
+            label = _label(row)
+            if label is None:
+                prose.append(row)
+                continue
+            yield from _prose(prose)
+            prose = []
+            self.field = _field(label, row)
+            yield self.field
+        if prose:
+            self.field = None  # prose between a label and a list ends the label's reach
+        yield from _prose(prose)
+
+    def _list(self, inside: list[Token], line: int) -> Iterator[Block]:
+        items = list(_items(inside))
+        if self.field is not None:
+            self.field.items.extend(items)
+        else:
+            yield Prose("\n".join(f"- {item.text}" for item in items), line)
+
+    def _fence(self, token: Token, line: int) -> Iterator[Block]:
+        first = line + 1 if token.type == "fence" else line
+        if self.field is not None:
+            self.field.fences.append(Code(token.content, first, fenced=True))
+        else:
+            yield Prose(token.content.rstrip("\n"), line)
+
+
+def _closing(tokens: list[Token], start: int) -> int:
+    """Where the block that opens at `start` closes."""
+    depth: int = tokens[start].nesting
+    at = start
+    while depth > 0:
+        at += 1
+        depth += tokens[at].nesting
+    return at
+
+
+def _lines(inline: Token, first: int) -> Iterator[_Line]:
+    """An inline token's children, split where the source had line breaks."""
+    row: list[Token] = []
+    number = first
+    for child in inline.children or []:
+        if child.type in ("softbreak", "hardbreak"):
+            yield _Line(row, number)
+            row, number = [], number + 1
+        else:
+            row.append(child)
+    yield _Line(row, number)
+
+
+def _label(row: _Line) -> str | None:
+    """The label of `**Label**:` or `**Label:**`, None where the line does not begin with one."""
+    tokens = [token for token in row.tokens if token.content or token.type != "text"]
+    if len(tokens) < 3 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
+        return None
+    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), None)
+    if close is None:
+        return None
+    label = plain(tokens[1:close]).strip()
+    behind = plain(tokens[close + 1 :]).lstrip()
+    if label.endswith(":"):
+        return label[:-1].strip()
+    return label if behind.startswith(":") else None
+
+
+def _field(label: str, row: _Line) -> Field:
+    """The value behind the label: its text without the colon, and its code spans."""
+    close = next(at for at, token in enumerate(row.tokens) if token.type == "strong_close")
+    value = row.tokens[close + 1 :]
+    text = plain(value).strip().removeprefix(":").strip()
+    return Field(label, row.line, text, list(_codes(value, row.line)))
+
+
+def _prose(rows: list[_Line]) -> Iterator[Prose]:
+    text = "\n".join(row.text for row in rows).strip()
+    if text:
+        yield Prose(text, rows[0].line)
+
+
+def _items(inside: list[Token]) -> Iterator[Item]:
+    """The items of a list; `inside` is what stands between its opening and its closing token."""
+    at = 0
+    while at < len(inside):
+        end = _closing(inside, at)
+        yield _item(inside[at], inside[at + 1 : end])
+        at = end + 1
+
+
+def _item(token: Token, inside: list[Token]) -> Item:
+    line = (token.map[0] if token.map else 0) + 1
+    texts: list[str] = []
+    codes: list[Code] = []
+    at = 0
+    while at < len(inside):
+        end = _closing(inside, at)
+        text, found = _item_part(inside[at], inside[at + 1 : end])
+        texts.append(text)
+        codes.extend(found)
+        at = end + 1
+    joined = "\n".join(text for text in texts if text)
+    struck = bool(inside) and inside[0].type == "paragraph_open" and _struck(inside[1].children or [])
+    return Item(CHECKBOX.sub("", joined).strip(), line, tuple(codes), struck)
+
+
+def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[Code]]:
+    """A paragraph, a nested list or a fence of an item, as text."""
+    line = (token.map[0] if token.map else 0) + 1
+    if token.type == "paragraph_open":
+        children = inside[0].children or []
+        return plain(children, between=" ", links=True), list(_codes(children, line))
+    if token.type in ("bullet_list_open", "ordered_list_open"):
+        return "\n".join(_indented(item) for item in _items(inside)), []
+    if token.type in ("fence", "code_block"):
+        return token.content.rstrip("\n"), [Code(token.content, line + 1, fenced=True)]
+    return "", []
+
+
+def _indented(item: Item) -> str:
+    first, *rest = item.text.split("\n")
+    return "\n".join([f"- {first}", *(f"  {line}" for line in rest)])
+
+
+def _codes(tokens: Iterable[Token], line: int) -> Iterator[Code]:
+    for token in tokens:
+        if token.type == "softbreak":
+            line += 1
+        if token.type == "code_inline":
+            yield Code(token.content, line)
+
+
+def _struck(children: list[Token]) -> bool:
+    """A heading counts as struck out when its first words are."""
+    visible = [token for token in children if token.type != "text" or token.content.strip()]
+    return bool(visible) and visible[0].type == "s_open"
+
+
+def plain(tokens: Iterable[Token], between: str = "\n", *, links: bool = False) -> str:
+    """The text a reader sees: no back-ticks and no stars.
+
+    Underscores stay, since `__init__.py` is a name far more often than it is emphasis; link targets
+    stay where asked for, since an agent cannot click.
+    """
+    parts: list[str] = []
+    targets: list[str] = []
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            parts.append(between)
+        elif token.type in ("text", "code_inline", "image", "html_inline"):
+            parts.append("" if token.content.startswith("<!--") else token.content)
+        elif token.markup.startswith("_"):
+            parts.append(token.markup)
+        elif links and token.type == "link_open" and token.info != "auto":
+            targets.append(str(token.attrs.get("href", "")))
+        elif links and token.type == "link_close" and targets:
+            parts.append(f" ({targets.pop()})")
+    return "".join(parts)

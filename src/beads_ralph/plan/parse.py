@@ -1,0 +1,213 @@
+"""Markdown text → Plan: sprint headings, their fields, and all that is wrong, in one pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import yaml
+
+from beads_ralph import personas
+from beads_ralph.errors import Code, Fault
+from beads_ralph.models import SprintId
+from beads_ralph.plan import fields, markdown
+from beads_ralph.plan.model import At, Phase, Plan, Sprint, Struck
+
+SPRINT_LEVEL: Final = 3
+HEADING: Final = re.compile(r"Sprint (\d+[a-z]*\.\d+[a-z]*): (.+)", re.ASCII)
+ID_LIKE: Final = re.compile(r"Sprint\s+(\S*\d\S*)")
+LOOKS_LIKE_SPRINT: Final = re.compile(r"Sprint \d+[a-z]*\.\d+[a-z]*\b", re.ASCII)
+PHASE: Final = re.compile(rf"Phase (\d+[a-z]*)\b\s*[:.{personas.DASHES}]?\s*(.*)", re.ASCII)
+ANNOTATION: Final = re.compile(r"<!--\s*beads-ralph:\s*(\S+)\s*-->")
+FINISHED: Final = re.compile(r"(?i)\b(complete|completed|done|merged)\b|✅")
+
+
+@dataclass
+class _Draft:
+    """A sprint while its section is being read."""
+
+    id: SprintId
+    title: str
+    heading: str
+    line: int
+    annotation: At[str] | None = None
+    fields: list[markdown.Field] = field(default_factory=list)
+    prose: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Parse:
+    file: str
+    source: list[str]
+    sprints: list[Sprint] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    front_matter: At[Any] | None = None
+    front_matter_lines: dict[str, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+    draft: _Draft | None = None
+
+    def fault(self, code: Code, message: str, line: int, action: str | None = None) -> None:
+        self.faults.append(Fault(code, message, file=self.file, line=line, suggested_action=action))
+
+    def warn(self, code: Code, message: str, line: int) -> None:
+        self.warnings.append(Fault(code, message, file=self.file, line=line))
+
+
+def parse(text: str, file: str = "plan.md") -> Plan:
+    """Read a plan. It never raises for what the plan says: every fault is in the result."""
+    text = text.removeprefix("\ufeff")
+    state = _Parse(file, re.split(r"\r\n|\r|\n", text))
+    for block in markdown.blocks(text):
+        _take(state, block)
+    _finish(state)
+    if not state.sprints and not state.struck and not state.faults:
+        state.fault(Code.MARKDOWN, "no sprint headings found", 1)
+    return Plan(
+        file,
+        tuple(state.sprints),
+        tuple(state.struck),
+        tuple(state.phases),
+        state.front_matter,
+        state.front_matter_lines,
+        tuple(sorted(state.faults, key=lambda fault: fault.line or 0)),
+        tuple(sorted(state.warnings, key=lambda fault: fault.line or 0)),
+    )
+
+
+def _take(state: _Parse, block: markdown.Block) -> None:
+    match block:
+        case markdown.FrontMatter():
+            _front_matter(state, block)
+        case markdown.Heading():
+            _heading(state, block)
+        case markdown.Field() if state.draft is not None:
+            state.draft.fields.append(block)
+        case markdown.Prose() if state.draft is not None:
+            state.draft.prose.append(block.text)
+        case markdown.Comment() if state.draft is not None:
+            _annotation(state.draft, block)
+        case _:
+            pass  # prose and fields outside any sprint are the author's own
+
+
+def _heading(state: _Parse, heading: markdown.Heading) -> None:
+    if heading.level > SPRINT_LEVEL:
+        if state.draft is None or LOOKS_LIKE_SPRINT.match(heading.text):
+            _misplaced(state, heading)
+        return
+    _finish(state)
+    if heading.level == SPRINT_LEVEL and re.match(r"Sprint\b(?!s)", heading.text):
+        _sprint_heading(state, heading)
+    elif phase := PHASE.fullmatch(heading.text):
+        state.phases.append(Phase(phase[1], phase[2].strip(), heading.line))
+    else:
+        _misplaced(state, heading)
+
+
+def _misplaced(state: _Parse, heading: markdown.Heading) -> None:
+    if LOOKS_LIKE_SPRINT.match(heading.text):
+        shown = f"{'#' * heading.level} {heading.text}"
+        state.warn(Code.MARKDOWN, f"'{shown}' is skipped: only a ### heading makes a sprint", heading.line)
+
+
+def _sprint_heading(state: _Parse, heading: markdown.Heading) -> None:
+    match = HEADING.fullmatch(heading.text)
+    sprint = SprintId.parse(match[1]) if match else None
+    if match is None or sprint is None:
+        if not heading.struck:
+            _bad_heading(state, heading)
+    elif heading.struck:
+        state.struck.append(Struck(sprint, heading.line))
+    else:
+        source = state.source[heading.line - 1].strip()
+        state.draft = _Draft(sprint, match[2].strip(), source, heading.line)
+
+
+def _bad_heading(state: _Parse, heading: markdown.Heading) -> None:
+    token = ID_LIKE.match(heading.text)
+    if token is None:
+        message = f"malformed sprint heading '{heading.text}'"
+        state.fault(Code.MARKDOWN, message, heading.line)
+        return
+    word = token[1].rstrip(":")
+    form = "### Sprint <phase>.<number>: <title>, with ids such as 1.1, 1.2a or 3a.2b"
+    message = f"sprint heading '{heading.text}': '{word}' is not a sprint id; expected {form}"
+    if SprintId.parse(word) is not None:
+        message = f"sprint heading '{heading.text}' lacks ': ' and a title behind its id; expected {form}"
+    state.fault(Code.PLAN_PATTERN, message, heading.line)
+
+
+def _front_matter(state: _Parse, block: markdown.FrontMatter) -> None:
+    try:
+        content = yaml.safe_load(block.text)
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        line = block.line + (mark.line if mark is not None else 0)
+        state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {_first_line(problem)}", line)
+        return
+    if content is None:
+        return
+    if not isinstance(content, dict):
+        state.fault(Code.MARKDOWN, "front matter must be a YAML mapping (key: value)", block.line)
+        return
+    state.front_matter = At(content, block.line)
+    state.front_matter_lines = _key_lines(block)
+
+
+def _key_lines(block: markdown.FrontMatter) -> dict[str, int]:
+    root = yaml.compose(block.text, Loader=yaml.SafeLoader)
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    return {str(key.value): block.line + key.start_mark.line for key, _ in pairs}
+
+
+def _first_line(problem: Exception) -> str:
+    return str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
+
+
+def _annotation(draft: _Draft, comment: markdown.Comment) -> None:
+    match = ANNOTATION.match(comment.text)
+    if match is not None and draft.annotation is None:
+        draft.annotation = At(match[1], comment.line)
+
+
+def _finish(state: _Parse) -> None:
+    """Close the open section and keep its sprint."""
+    draft, state.draft = state.draft, None
+    if draft is None:
+        return
+    sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation)
+    values: dict[str, Any] = {"description": "\n\n".join(draft.prose)}
+    for entry in draft.fields:
+        _read_field(state, draft, entry, values)
+    sprint = replace(sprint, notes=tuple(draft.notes), **values)
+    _notice_finished(state, sprint)
+    state.sprints.append(sprint)
+
+
+def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dict[str, Any]) -> None:
+    name = fields.name_of(entry.label)
+    if name is None:
+        draft.notes.append(fields.note(entry))
+        meant = fields.near_miss(entry.label)
+        if meant is not None:
+            message = f"sprint {draft.id}: unknown label **{entry.label}**; did you mean **{meant}**?"
+            state.warn(Code.MARKDOWN, message, entry.line)
+        return
+    if name in values:
+        state.fault(Code.MARKDOWN, f"sprint {draft.id} has **{entry.label}** twice", entry.line)
+        return
+    try:
+        values[name] = fields.READERS[name](entry)
+    except fields.FieldError as problem:
+        problem.message = f"sprint {draft.id}: {problem.message}"
+        state.faults.append(fields.fault(problem, state.file))
+
+
+def _notice_finished(state: _Parse, sprint: Sprint) -> None:
+    if sprint.status is not None and FINISHED.search(sprint.status.value):
+        said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
+        state.warn(Code.MARKDOWN, f"{said}; strike its heading out (~~…~~) to skip it", sprint.status.line)

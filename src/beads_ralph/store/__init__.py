@@ -1,0 +1,1 @@
+"""Where beads live: one module per kind of store."""

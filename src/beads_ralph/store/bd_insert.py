@@ -1,0 +1,132 @@
+"""A batch of beads into bd: all or none, with one `bd create --graph`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph import graph
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.models import Exit
+from beads_ralph.protocols import AnyBead, Progress
+from beads_ralph.store import bd_rows, bd_shape
+from beads_ralph.store.bd_cli import Bd, error_text
+
+SECONDS_PER_BEAD: Final = 0.1
+LIMIT_PER_BEAD: Final = 0.6
+COMMAND: Final = ("create", "--graph", "/dev/stdin")
+REFUSALS: Final = (
+    ("already exists", Code.DUPLICATE_ID),
+    ("duplicate explicit id", Code.DUPLICATE_ID),
+    ("create a cycle", Code.CYCLE_DETECTED),
+    ("self-dependency", Code.SELF_DEP),
+    ("not found", Code.UNRESOLVED),
+)
+
+
+def insert(bd: Bd, beads: Sequence[AnyBead], progress: Progress) -> None:
+    """Insert what was checked. The caller holds the writer queue."""
+    plan = bd_shape.graph(beads)
+    ids = [bead.id for bead in beads]
+    progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
+    limit = bd.timeout + LIMIT_PER_BEAD * len(ids)
+    late = _Late(bd, ids)
+    done = bd.change(COMMAND, late.all_there, stdin=plan, timeout=limit)
+    if not done.ok:
+        raise _refused(bd, ids, done)
+    if not late.asked:
+        _compare(bd, ids, done)
+    progress(f"{len(ids)} beads inserted")
+
+
+class _Late:
+    """What is in the database after an insert that bd did not end in time."""
+
+    def __init__(self, bd: Bd, ids: Sequence[str]) -> None:
+        self._bd, self._ids = bd, ids
+        self.asked = False
+
+    def all_there(self) -> bool:
+        self.asked = True
+        there = bd_rows.by_ids(self._bd, self._ids)
+        missing = [name for name in self._ids if name not in there]
+        if missing and there:  # bd promises all or none; should it not keep its word, say what is where
+            raise _partial("bd was stopped in the midst of an insert", list(there), missing)
+        return not missing
+
+
+# --- before -----------------------------------------------------------------------------------------
+
+
+def check(bd: Bd, beads: Sequence[AnyBead], root: Path) -> None:
+    """Every fault of the batch at once; then a cycle, which only its own edges can close."""
+    batch = Counter(bead.id for bead in beads)
+    outside = {name for bead in beads for name in bead.dependencies if name not in batch}
+    there = bd_rows.by_ids(bd, [*batch, *outside])
+    faults = [_comma(name) for name in batch if "," in name]
+    faults += [_duplicate(name) for name, count in batch.items() if count > 1 or name in there]
+    faults += [self_dependency(bead.id) for bead in beads if bead.id in bead.dependencies]
+    faults += [
+        unresolved(bead.id, name)
+        for bead in beads
+        for name in dict.fromkeys(bead.dependencies)
+        if name in outside and name not in there
+    ]
+    if faults:
+        raise gathered(faults, f"{len(beads)} beads")
+    for bead in beads:  # a copy of a bead with changed fields was never validated
+        bd_shape.bead_of(bead.to_json(), root)
+    path = graph.cycle({bead.id: bead.dependencies for bead in beads})
+    if path:
+        raise RalphError(Code.CYCLE_DETECTED, f"dependencies form a cycle: {' → '.join(path)}")
+
+
+def _comma(bead_id: str) -> Fault:
+    return Fault(Code.CONSTRAINT, f"{bead_id}: bd cannot look up an id with a comma in it", field="id")
+
+
+def _duplicate(bead_id: str) -> Fault:
+    return Fault(Code.DUPLICATE_ID, f"{bead_id} is in the store already or twice in the batch", field="id")
+
+
+def unresolved(bead_id: str, other: str) -> Fault:
+    message = f"{bead_id} depends on {other}, which is neither in the store nor in the batch"
+    return Fault(Code.UNRESOLVED, message, field="dependencies")
+
+
+def self_dependency(bead_id: str) -> Fault:
+    return Fault(Code.SELF_DEP, f"{bead_id} depends on itself", field="dependencies")
+
+
+# --- after ------------------------------------------------------------------------------------------
+
+
+def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
+    """bd names what it made; anything but what we asked for is a failure."""
+    answer: Any = bd.parsed(COMMAND, done)
+    made = list((answer.get("ids") or {}).values())
+    missing = [name for name in ids if name not in set(made)]
+    if missing or len(made) != len(ids):
+        raise _partial("bd made other beads than it was asked for", made, missing)
+
+
+def _refused(bd: Bd, ids: Sequence[str], done: Exit) -> RalphError:
+    said = error_text(done)
+    code = next((code for phrase, code in REFUSALS if phrase in said), Code.INSERT_FAILED)
+    return RalphError(
+        code,
+        f"bd refused the beads, none was inserted: {said}",
+        details=bd.account(COMMAND, done),
+        suggested_action=f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json",
+    )
+
+
+def _partial(message: str, inserted: Sequence[str], missing: Sequence[str]) -> RalphError:
+    return RalphError(
+        Code.INSERT_FAILED,
+        f"{message}: {len(inserted)} are there, {len(missing)} are missing",
+        data={"inserted": list(inserted), "missing": list(missing)},
+        suggested_action=f"Look at one of them: bd show {[*inserted, *missing][0]} --json",
+    )

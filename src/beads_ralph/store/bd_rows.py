@@ -1,0 +1,71 @@
+"""Questions to bd's database, asked so that an id means exactly itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import ISSUE_TYPES
+from beads_ralph.store.bd_cli import Bd
+from beads_ralph.store.bd_shape import Row, is_ours, store_order
+
+IDS_PER_CALL: Final = 200  # an argument has room for some 128 kB, an id has at most 200 characters
+EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra", "--include-templates")
+OURS: Final = " OR ".join(f"type={name}" for name in ISSUE_TYPES)
+# The built-in types, which are never ours; `bd ready` takes a list of types to leave out, but none to show.
+FOREIGN_TYPES: Final = "task,bug,feature,chore,epic,decision,spike,story,milestone"
+
+
+def by_ids(bd: Bd, ids: Collection[str]) -> dict[str, Row]:
+    """The issues that exist, of whatever type. `bd list --id` alone among bd's commands never guesses."""
+    # bd splits at commas, and an empty list of ids would mean every issue.
+    possible = [name for name in dict.fromkeys(ids) if name and "," not in name]
+    found: dict[str, Row] = {}
+    for part in _parts(possible):
+        rows = bd.read("list", f"--id={','.join(part)}", *EVERYTHING)
+        found |= {row["id"]: row for row in rows if row["id"] in part}
+    return found
+
+
+def one(bd: Bd, bead_id: str) -> Row:
+    """Exactly this bead of ours."""
+    row = by_ids(bd, [bead_id]).get(bead_id)
+    if row is None:
+        raise RalphError(Code.BEAD_NOT_FOUND, f"there is no bead {bead_id}")
+    if not is_ours(row):
+        kind = row.get("issue_type")
+        raise RalphError(Code.BEAD_NOT_FOUND, f"{bead_id} is a {kind} of bd's, not a bead of beads-ralph")
+    return row
+
+
+def named(bd: Bd, ids: Collection[str]) -> list[Row]:
+    """Those of the ids that are beads of ours."""
+    return _sorted(list(by_ids(bd, ids).values()))
+
+
+def ours(bd: Bd) -> list[Row]:
+    """All our beads, closed ones included."""
+    return _sorted(bd.read("query", OURS, "--all", "--limit=0"))
+
+
+def unblocked(bd: Bd, *, brief: bool = False) -> list[Row]:
+    """Our open beads that wait for nothing, by bd's own judgement, whoever they are assigned to."""
+    words = ("--brief",) if brief else ()
+    return _sorted(bd.read("ready", "--limit=0", f"--exclude-type={FOREIGN_TYPES}", *words))
+
+
+def comments(bd: Bd, row: Row) -> list[Any]:
+    """The comments of an issue that was looked up exactly."""
+    return list(bd.read("comments", row["id"]) or []) if row.get("comment_count") else []
+
+
+def _sorted(rows: Sequence[Row] | None) -> list[Row]:
+    return sorted(filter(is_ours, rows or ()), key=store_order)
+
+
+def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
+    remaining = iter(ids)
+    while part := list(islice(remaining, IDS_PER_CALL)):
+        yield part

@@ -1,0 +1,202 @@
+"""bd's issues and our beads: the same thing in two shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph import schema
+from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.models import ASSIGNEE, ISSUE_TYPES, Bead
+from beads_ralph.protocols import AnyBead, Changes, Listing, UnreadableBead
+
+Row = Mapping[str, Any]
+"""One issue as bd prints it."""
+
+STATUSES: Final = frozenset({"open", "in_progress", "blocked", "closed"})
+COMMENT_KEYS: Final = ("author", "text", "created_at")
+
+
+# --- questions about a row --------------------------------------------------------------------------
+
+
+def is_ours(row: Row) -> bool:
+    return row.get("issue_type") in ISSUE_TYPES
+
+
+def holder(row: Row) -> str | None:
+    """The worker who has claimed it."""
+    return _assigned(row) if row.get("status") == "in_progress" else None
+
+
+def assigned_elsewhere(row: Row) -> str | None:
+    """Somebody other than the pool whom an open bead is assigned to; bd lets nobody else claim it."""
+    return _assigned(row) if row.get("status") != "closed" else None
+
+
+def is_stray(row: Row) -> bool:
+    """Open, ours, and assigned to nobody, as `bd reclaim` leaves it; such a bead is in no pool."""
+    return is_ours(row) and row.get("status") == "open" and not row.get("assignee")
+
+
+def blockers(row: Row) -> list[str]:
+    """The ids that it waits for, in a stable order: bd keeps none."""
+    edges = row.get("dependencies") or []
+    return sorted({str(edge["depends_on_id"]) for edge in edges if edge.get("type") == "blocks"})
+
+
+def store_order(row: Row) -> tuple[int, str, str]:
+    return (int(row.get("priority", 0)), str(row.get("created_at", "")), str(row.get("id", "")))
+
+
+def _assigned(row: Row) -> str | None:
+    name = row.get("assignee")
+    return str(name) if name and name != ASSIGNEE else None
+
+
+# --- bd → bead --------------------------------------------------------------------------------------
+
+
+def seed(row: Row, comments: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The issue in the seed's shape: 15 core fields, metadata, then what only a store knows."""
+    status = str(row.get("status"))
+    bead: dict[str, Any] = {
+        "id": row.get("id"),
+        "title": row.get("title"),
+        "description": row.get("description", ""),
+        "status": status if status in STATUSES else "blocked",
+        "priority": row.get("priority"),
+        "issue_type": row.get("issue_type"),
+        "assignee": ASSIGNEE,  # who works on it now is another matter: claimed_by
+        "owner": row.get("owner"),
+        "dependencies": blockers(row),
+        "labels": list(row.get("labels") or []),
+        "comments": [{key: comment.get(key) for key in COMMENT_KEYS} for comment in comments],
+        "external_ref": row.get("external_ref"),
+        "created_at": row.get("created_at"),
+        "updated_at": row.get("updated_at"),
+        "closed_at": row.get("closed_at"),
+        "metadata": row.get("metadata") or {},
+    }
+    return bead | _store_keys(row, status)
+
+
+def _store_keys(row: Row, status: str) -> dict[str, Any]:
+    keys = {
+        "claimed_by": assigned_elsewhere(row),
+        "lease_expires_at": row.get("lease_expires_at") if holder(row) else None,
+        "store_status": None if status in STATUSES else status,
+        "close_reason": row.get("close_reason") if status == "closed" else None,
+    }
+    return {key: value for key, value in keys.items() if value}
+
+
+def bead_of(raw: dict[str, Any], root: Path) -> Bead:
+    """The bead, or the VALIDATION error that names every fault."""
+    checked = schema.read(raw, root)
+    if not isinstance(checked.bead, Bead):
+        raise gathered(checked.faults, f"bead {raw.get('id')}")
+    return checked.bead
+
+
+def listing(raws: Iterable[dict[str, Any]], root: Path) -> Listing:
+    beads: list[Bead] = []
+    unreadable: list[UnreadableBead] = []
+    for raw in raws:
+        checked = schema.read(raw, root)
+        if isinstance(checked.bead, Bead):
+            beads.append(checked.bead)
+        else:
+            unreadable.append(UnreadableBead(str(raw.get("id")), raw, checked.faults))
+    return Listing(tuple(beads), tuple(unreadable))
+
+
+# --- bead → bd --------------------------------------------------------------------------------------
+
+
+def dumped(value: Any) -> str:
+    """JSON in ASCII, so that half a surrogate pair does no harm on the way."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as problem:
+        advice = "Use only what JSON has: no NaN, no infinite numbers, no objects of the program"
+        raise RalphError(Code.BEAD_SCHEMA, f"not JSON: {problem}", suggested_action=advice) from problem
+
+
+def graph(beads: Sequence[AnyBead]) -> str:
+    """The plan for `bd create --graph`; the keys of the nodes are the ids themselves."""
+    return dumped({"commit_message": f"beads-ralph: {len(beads)} beads", "nodes": list(map(_node, beads))})
+
+
+def _node(bead: AnyBead) -> dict[str, Any]:
+    raw = bead.to_json()
+    node: dict[str, Any] = {
+        "key": bead.id,
+        "id": bead.id,
+        "title": bead.title,
+        "description": bead.description,
+        "type": bead.issue_type,
+        # Nobody holds a new bead, and bd lets nobody claim one that is in progress already.
+        "status": "open" if bead.status == "in_progress" else bead.status,
+        "priority": bead.priority,
+        "assignee": bead.assignee,
+        "owner": bead.owner or "",
+        "external_ref": bead.external_ref or "",
+        "labels": bead.labels,
+        "metadata": raw["metadata"],
+        "acceptance_criteria": acceptance_text(raw["metadata"]),
+        "deps": [{"target": target, "type": "blocks"} for target in dict.fromkeys(bead.dependencies)],
+    }
+    return {key: value for key, value in node.items() if value not in ("", [])}
+
+
+def acceptance_text(metadata: Mapping[str, Any]) -> str:
+    """bd's own field for what a reader of bd should see; the list in the metadata stays the truth."""
+    criteria = metadata.get("acceptance_criteria") or []
+    return "\n".join(f"- {line}" for line in criteria) if isinstance(criteria, list) else ""
+
+
+# --- changes ----------------------------------------------------------------------------------------
+
+CORE_CHANGES: Final = (
+    "title",
+    "description",
+    "priority",
+    "issue_type",
+    "status",
+    "labels",
+    "dependencies",
+    "external_ref",
+)
+
+
+def core_changes(changes: Changes) -> dict[str, Any]:
+    """The core fields that change."""
+    given = {key: getattr(changes, key) for key in CORE_CHANGES}
+    return {
+        key: list(value) if key in ("labels", "dependencies") else value
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def changed(raw: dict[str, Any], changes: Changes) -> dict[str, Any]:
+    """The raw bead as the changes leave it; metadata keys are merged as bd merges them."""
+    old = raw["metadata"] if isinstance(raw["metadata"], dict) else {}
+    metadata = old | dict(changes.metadata or {})
+    return raw | core_changes(changes) | {"metadata": metadata}
+
+
+def shows(raw: dict[str, Any], changes: Changes, fields: Collection[str]) -> bool:
+    """Whether the raw bead has the changed values already, in the fields asked for and the metadata."""
+    wanted = changed(raw, changes)
+    return raw["metadata"] == wanted["metadata"] and all(
+        _plain(raw[field]) == _plain(wanted[field]) for field in fields
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Lists are sets to bd, and an empty text is none."""
+    return sorted(set(value)) if isinstance(value, list) else value or ""

@@ -1,0 +1,344 @@
+"""The embedded store: beads in one SQLite file, `.ralph/beads.db`, with nothing to install."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NoReturn, TextIO
+
+from beads_ralph import graph
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.models import Bead, utc_text
+from beads_ralph.protocols import AnyBead, Changes, Claim, Listing, Progress, Query, StoreInfo, silent
+from beads_ralph.store import embedded_rows as rows
+from beads_ralph.store.embedded_database import Database
+from beads_ralph.store.embedded_rows import Raw
+
+LEASE: Final = timedelta(minutes=5)
+
+# INDEXED BY: without it SQLite may choose to sort every open bead, which gets slower with each of them.
+READY: Final = """SELECT * FROM beads INDEXED BY ready_beads
+    WHERE status = 'open' AND blockers = 0 ORDER BY priority, seq LIMIT ?"""
+CLAIM: Final = """UPDATE beads SET status = 'in_progress', claimed_by = :actor, lease_expires_at = :lease,
+        updated_at = :now
+    WHERE id = :id AND status = 'open' AND blockers = 0 RETURNING *"""
+HEARTBEAT: Final = """UPDATE beads SET lease_expires_at = :lease
+    WHERE id = :id AND claimed_by = :actor RETURNING id"""
+RELEASE: Final = """UPDATE beads SET status = :status, claimed_by = NULL, lease_expires_at = NULL,
+        updated_at = :now
+    WHERE id = :id AND claimed_by = :actor RETURNING *"""
+RECLAIM: Final = """UPDATE beads SET status = 'open', claimed_by = NULL, lease_expires_at = NULL,
+        updated_at = :now
+    WHERE claimed_by IS NOT NULL AND lease_expires_at <= :expired RETURNING seq, id"""
+CLOSE: Final = """UPDATE beads SET status = 'closed', claimed_by = NULL, lease_expires_at = NULL,
+        updated_at = :now, closed_at = :now, close_reason = :reason
+    WHERE id = :id AND claimed_by = :actor RETURNING *"""
+REACHABLE: Final = """WITH RECURSIVE reached (id) AS (
+        SELECT needs FROM dependencies WHERE bead = :id
+        UNION SELECT needs FROM dependencies JOIN reached ON bead = reached.id)
+    SELECT bead, needs FROM dependencies WHERE bead = :id OR bead IN reached"""
+OPEN_NEEDS: Final = """SELECT needs FROM dependencies JOIN beads ON beads.id = needs
+    WHERE bead = ? AND status <> 'closed' ORDER BY position"""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class EmbeddedStore:
+    """Safe among threads and processes: every change is one transaction on disk."""
+
+    kind = "embedded"
+
+    def __init__(
+        self, root: Path, *, clock: Callable[[], datetime] = _utc_now, lease: timedelta = LEASE
+    ) -> None:
+        self._root = root.absolute()
+        self._clock = clock
+        self._lease = lease
+        self._database = Database(self._root)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def check(self) -> StoreInfo:
+        with self._database.writing():  # proves that the file opens, has our tables and can be written
+            pass
+        return StoreInfo(self.kind, str(self._database.path), f"SQLite {sqlite3.sqlite_version}")
+
+    def show(self, bead_id: str) -> Bead:
+        with self._database.reading() as connection:
+            raw = rows.raw_of(connection, rows.row_of(connection, bead_id))
+        return rows.sound(raw, self._root)
+
+    def find(self, query: Query) -> Listing:
+        condition, values = _condition(query)
+        # The condition is made of constants; everything from outside is bound.
+        sql = f"SELECT * FROM beads WHERE {condition} ORDER BY priority, seq"  # noqa: S608
+        with self._database.reading() as connection:
+            found = [row for bound in values for row in connection.execute(sql, bound)]
+            found.sort(key=lambda row: (str(row["priority"]), row["seq"]))  # text if edited by hand
+            raws = list(rows.raws_of(connection, found))
+        return rows.listing(raws, self._root)
+
+    def ready(self, limit: int | None = None) -> Listing:
+        with self._database.reading() as connection:
+            found = connection.execute(READY, (-1 if limit is None else max(limit, 0),)).fetchall()
+            raws = list(rows.raws_of(connection, found))
+        return rows.listing(raws, self._root)
+
+    def snapshot(self, target: Path) -> int:
+        count = 0
+        with _replacing(target) as file, self._database.reading() as connection:
+            for row in connection.execute("SELECT * FROM beads ORDER BY seq"):
+                file.write(rows.dumped(rows.raw_of(connection, row)) + "\n")
+                count += 1
+        return count
+
+    # --- creating and changing ----------------------------------------------------------------------
+
+    def create(self, beads: Sequence[AnyBead], progress: Progress = silent) -> list[str]:
+        now = self._now()
+        raws = [rows.new_raw(bead.to_json(), now) for bead in beads]
+        with self._database.writing() as connection:
+            _check_new(connection, raws)
+            for raw in raws:  # a copy of a bead with changed fields was never validated
+                rows.sound(raw, self._root)
+            rows.insert(connection, raws)
+        progress(f"{len(raws)} beads stored in {self._database.path}")
+        return [raw["id"] for raw in raws]
+
+    def update(self, bead_id: str, changes: Changes) -> Bead:
+        with self._database.writing() as connection:
+            row = rows.row_of(connection, bead_id)
+            old = rows.raw_of(connection, row)
+            new = self._changed(old, changes)
+            if changes.dependencies is not None:
+                _replace_dependencies(connection, bead_id, new["dependencies"])
+            bead = rows.sound(new, self._root)
+            _check_status(row, new["status"])
+            if changes.labels is not None:
+                connection.execute("DELETE FROM labels WHERE bead = ?", (bead_id,))
+                rows.write_labels(connection, bead_id, new["labels"])
+            rows.change(connection, new)
+        return bead
+
+    def _changed(self, old: Raw, changes: Changes) -> Raw:
+        fields = ("title", "description", "priority", "issue_type", "status", "external_ref")
+        given = {name: getattr(changes, name) for name in fields if getattr(changes, name) is not None}
+        new: Raw = {**old, **given, "updated_at": self._now()}
+        if changes.labels is not None:
+            new["labels"] = list(changes.labels)
+        if changes.dependencies is not None:
+            new["dependencies"] = list(dict.fromkeys(changes.dependencies))
+        if changes.metadata is not None:
+            metadata = old["metadata"] if isinstance(old["metadata"], dict) else {}
+            new["metadata"] = {**metadata, **changes.metadata}
+        if new["status"] != "closed":
+            new["closed_at"] = None
+            new.pop("close_reason", None)
+        return new
+
+    def comment(self, bead_id: str, author: str, text: str) -> None:
+        with self._database.writing() as connection:
+            rows.row_of(connection, bead_id)
+            self._comment(connection, bead_id, author, text)
+
+    def _comment(self, connection: sqlite3.Connection, bead_id: str, author: str, text: str) -> None:
+        now = self._now()
+        rows.add_comment(connection, bead_id, {"author": author, "text": text, "created_at": now})
+        connection.execute("UPDATE beads SET updated_at = ? WHERE id = ?", (now, bead_id))
+
+    # --- claims -------------------------------------------------------------------------------------
+
+    def claim(self, bead_id: str, actor: str) -> Claim:
+        with self._database.writing() as connection:
+            found = connection.execute(CLAIM, self._bound(bead_id, actor)).fetchall()
+            row = found[0] if found else rows.row_of(connection, bead_id)
+            if row["claimed_by"] != actor:
+                return _refused(connection, row)
+            bead = rows.sound(rows.raw_of(connection, row), self._root)
+            return Claim(bead, held_by=actor, lease_expires_at=row["lease_expires_at"])
+
+    def heartbeat(self, bead_id: str, actor: str) -> bool:
+        with self._database.writing() as connection:
+            return bool(connection.execute(HEARTBEAT, self._bound(bead_id, actor)).fetchall())
+
+    def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
+        if status not in ("open", "blocked"):
+            raise RalphError(Code.CONSTRAINT, f"a bead is released as open or blocked, not as {status}")
+        with self._database.writing() as connection:
+            if not connection.execute(RELEASE, self._bound(bead_id, actor, status=status)).fetchall():
+                _not_held(rows.row_of(connection, bead_id), actor)
+            if reason:
+                self._comment(connection, bead_id, actor, reason)
+
+    def reclaim(self, older_than: timedelta) -> list[str]:
+        # A negative age would take beads from workers whose lease still runs.
+        expired = _before(self._clock(), max(older_than, timedelta(0)))
+        with self._database.writing() as connection:
+            found = connection.execute(RECLAIM, {"now": self._now(), "expired": expired}).fetchall()
+        return [row["id"] for row in sorted(found, key=lambda row: int(row["seq"]))]
+
+    def close(self, bead_id: str, actor: str, reason: str) -> Bead:
+        with self._database.writing() as connection:
+            found = connection.execute(CLOSE, self._bound(bead_id, actor, reason=reason)).fetchall()
+            row = found[0] if found else rows.row_of(connection, bead_id)
+            if row["status"] != "closed":
+                _not_held(row, actor)
+            return rows.sound(rows.raw_of(connection, row), self._root)
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    def _now(self) -> str:
+        return utc_text(self._clock())
+
+    def _bound(self, bead_id: str, actor: str, **more: str) -> dict[str, str]:
+        now = self._clock()
+        lease = utc_text(now + self._lease)
+        return {"id": bead_id, "actor": actor, "now": utc_text(now), "lease": lease, **more}
+
+
+# --- rules ------------------------------------------------------------------------------------------
+
+
+def _check_new(connection: sqlite3.Connection, raws: Sequence[Raw]) -> None:
+    """Every fault of the batch at once; then a cycle, which only its own edges can close."""
+    batch = Counter(raw["id"] for raw in raws)
+    faults = [
+        Fault(Code.DUPLICATE_ID, f"{bead_id} is in the store already or twice in the batch", field="id")
+        for bead_id, count in batch.items()
+        if count > 1 or _exists(connection, bead_id)
+    ]
+    for raw in raws:
+        faults += _bad_needs(connection, raw["id"], [n for n in raw["dependencies"] if n not in batch])
+        faults += [_self_dependency(raw["id"])] if raw["id"] in raw["dependencies"] else []
+    if faults:
+        raise gathered(faults, f"{len(raws)} beads")
+    _check_cycle({raw["id"]: raw["dependencies"] for raw in raws})
+
+
+def _exists(connection: sqlite3.Connection, bead_id: str) -> bool:
+    return connection.execute("SELECT 1 FROM beads WHERE id = ?", (bead_id,)).fetchone() is not None
+
+
+def _bad_needs(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> list[Fault]:
+    return [
+        Fault(
+            Code.UNRESOLVED,
+            f"{bead_id} depends on {other}, which is neither in the store nor in the batch",
+            field="dependencies",
+        )
+        for other in needs
+        if not _exists(connection, other)
+    ]
+
+
+def _self_dependency(bead_id: str) -> Fault:
+    return Fault(Code.SELF_DEP, f"{bead_id} depends on itself", field="dependencies")
+
+
+def _check_cycle(edges: graph.Edges) -> None:
+    path = graph.cycle(edges)
+    if path:
+        raise RalphError(Code.CYCLE_DETECTED, f"dependencies form a cycle: {' → '.join(path)}")
+
+
+def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> None:
+    """A new cycle can only run through this bead, so only what it reaches needs a look."""
+    faults = [_self_dependency(bead_id)] if bead_id in needs else _bad_needs(connection, bead_id, needs)
+    if faults:
+        raise gathered(faults, f"bead {bead_id}")
+    connection.execute("DELETE FROM dependencies WHERE bead = ?", (bead_id,))
+    rows.write_dependencies(connection, bead_id, needs)
+    edges: dict[str, list[str]] = {bead_id: []}
+    for bead, other in connection.execute(REACHABLE, {"id": bead_id}):
+        edges.setdefault(bead, []).append(other)
+    _check_cycle(edges)
+
+
+def _check_status(row: sqlite3.Row, wanted: str) -> None:
+    """Anyone may open, block and reopen what nobody holds; work starts and ends by claim and close."""
+    current, bead_id = row["status"], row["id"]
+    if wanted == current:
+        return
+    if row["claimed_by"] is not None:
+        raise RalphError(
+            Code.CONFLICT,
+            f"{bead_id} is claimed by {row['claimed_by']}, so its status cannot become {wanted}",
+            suggested_action="Release the bead first",
+        )
+    if wanted not in ("open", "blocked") or (current == "closed" and wanted != "open"):
+        raise RalphError(
+            Code.CONFLICT,
+            f"{bead_id} is {current} and cannot simply become {wanted}",
+            suggested_action="Claim a bead to start it, close it to end it, set a closed one to open",
+        )
+
+
+def _refused(connection: sqlite3.Connection, row: sqlite3.Row) -> Claim:
+    if row["claimed_by"] is not None:
+        holder = row["claimed_by"]
+        return Claim(None, f"already claimed by {holder}", holder, row["lease_expires_at"])
+    needs = [found[0] for found in connection.execute(OPEN_NEEDS, (row["id"],))]
+    if row["status"] == "open" and needs:
+        return Claim(None, f"blocked by {', '.join(needs)}")
+    return Claim(None, f"status {row['status']}")
+
+
+def _not_held(row: sqlite3.Row, actor: str) -> NoReturn:
+    holder = row["claimed_by"] or "nobody"
+    raise RalphError(
+        Code.CONFLICT,
+        f"{row['id']} (status {row['status']}) is held by {holder}, not by {actor}",
+        suggested_action=f"Claim the bead first, or read it again: beads-ralph show {row['id']}",
+    )
+
+
+def _before(now: datetime, age: timedelta) -> str:
+    try:
+        return utc_text(now - age)
+    except OverflowError:  # older than the calendar: nothing is
+        return ""
+
+
+def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
+    """The WHERE of a query and the values to bind, once for each id so that their number has no limit."""
+    terms: list[str] = ["1"]
+    bound: list[Any] = []
+    if query.statuses:
+        terms.append(f"status IN ({', '.join('?' * len(query.statuses))})")
+        bound += query.statuses
+    for label in query.labels:
+        terms.append("id IN (SELECT bead FROM labels WHERE label = ?)")
+        bound.append(label)
+    if query.plan_file is not None:
+        terms.append("plan_file = ?")
+        bound.append(query.plan_file)
+    if not query.ids:
+        return " AND ".join(terms), [tuple(bound)]
+    return " AND ".join([*terms, "id = ?"]), [(*bound, bead_id) for bead_id in dict.fromkeys(query.ids)]
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[TextIO]:
+    """Write beside the target, then take its place: a reader sees the old file or the whole new one."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        # Half a surrogate pair, which JSON can hold and UTF-8 cannot, becomes JSON's own escape.
+        with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except OSError as problem:
+        code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
+        message = f"{target} cannot be written: {problem.strerror}"
+        raise RalphError(code, message) from problem
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""Where we are: the repository, its configuration, and the store that its beads live in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from beads_ralph import config, files, git, proc
+from beads_ralph.config import CONFIG_NAME, Config
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.protocols import Store
+from beads_ralph.store import bd, embedded
+from beads_ralph.store.ralph_dir import ralph_dir
+
+StoreChoice = Literal["auto", "embedded", "bd"]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A repository (or, outside of git, a folder) with its settings."""
+
+    root: Path
+    repository: git.Repository | None
+    config: Config
+    warnings: tuple[Fault, ...] = ()
+
+    def branches(self) -> frozenset[str]:
+        return self.repository.branches() if self.repository else frozenset()
+
+    def relative(self, path: Path) -> str:
+        """The path as beads store it: from the root, with forward slashes."""
+        return Path(os.path.relpath(path.resolve(), self.root)).as_posix()
+
+
+def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:
+    """The workspace around `start`; in a git worktree that is the main repository's."""
+    here = (start or Path.cwd()).resolve()
+    repository = git.find(here)
+    root = repository.root if repository else here
+    settings, warnings = config.load(root, config_file)
+    return Workspace(root, repository, settings, tuple(warnings))
+
+
+# --- stores -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OpenStore:
+    """A store that passed its preflight, and one sentence on which one it is and why."""
+
+    store: Store
+    why: str
+    warnings: tuple[Fault, ...] = ()
+
+
+STORES: Final[dict[str, Callable[[Workspace], Store]]] = {
+    "embedded": lambda workspace: embedded.EmbeddedStore(workspace.root),
+    "bd": lambda workspace: bd.BdStore(workspace.root, timeout=workspace.config.bd_timeout),
+}
+
+
+def open_store(workspace: Workspace, choice: StoreChoice | None = None) -> OpenStore:
+    """The store asked for, or the one that `auto` means here; its preflight has passed."""
+    asked = choice or workspace.config.store
+    kind, why = _auto(workspace) if asked == "auto" else (asked, f"{asked} store, as asked for")
+    store = STORES[kind](workspace)
+    return OpenStore(store, why, store.check().warnings)
+
+
+def _auto(workspace: Workspace) -> tuple[str, str]:
+    """bd where `.beads/` is initialised and bd is there, embedded otherwise."""
+    initialised = has_bd_database(workspace.root)
+    if initialised and proc.which("bd"):
+        return "bd", "bd store (.beads/ is initialised here)"
+    if initialised:
+        return "embedded", "embedded store (.beads/ is here, but bd is not on PATH)"
+    return "embedded", "embedded store (no bd database here)"
+
+
+def has_bd_database(root: Path) -> bool:
+    return (root / ".beads" / "metadata.json").is_file()
+
+
+# --- init -------------------------------------------------------------------------------------------
+
+CONFIG_TEXT: Final = """\
+# Settings of beads-ralph for this repository. Every key is optional; docs/configuration.md lists them all.
+
+store: {store}            # auto | embedded | bd
+
+# What a sprint need not say itself; the front matter of a plan goes first.
+plan:
+  rig: {rig}
+  source_branch: {source_branch}
+  dev_agents:
+    - claude (sonnet)
+  qa_agents:
+    - claude (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
+
+agent_defaults:
+  default_model: sonnet
+"""
+
+
+@dataclass(frozen=True)
+class Initialised:
+    store: str
+    created: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
+    """Set the repository up. What exists is kept as it is, so that running it again is harmless."""
+    if workspace.repository is None:
+        message = f"{workspace.root} is not a git repository"
+        raise RalphError(Code.GIT_NOT_REPO, message, suggested_action="Run: git init, then beads-ralph init")
+    kind = _auto(workspace)[0] if choice == "auto" else choice
+    paths = [workspace.root / CONFIG_NAME, workspace.root / ".ralph"]
+    if kind == "bd":
+        paths.append(workspace.root / ".beads")
+    before = {path for path in paths if path.exists()}
+    if kind == "bd":
+        bd.initialise(workspace.root)
+    ralph_dir(workspace.root)
+    STORES[kind](workspace).check()
+    if paths[0] not in before:
+        files.write_text(paths[0], _config_text(workspace, choice))
+    return Initialised(
+        kind,
+        tuple(path.name for path in paths if path not in before),
+        tuple(path.name for path in paths if path in before),
+    )
+
+
+def _config_text(workspace: Workspace, choice: StoreChoice) -> str:
+    branch = workspace.repository.current_branch() if workspace.repository else None
+    return CONFIG_TEXT.format(
+        store=choice, rig=_quoted(workspace.root.name), source_branch=_quoted(branch or "main")
+    )
+
+
+def _quoted(word: str) -> str:
+    """YAML takes a JSON string as it is."""
+    return (
+        word if word.replace("-", "").replace("_", "").isalnum() and not word.isdigit() else json.dumps(word)
+    )

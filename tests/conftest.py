@@ -1,0 +1,282 @@
+"""What every test gets: a home and settings of its own, and checks that it leaves nothing behind."""
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+# Read before any test changes the environment.
+IN_CI = bool(os.environ.get("CI"))
+GIVEN_BD = os.environ.get("BEADS_RALPH_BD")
+GIVEN_PATH = os.environ.get("PATH", os.defpath)
+
+BD_WANTED = (1, 3, 0)
+MARKER = "BEADS_RALPH_TEST_ID"
+# Settings of the developer's own tools, which must not reach a test.
+FOREIGN = re.compile(r"(GIT|BD|BEADS|TMUX)(_|$)|CLAUDE|ANTHROPIC|OPENAI|GEMINI")
+# How long processes that are already on their way out may take.
+PATIENCE_SECONDS = 2.0
+
+GIT_CONFIG = """\
+[user]
+    name = Test Author
+    email = author@example.com
+[init]
+    defaultBranch = main
+[commit]
+    gpgSign = false
+# Housekeeping runs in the background and would outlive the test.
+[gc]
+    auto = 0
+[maintenance]
+    auto = false
+"""
+
+# Tests run in directories of their own; found examples are to be kept for the next run all the same.
+set_hypothesis_home_dir(Path(__file__).parent.parent / ".hypothesis")
+settings.register_profile("beads-ralph", deadline=None)
+settings.register_profile("beads-ralph-ci", deadline=None, derandomize=True, database=None)
+settings.load_profile("beads-ralph-ci" if IN_CI else "beads-ralph")
+
+
+# --- processes left behind ------------------------------------------------------------------------
+
+
+class Process(NamedTuple):
+    """One process; the start time tells it from a later one with the same number."""
+
+    pid: int
+    started: int
+
+
+def _processes() -> dict[Process, int]:
+    """Every running process with its parent's number; zombies have ended and only wait to be reaped."""
+    found: dict[Process, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        # The name stands in parentheses and may itself hold spaces and parentheses.
+        state, parent, *rest = stat[stat.rindex(")") + 2 :].split()
+        if state not in "ZX":
+            found[Process(int(entry.name), int(rest[17]))] = int(parent)
+    return found
+
+
+def _descendants(processes: dict[Process, int]) -> set[Process]:
+    """Those whose chain of parents leads to this process."""
+    children: dict[int, list[Process]] = {}
+    for process, parent in processes.items():
+        children.setdefault(parent, []).append(process)
+    found: set[Process] = set()
+    waiting = [os.getpid()]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.update(below)
+        waiting.extend(process.pid for process in below)
+    return found
+
+
+def _marked(processes: dict[Process, int], marker: bytes) -> set[Process]:
+    """Those that inherited the marker, also when their parent has ended."""
+    found: set[Process] = set()
+    for process in processes:
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if marker in environment.split(b"\0"):
+            found.add(process)
+    return found
+
+
+def _left_behind(before: set[Process], marker: bytes) -> set[Process]:
+    processes = _processes()
+    ours = {process for process in processes if process.pid == os.getpid()}
+    return (_descendants(processes) | _marked(processes, marker)) - before - ours
+
+
+def _command(process: Process) -> str:
+    try:
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "?"
+    return b" ".join(words).decode(errors="replace").strip()
+
+
+def _end(processes: set[Process]) -> None:
+    running = _processes()
+    for process in processes:
+        if process in running:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def no_process_left() -> Iterator[str]:
+    """Give a marker for the environment; afterwards fail when a process of the test still runs."""
+    identity = uuid.uuid4().hex
+    if not Path("/proc/self/stat").exists():
+        yield identity
+        return
+    marker = f"{MARKER}={identity}".encode()
+    before = _descendants(_processes())
+    yield identity
+    until = time.monotonic() + PATIENCE_SECONDS
+    while left := _left_behind(before, marker):
+        if time.monotonic() > until:
+            named = "\n".join(f"  {process.pid}: {_command(process)}" for process in sorted(left))
+            _end(left)
+            pytest.fail(f"the test left processes behind (now ended):\n{named}", pytrace=False)
+        time.sleep(0.02)
+
+
+# --- the real home --------------------------------------------------------------------------------
+
+
+def _real_homes() -> list[Path]:
+    """HOME as it was given, and the one in the user database, which some programs prefer."""
+    homes = [Path(os.environ["HOME"])] if os.environ.get("HOME") else []
+    with suppress(KeyError):
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return list(dict.fromkeys(home for home in homes if home.is_dir()))
+
+
+REAL_HOMES = _real_homes()
+
+
+def _look(home: Path) -> tuple[int, list[str]]:
+    return home.stat().st_mtime_ns, sorted(entry.name for entry in home.iterdir())
+
+
+@pytest.fixture
+def real_home_untouched() -> Iterator[None]:
+    """Fail when the real home's top level changes, which a leak in the isolation would do."""
+    before = [_look(home) for home in REAL_HOMES]
+    yield
+    for home, old in zip(REAL_HOMES, before, strict=True):
+        new = _look(home)
+        if new != old:
+            names = sorted(set(old[1]) ^ set(new[1]))
+            pytest.fail(
+                f"{home} changed during the test (or a test running beside it); "
+                f"names that came or went: {names or 'none that stayed'}",
+                pytrace=False,
+            )
+
+
+# --- isolation ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def isolated(
+    # Asked for first, so that they look last: after every other fixture has cleaned up.
+    no_process_left: str,
+    real_home_untouched: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """Give the test a home, settings and a current directory of its own. The value is the home."""
+    for name in list(os.environ):
+        if FOREIGN.match(name):
+            monkeypatch.delenv(name)
+
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for variable, below in {
+        "XDG_CACHE_HOME": ".cache",
+        "XDG_CONFIG_HOME": ".config",
+        "XDG_DATA_HOME": ".local/share",
+        "XDG_STATE_HOME": ".local/state",
+        "XDG_RUNTIME_DIR": ".run",
+    }.items():
+        directory = home / below
+        directory.mkdir(parents=True)
+        directory.chmod(0o700)  # What XDG asks of the runtime directory does no harm to the others.
+        monkeypatch.setenv(variable, str(directory))
+    # The system's own settings, which the lists of directories lead to.
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(home / ".none"))
+    monkeypatch.setenv("XDG_DATA_DIRS", str(home / ".none"))
+
+    git_config = home / ".gitconfig"
+    git_config.write_text(GIT_CONFIG, encoding="utf-8")
+    for variable, value in {
+        "GIT_CONFIG_GLOBAL": str(git_config),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "BD_DISABLE_METRICS": "1",
+        "BD_DISABLE_EVENT_FLUSH": "1",
+        "BD_NON_INTERACTIVE": "1",
+        "NO_COLOR": "1",
+        "TZ": "UTC",
+        MARKER: no_process_left,
+    }.items():
+        monkeypatch.setenv(variable, value)
+    time.tzset()
+    monkeypatch.chdir(tmp_path)
+    return home
+
+
+# --- repositories ---------------------------------------------------------------------------------
+
+
+@cache
+def _bd_version(program: str) -> tuple[int, ...]:
+    try:
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=60, check=True, cwd="/"
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    return tuple(map(int, numbers.groups())) if numbers else ()
+
+
+@pytest.fixture
+def bd_path() -> Path:
+    """The real bd. Without one the test is skipped, and fails in CI: there a skip would hide a gap."""
+    program = GIVEN_BD or shutil.which("bd", path=GIVEN_PATH)
+    if program and _bd_version(program) >= BD_WANTED:
+        return Path(program).absolute()
+    wanted = ".".join(map(str, BD_WANTED))
+    message = f"needs bd {wanted} or newer: run `make bd`, or set BEADS_RALPH_BD"
+    if IN_CI:
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A fresh git repository with one commit on main."""
+    root = tmp_path / "app"
+    root.mkdir()
+    (root / "README.md").write_text("# app\n", encoding="utf-8")
+    for words in (["init", "--quiet"], ["add", "README.md"], ["commit", "--quiet", "--message", "first"]):
+        subprocess.run(["git", *words], cwd=root, check=True, timeout=60)
+    return root
+
+
+@pytest.fixture
+def bd_repo(repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fresh git repository with a real, empty bd database; `bd` is on PATH."""
+    monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
+    words = ["init", "--non-interactive", "--prefix", "bd", "--stealth", "--skip-hooks", "--skip-agents"]
+    done = subprocess.run(
+        [bd_path, *words, "--quiet"], cwd=repo, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return repo
