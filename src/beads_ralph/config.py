@@ -15,8 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from beads_ralph import files, personas
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.legacy import persona_path
-from beads_ralph.models import AgentSpec, Filled, Positive, SourceBranch, Verifier
+from beads_ralph.models import AgentSpec, Verifier
 from beads_ralph.schema import faults_of
+from beads_ralph.values import Filled, Positive, SourceBranch
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
 DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
@@ -48,7 +49,7 @@ def _verifier(value: Any) -> Any:
     return Verifier(name=value, command=value) if isinstance(value, str) else value
 
 
-Seconds = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
+Seconds = Annotated[float, BeforeValidator(_duration), Field(gt=0, allow_inf_nan=False)]
 Agent = Annotated[AgentSpec, BeforeValidator(_agent)]
 Command = Annotated[Verifier, BeforeValidator(_verifier)]
 
@@ -146,9 +147,8 @@ SHORTCUTS: Final[Mapping[str, str]] = {
 
 def load(root: Path, explicit: Path | None = None) -> tuple[Config, list[Fault]]:
     """The configuration of a repository, and warnings about keys it does not know."""
-    named = explicit or (
-        Path(os.environ["BEADS_RALPH_CONFIG"]) if "BEADS_RALPH_CONFIG" in os.environ else None
-    )
+    given = os.environ.get("BEADS_RALPH_CONFIG")
+    named = explicit or (Path(given) if given else None)
     path = named or root / CONFIG_NAME
     if named is None and not path.exists():
         return Config(), []
@@ -158,10 +158,9 @@ def load(root: Path, explicit: Path | None = None) -> tuple[Config, list[Fault]]
 def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:
     try:
         said = yaml.safe_load(text.removeprefix("\ufeff"))
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else None
-        fault = Fault(Code.CONFIG_INVALID, f"not valid YAML: {problem}".split("\n")[0], file=file, line=line)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:  # ValueError: the 99th of a month
+        said = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
+        fault = Fault(Code.CONFIG_INVALID, f"not valid YAML: {said}", file=file, line=_line_of(problem, text))
         raise gathered([fault], file) from None
     if said is None:
         return Config(), []
@@ -174,18 +173,29 @@ def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:
     return config, _unknown(config, file)
 
 
+def _line_of(problem: Exception, text: str) -> int | None:
+    mark = getattr(problem, "problem_mark", None)
+    if mark is not None:
+        return int(mark.line) + 1
+    if isinstance(problem, yaml.reader.ReaderError):
+        return text.count("\n", 0, problem.position) + 1
+    return None
+
+
 def plan_defaults(
     said: Mapping[str, Any], file: str, lines: Mapping[str, int]
 ) -> tuple[PlanDefaults, list[Fault], list[Fault]]:
     """Defaults out of a plan's front matter: what it sets, its faults, its warnings."""
     nested = said.get("beads-ralph")
     source = {**said, **nested} if isinstance(nested, dict) else dict(said)
+    known = {key: value for key, value in source.items() if key in PlanDefaults.model_fields}
     try:
-        defaults = PlanDefaults.model_validate(
-            {key: value for key, value in source.items() if key in PlanDefaults.model_fields}
-        )
+        defaults = PlanDefaults.model_validate(known)
     except ValidationError as problem:
-        return PlanDefaults(), _at_lines(_config_faults(problem, file, Code.PLAN_PATTERN), lines), []
+        faults = _config_faults(problem, file, Code.PLAN_PATTERN)
+        wrong = {(fault.field or "").split(".")[0] for fault in faults}
+        rest = {key: value for key, value in known.items() if key not in wrong}
+        return PlanDefaults.model_validate(rest), _at_lines(faults, lines), []
     return defaults, [], [_slip(key, file, lines.get(key)) for key in map(str, source) if _is_slip(key)]
 
 
@@ -194,6 +204,8 @@ def _flat(said: Mapping[Any, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in said.items():
         name = str(key)
+        if value is None and name in (*SECTIONS, "plan", "agent_defaults"):
+            continue  # a section whose keys are all commented out
         if name in SECTIONS and isinstance(value, dict):
             for inner, setting in value.items():
                 _set(flat, SECTIONS[name].get(str(inner), str(inner)), setting)

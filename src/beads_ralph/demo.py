@@ -65,9 +65,15 @@ def prepare(folder: Path | None = None) -> Demonstration:
 
 def _scratch_repository(folder: Path | None) -> Path:
     root = (folder or Path(tempfile.mkdtemp(prefix="beads-ralph-demo-")) / "todo-app").resolve()
-    if root.exists() and any(root.iterdir()):
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        taken = any(root.iterdir())
+    except PermissionError:
+        raise RalphError(Code.PERMISSION_DENIED, f"cannot make {root}: permission denied") from None
+    except OSError as problem:
+        raise RalphError(Code.WRITE_FAILED, f"cannot make {root}: {problem.strerror}") from None
+    if taken:
         raise RalphError(Code.USAGE, f"{root} is not empty", suggested_action="Name a new folder with --dir")
-    root.mkdir(parents=True, exist_ok=True)
     git.output("init", "--quiet", "--initial-branch", "main", cwd=root)
     who = ("-c", "user.name=beads-ralph demo", "-c", "user.email=demo@localhost")
     git.output(*who, "commit", "--quiet", "--allow-empty", "--message", "Start", cwd=root)
@@ -77,12 +83,14 @@ def _scratch_repository(folder: Path | None) -> Path:
 def show(shown: Demonstration, console: Console) -> None:
     from rich.markup import escape
 
-    console.print(f"[bold]A plan[/bold]  [dim]{shown.plan}[/dim]")
+    console.print(f"[bold]A plan[/bold]  [dim]{escape(str(shown.plan))}[/dim]")
     console.print(f"compiled into {len(shown.created)} beads in the embedded store\n")
     console.print("[bold]What waits for what[/bold]")
     draw.text(shown.drawing, console)
     console.print("\n[bold]Ready to start[/bold]")
     for bead in shown.ready:
         console.print(f"  ○ {bead.id}  {escape(bead.title)}  [dim]{bead.metadata.branch}[/dim]")
-    console.print(f"\nLook around: [cyan]cd {shown.root}[/cyan] and try [cyan]beads-ralph list[/cyan],")
+    console.print(
+        f"\nLook around: [cyan]cd {escape(str(shown.root))}[/cyan] and try [cyan]beads-ralph list[/cyan],"
+    )
     console.print("[cyan]beads-ralph plan graph plans/todo-app.md[/cyan], [cyan]beads-ralph show BEAD[/cyan]")

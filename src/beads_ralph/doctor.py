@@ -15,7 +15,7 @@ from beads_ralph import config as settings
 from beads_ralph import git, proc, workspace
 from beads_ralph.config import Config
 from beads_ralph.errors import RalphError
-from beads_ralph.models import Job
+from beads_ralph.jobs import Job
 
 PROBE_TIMEOUT: Final = 15.0
 Status = Literal["found", "missing", "unknown"]

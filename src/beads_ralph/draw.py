@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph import graph
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+TITLE_WIDTH: Final = 44
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,25 @@ class Drawing:
 
 def text(drawing: Drawing, console: Console) -> None:
     """Wave by wave; `★` marks the critical path, `←` what a sprint waits for."""
+    from rich.cells import cell_len, set_cell_size
     from rich.markup import escape
 
     critical = set(drawing.critical_path)
     width = max((len(sprint) for sprint in drawing.nodes), default=0)
-    long = min(max((len(node.title) for node in drawing.nodes.values()), default=0), 44)
+    titles = {sprint: _one_line(node.title) for sprint, node in drawing.nodes.items()}
+    long = min(max(map(cell_len, titles.values()), default=0), TITLE_WIDTH)
     for number, wave in enumerate(drawing.waves, 1):
         for at, sprint in enumerate(wave):
-            node = drawing.nodes[sprint]
             lead = f"wave {number:<3}" if at == 0 else " " * 8
             star = "[yellow]★[/yellow]" if sprint in critical else " "
             waits = drawing.edges[sprint]
             behind = f"[dim]← {escape(', '.join(waits))}[/dim]" if waits else "[dim]starts at once[/dim]"
-            title = escape(f"{_cut(node.title, long):<{long}}")
+            cut = titles[sprint]
+            cut = set_cell_size(cut, long - 1) + "…" if cell_len(cut) > long else cut
+            title = escape(set_cell_size(cut, long))
             name = f"[bold]{sprint:<{width}}[/bold]"
-            console.print(f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}")
+            row = f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}"
+            console.print(row, emoji=False)  # a title may well say :x:
     most = max((len(wave) for wave in drawing.waves), default=0)
     console.print(
         f"\n{len(drawing.nodes)} sprints, {len(drawing.waves)} waves, up to {most} in parallel; "
@@ -90,10 +97,6 @@ def _branch(at: int, size: int) -> str:
     if at == 0:
         return "┬─"
     return "└─" if at == size - 1 else "├─"
-
-
-def _cut(title: str, width: int) -> str:
-    return title if len(title) <= width else title[: width - 1] + "…"
 
 
 def mermaid(drawing: Drawing) -> str:
@@ -112,7 +115,8 @@ def mermaid(drawing: Drawing) -> str:
 
 def _mermaid_text(title: str) -> str:
     escapes = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", ";": "#59;"}
-    return "".join(escapes.get(char, char) for char in title)
+    escapes |= {"%": "#37;", "\\": "#92;"}  # `%%{…}%%` would be a directive, wherever it stands
+    return "".join(escapes.get(char, char) for char in _one_line(title))
 
 
 def dot(drawing: Drawing) -> str:
@@ -128,5 +132,10 @@ def dot(drawing: Drawing) -> str:
 
 
 def _dot_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = _one_line(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _one_line(title: str) -> str:
+    """Without line breaks and control characters, which no drawing can show."""
+    return " ".join("".join(char if char.isprintable() else " " for char in title).split())

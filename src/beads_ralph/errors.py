@@ -148,6 +148,10 @@ class Fault:
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @property
+    def remedy(self) -> str:
+        return self.suggested_action or ADVICE[self.code].next_step
+
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import secrets
 import stat
-import tempfile
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,16 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
-    """A regular file's text, its line ends and BOM untouched."""
-    data = read_bytes(path, limit)
+    """A file's text, its line ends and BOM untouched."""
+    return _text(read_bytes(path, limit), str(path))
+
+
+def read_stdin(limit: int = MAX_BYTES) -> str:
+    """All of stdin as UTF-8, whatever the locale says."""
+    return _text(_bounded(sys.stdin.buffer.read(limit + 1), "<stdin>", limit), "<stdin>")
+
+
+def _text(data: bytes, path: str) -> str:
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
         raise RalphError(Code.NOT_TEXT, f"{path}:{line}: not a text file (it holds NUL bytes)")
@@ -29,41 +37,47 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """All of a file, or of a pipe such as `<(command)`, up to a limit."""
     try:
-        facts = path.stat()
-        if stat.S_ISDIR(facts.st_mode):
-            raise RalphError(Code.FILE_NOT_FOUND, f"{path} is a directory, not a file")
-        if not stat.S_ISREG(facts.st_mode):
-            raise RalphError(Code.FILE_NOT_FOUND, f"{path} is not a regular file")
-        if facts.st_size > limit:
-            size, most = facts.st_size / 2**20, limit / 2**20
-            raise RalphError(Code.TOO_LARGE, f"{path} has {size:.0f} MiB; at most {most:.0f} MiB are read")
-        return path.read_bytes()
+        with path.open("rb") as source:
+            data = source.read(limit + 1)
     except FileNotFoundError:
         raise RalphError(Code.FILE_NOT_FOUND, f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise RalphError(Code.FILE_NOT_FOUND, f"{path} is a directory, not a file") from None
     except PermissionError:
         raise RalphError(Code.PERMISSION_DENIED, f"cannot read {path}: permission denied") from None
     except (OSError, ValueError) as problem:  # ValueError: a path with a NUL byte in it
         raise RalphError(Code.FILE_NOT_FOUND, f"cannot read {path}: {problem}") from None
+    return _bounded(data, str(path), limit)
+
+
+def _bounded(data: bytes, path: str, limit: int) -> bytes:
+    if len(data) > limit:
+        raise RalphError(
+            Code.TOO_LARGE, f"{path} is larger than {limit / 2**20:.0f} MiB, the most that is read"
+        )
+    return data
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace the file in one step, keeping its mode; on any failure the old one stays as it was."""
     target = path.resolve()  # a link stays a link
-    temporary: str | None = None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as out:
+        with temporary.open("xb") as out:
             out.write(text.encode("utf-8"))
             out.flush()
             os.fsync(out.fileno())
-        Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644)
-        Path(temporary).replace(target)
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
     except PermissionError:
         raise RalphError(Code.PERMISSION_DENIED, f"cannot write {path}: permission denied") from None
+    except UnicodeEncodeError:
+        message = f"cannot write {path}: half of a surrogate pair in the text"
+        raise RalphError(Code.NOT_TEXT, message) from None
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror or problem}") from None
     finally:
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
-                Path(temporary).unlink()
+        temporary.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from beads_ralph import proc
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import Exit, Job
+from beads_ralph.jobs import Exit, Job
 
 TIMEOUT: Final = 60.0
 
@@ -41,9 +41,10 @@ class Repository:
     root: Path
 
     def branches(self) -> frozenset[str]:
-        """Local branches, and those of the remotes without the remote's name."""
+        """Local branches, one without a commit included, and the remotes' without the remote's name."""
         refs = output("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes", cwd=self.root)
-        return frozenset(_branch_name(ref) for ref in refs.splitlines())
+        current = self.current_branch()
+        return frozenset([*map(_branch_name, refs.splitlines()), *([current] if current else [])])
 
     def current_branch(self) -> str | None:
         """The branch checked out, also in a repository without a commit; None when detached."""
@@ -64,5 +65,11 @@ def find(start: Path) -> Repository | None:
     common = Path(inside.stdout.strip())
     if common.name == ".git":
         return Repository(common.parent)
+    top = toplevel(start)
+    return Repository(top) if top else None
+
+
+def toplevel(start: Path) -> Path | None:
+    """The working tree that `start` lies in, be it the main one or a worktree beside it."""
     top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
-    return Repository(Path(top.stdout.strip())) if top.ok and top.stdout.strip() else None
+    return Path(top.stdout.strip()) if top.ok and top.stdout.strip() else None

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from beads_ralph.models import SprintId
+from beads_ralph.sprints import SprintId
 
 Edges = Mapping[str, Sequence[str]]
 Tracks = Mapping[tuple[int, str], Mapping[int, Sequence[SprintId]]]
@@ -24,8 +24,11 @@ def dependencies(sprints: Iterable[SprintId]) -> dict[SprintId, tuple[SprintId, 
     """
     known = sorted(sprints)
     tracks = _by_track(known)
+    phases: dict[int | None, list[tuple[int, str]]] = defaultdict(list)
+    for track in tracks:
+        phases[track[0]].append(track)
     previous = _earlier_numbers({number for number, _ in tracks})
-    entries = {track: tuple(_entry(track, tracks, previous.get(track[0]))) for track in tracks}
+    entries = {track: tuple(_entry(track, tracks, phases[previous.get(track[0])])) for track in tracks}
     earlier = {track: _earlier_numbers(numbers) for track, numbers in tracks.items()}
     waits = {}
     for sprint in known:
@@ -46,13 +49,13 @@ def _earlier_numbers(numbers: Iterable[int]) -> dict[int, int]:
     return {later: earlier for earlier, later in pairwise(sorted(numbers))}
 
 
-def _entry(track: tuple[int, str], tracks: Tracks, previous: int | None) -> list[SprintId]:
-    """What the first number of a track waits for; `previous` is the nearest earlier phase number."""
+def _entry(track: tuple[int, str], tracks: Tracks, before: Iterable[tuple[int, str]]) -> list[SprintId]:
+    """What the first number of a track waits for; `before` are the tracks of the nearest earlier phase."""
     number, suffix = track
     siblings = [(number, letter) for letter in suffix]
     if len(suffix) > 1 and all(sibling in tracks for sibling in siblings):
         return _lasts(sorted(set(siblings)), tracks)
-    return _lasts((other for other in tracks if other[0] == previous), tracks)
+    return _lasts(before, tracks)
 
 
 def _lasts(ending: Iterable[tuple[int, str]], tracks: Tracks) -> list[SprintId]:
@@ -121,7 +124,11 @@ def problems(edges: Edges) -> list[str]:
 
 
 def waves(edges: Edges) -> list[list[str]]:
-    """What can run together: each wave waits only for earlier ones; what hangs on a cycle is left out."""
+    """What can run together: each wave waits only for earlier ones; what hangs on a cycle is left out.
+
+    Each wave is in the order of `edges`.
+    """
+    place = {node: at for at, node in enumerate(edges)}
     waiting = {node: sum(other in edges for other in others) for node, others in edges.items()}
     dependents = _dependents(edges)
     found: list[list[str]] = []
@@ -134,7 +141,7 @@ def waves(edges: Edges) -> list[list[str]]:
                 waiting[dependent] -= 1
                 if waiting[dependent] == 0:
                     following.append(dependent)
-        wave = following
+        wave = sorted(following, key=place.__getitem__)
     return found
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from beads_ralph.models import (
-    BeadId,
     Core,
-    Filled,
     OutputSchema,
     Record,
+    ScrumResult,
     WorkPlace,
-    check_merge_rule,
-    constraint_fault,
 )
+from beads_ralph.values import Filled, is_absolute, one_of
 
 AGENTS_DIR: Final = ".claude/agents/"
 SCRUM_MASTER: Final = f"{AGENTS_DIR}beads-ralph-scrum-master.md"
@@ -40,21 +39,13 @@ class LegacyMetadata(WorkPlace):
     qa_agents: Annotated[list[QAAgent], Field(min_length=1)]
     agent_type: str | None = None
     team_name: Filled | None = None
-    scrum_result: dict[str, Any] | str | None = None
+    scrum_result: Annotated[ScrumResult | str, one_of("a result object or a text")] | None = None
 
 
 class LegacyBead(Core):
     """A bead of the first mason: one dev agent by path and model, QA agents by path."""
 
-    id: BeadId
     metadata: LegacyMetadata
-
-    @model_validator(mode="after")
-    def _rules(self) -> Self:
-        if self.id in self.dependencies:
-            raise constraint_fault(f"{self.id} depends on itself", "dependencies")
-        check_merge_rule(self.issue_type, self.metadata.branches_to_merge)
-        return self
 
 
 def looks_legacy(raw: dict[str, Any]) -> bool:
@@ -96,7 +87,7 @@ def migrate(raw: dict[str, Any], root: Path, team_slug: str) -> dict[str, Any]:
 def _move_agents(metadata: dict[str, Any]) -> None:
     dev: dict[str, Any] = {"role": "polecat"}
     if "dev_agent_path" in metadata:
-        dev["agent"] = persona_path(str(metadata.pop("dev_agent_path")))
+        dev["agent"] = _persona(metadata.pop("dev_agent_path"))
     if "dev_model" in metadata:
         dev["model"] = metadata.pop("dev_model")
     metadata.pop("agent_type", None)  # always a worker: the role says so now
@@ -112,13 +103,18 @@ def _qa_spec(old: dict[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = {"role": "polecat"}
     for key, value in old.items():
         if key == "agent_path":
-            spec["agent"] = persona_path(str(value))
+            spec["agent"] = _persona(value)
         elif key != "agent_type":
             spec[renamed.get(key, key)] = value
     return spec
 
 
+def _persona(path: Any) -> Any:
+    """What is no text stays as it is, for the validation to name."""
+    return persona_path(path) if isinstance(path, str) and path.strip() else path
+
+
 def _absolute_worktree(path: Any, root: Path) -> Any:
-    if not isinstance(path, str) or not path:
+    if not isinstance(path, str) or not path.strip() or is_absolute(path):
         return path
-    return str((root / path).resolve()) if not Path(path).is_absolute() else path
+    return os.path.normpath(root / path)

@@ -1,13 +1,8 @@
-"""The values that travel along the line: sprint ids, agents, verifiers, executions, beads, jobs."""
+"""Beads and their parts: agents, verifiers, executions, results, metadata."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import total_ordering
-from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -15,12 +10,26 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+
+from beads_ralph.values import (
+    AbsolutePath,
+    BeadId,
+    BranchName,
+    Count,
+    Filled,
+    PhaseText,
+    Positive,
+    SourceBranch,
+    SprintText,
+    Timestamp,
+    constraint_fault,
+    one_of,
+)
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"
@@ -28,145 +37,6 @@ MERGE: Final = "beads-ralph-merge"
 ISSUE_TYPES: Final = (WORK, MERGE)
 CLAUDE: Final = "claude"
 MODELS: Final = ("haiku", "sonnet", "opus")
-
-PHASE_PATTERN: Final = r"^\d+[a-z]*$"
-SPRINT_PATTERN: Final = r"^\d+[a-z]*\.\d+[a-z]*$"
-BRANCH_PATTERN: Final = r"^[a-zA-Z0-9/_-]+$"
-
-MAX_DIGITS: Final = 9  # larger numbers are slips of the keyboard, and Python refuses to parse huge ones
-MAX_ID_LENGTH: Final = 200  # ids become file names and database keys
-
-
-def pattern_fault(pattern: str) -> PydanticCustomError:
-    return PydanticCustomError("pattern", "must match pattern {pattern}", {"pattern": pattern})
-
-
-def constraint_fault(message: str, field: str = "") -> PydanticCustomError:
-    """A broken rule; `field` is added to the path where a rule of the whole model blames one field."""
-    return PydanticCustomError("constraint", "{message}", {"message": message, "field": field})
-
-
-def _matching(pattern: str) -> Any:
-    """A string that matches all of `pattern`, with `\\d` meaning the ten ASCII digits."""
-    compiled = re.compile(pattern.removeprefix("^").removesuffix("$"), re.ASCII)
-
-    def check(value: str) -> str:
-        if compiled.fullmatch(value) is None:
-            raise pattern_fault(pattern)
-        return value
-
-    return (AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern}))
-
-
-def _filled(value: str) -> str:
-    if not value.strip():
-        raise constraint_fault("must not be empty")
-    return value
-
-
-def _safe_id(value: str) -> str:
-    """Ids become file names and command arguments, so they must not be able to leave their place."""
-    if not value.strip():
-        raise constraint_fault("must not be empty")
-    if any(part in value for part in ("/", "\\", "..")) or value.startswith("-"):
-        raise constraint_fault("must not contain '/', '\\' or '..' nor start with '-'")
-    if len(value) > MAX_ID_LENGTH or any(char.isspace() or not char.isprintable() for char in value):
-        raise constraint_fault(f"must be at most {MAX_ID_LENGTH} printable characters without spaces")
-    return value
-
-
-def _git_branch(value: str) -> str:
-    if value.startswith(("-", "/")) or value.endswith("/") or "//" in value:
-        raise constraint_fault("is not a name that git accepts for a branch")
-    return value
-
-
-def _absolute(value: str) -> str:
-    if not (PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()):
-        raise constraint_fault("must be an absolute path")
-    return value
-
-
-def _timestamp(value: str) -> str:
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        raise constraint_fault("must be an ISO 8601 time such as 2026-02-07T10:00:00Z") from None
-    return value
-
-
-_PHASE, _SPRINT, _BRANCH = _matching(PHASE_PATTERN), _matching(SPRINT_PATTERN), _matching(BRANCH_PATTERN)
-
-Filled = Annotated[str, AfterValidator(_filled), Field(min_length=1)]
-BeadId = Annotated[str, AfterValidator(_safe_id), Field(min_length=1, max_length=MAX_ID_LENGTH)]
-PhaseText = Annotated[str, _PHASE[0], _PHASE[1]]
-SprintText = Annotated[str, _SPRINT[0], _SPRINT[1]]
-BranchName = Annotated[str, _BRANCH[0], AfterValidator(_git_branch), _BRANCH[1]]
-SourceBranch = Annotated[str, AfterValidator(_filled), AfterValidator(_git_branch), Field(min_length=1)]
-AbsolutePath = Annotated[str, AfterValidator(_filled), AfterValidator(_absolute)]
-Timestamp = Annotated[str, AfterValidator(_timestamp), Field(json_schema_extra={"format": "date-time"})]
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-
-
-def utc_text(moment: datetime) -> str:
-    """The one way we write a time: UTC, whole seconds, `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-# --- sprint ids -------------------------------------------------------------------------------------
-
-
-@total_ordering
-@dataclass(frozen=True)
-class SprintId:
-    """`3a.2b`: phase number 3, track a, sprint number 2, parallel sprint b."""
-
-    phase_number: int
-    phase_suffix: str
-    sprint_number: int
-    sprint_suffix: str
-    text: str = field(compare=False)
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """The id, or None where the text is not one."""
-        match = re.fullmatch(r"(\d+)([a-z]*)\.(\d+)([a-z]*)", text, re.ASCII)
-        if match is None or max(len(match[1]), len(match[3])) > MAX_DIGITS:
-            return None
-        return cls(int(match[1]), match[2], int(match[3]), match[4], text)
-
-    @property
-    def phase(self) -> str:
-        return self.text.partition(".")[0]
-
-    @property
-    def sprint_part(self) -> str:
-        return self.text.partition(".")[2]
-
-    @property
-    def sprint_base(self) -> str:
-        return f"{self.phase}.{self.sprint_part.rstrip('abcdefghijklmnopqrstuvwxyz')}"
-
-    @property
-    def dashed(self) -> str:
-        return self.text.replace(".", "-")
-
-    @property
-    def track(self) -> tuple[int, str]:
-        """What orders phases: 1 < 2 < 3a < 3b < 4."""
-        return (self.phase_number, self.phase_suffix)
-
-    @property
-    def key(self) -> tuple[int, str, int, str]:
-        return (self.phase_number, self.phase_suffix, self.sprint_number, self.sprint_suffix)
-
-    def __lt__(self, other: Self) -> bool:
-        return self.key < other.key
-
-    def __str__(self) -> str:
-        return self.text
-
 
 # --- agents -----------------------------------------------------------------------------------------
 
@@ -215,9 +85,16 @@ OutputSchema = Annotated[dict[str, Any], AfterValidator(check_output_schema)]
 class AgentSpec(Record):
     """A persona for one role, and the program that plays it."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"executable": {"enum": [CLAUDE, None]}}},
+            "then": {"properties": {"model": {"enum": [*MODELS, None]}}},
+        }
+    )
+
     role: Role
     agent: Filled
-    executable: Filled = CLAUDE  # before model, whose rule looks at it
+    executable: Filled | None = CLAUDE  # before model, whose rule looks at it; null means the default too
     model: Filled | None = None
     options: list[str] | None = None
     context: str | None = None
@@ -229,7 +106,7 @@ class AgentSpec(Record):
     @classmethod
     def _claude_models(cls, model: str | None, info: ValidationInfo) -> str | None:
         """Claude's models are fixed words; other programs name theirs as they like."""
-        if info.data.get("executable") == CLAUDE and model is not None and model not in MODELS:
+        if info.data.get("executable") in (None, CLAUDE) and model is not None and model not in MODELS:
             raise constraint_fault(f"must be one of {', '.join(MODELS)}, not {model!r}")
         return model
 
@@ -317,7 +194,7 @@ class ScrumResult(Record):
 
 
 class ResourceLimits(Record):
-    cpus: float | int | None = None
+    cpus: Annotated[float | int, one_of("a number")] | None = None
     memory_mb: Positive | None = None
 
 
@@ -367,13 +244,32 @@ class Metadata(WorkPlace):
     resource_limits: ResourceLimits | None = None
     timeout_minutes: Positive | None = None
     notification_config: dict[str, Any] | None = None
-    rollback_strategy: str | dict[str, Any] | None = None
+    rollback_strategy: Annotated[str | dict[str, Any], one_of("a text or an object")] | None = None
     approval_required: bool | None = None
-    cost_estimate: float | int | dict[str, Any] | None = None
+    cost_estimate: Annotated[float | int | dict[str, Any], one_of("a number or an object")] | None = None
+
+
+def _merging(branches: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {"properties": {"metadata": {"properties": {"branches_to_merge": branches}}}}
+
+
+MERGE_RULE: Final[dict[str, JsonValue]] = {
+    "if": {"properties": {"issue_type": {"const": MERGE}}},
+    "then": {
+        "allOf": [
+            {"properties": {"metadata": {"required": ["branches_to_merge"]}}},
+            _merging({"type": "array", "minItems": 1}),
+        ]
+    },
+    "else": _merging({"maxItems": 0}),
+}
+"""Merge beads name what they merge, work beads merge nothing; `maxItems` says nothing of null."""
 
 
 class Core(Record):
-    """The fields that every bead has, whatever its schema."""
+    """What every bead has, whatever its schema."""
+
+    model_config = ConfigDict(json_schema_extra=MERGE_RULE)
 
     id: BeadId
     title: Annotated[Filled, Field(max_length=500)]
@@ -385,59 +281,28 @@ class Core(Record):
     owner: str | None = None
     dependencies: list[BeadId] = Field(default_factory=list)
     labels: list[Filled] = Field(default_factory=list)
-    comments: list[dict[str, Any] | str] = Field(default_factory=list)
+    comments: list[Annotated[dict[str, Any] | str, one_of("an object or a text")]] = Field(
+        default_factory=list
+    )
     external_ref: str | None = None
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     closed_at: Timestamp | None = None
+    metadata: WorkPlace
 
-
-def check_merge_rule(issue_type: str, branches: list[str] | None) -> None:
-    """Merge beads name what they merge; work beads merge nothing."""
-    if issue_type == MERGE and not branches:
-        raise constraint_fault("must name at least one branch in a merge bead", "metadata.branches_to_merge")
-    if issue_type == WORK and branches:
-        raise constraint_fault("must be null in a work bead", "metadata.branches_to_merge")
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        if self.id in self.dependencies:
+            raise constraint_fault(f"{self.id} depends on itself", "dependencies")
+        branches, field = self.metadata.branches_to_merge, "metadata.branches_to_merge"
+        if self.issue_type == MERGE and not branches:
+            raise constraint_fault("must name at least one branch in a merge bead", field)
+        if self.issue_type == WORK and branches:
+            raise constraint_fault("must be null in a work bead", field)
+        return self
 
 
 class Bead(Core):
     """One sprint as a work item: the seed's bead, schema 4.1a."""
 
     metadata: Metadata
-
-    @model_validator(mode="after")
-    def _rules(self) -> Self:
-        if self.id in self.dependencies:
-            raise constraint_fault(f"{self.id} depends on itself", "dependencies")
-        check_merge_rule(self.issue_type, self.metadata.branches_to_merge)
-        return self
-
-
-# --- processes --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Job:
-    """One process to run."""
-
-    argv: tuple[str, ...]
-    cwd: Path
-    env: Mapping[str, str] | None = None
-    stdin: str | None = None
-    timeout: float = 30.0
-    grace: float = 2.0
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How the process ended. A signal or a time-out is an exit too, never an exception."""
-
-    code: int
-    stdout: str
-    stderr: str
-    timed_out: bool = False
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0 and not self.timed_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
 
 from beads_ralph.errors import Code, Fault
 from beads_ralph.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
@@ -17,7 +19,8 @@ from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
 DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally
 DEFAULT_MODEL: Final = "sonnet"
 AGENT: Final = re.compile(
-    rf"(?P<name>[A-Za-z0-9_./-]+)\s*(?:\((?P<program>[^()]*)\))?\s*(?:[:{DASHES}]\s+(?P<note>.+))?", re.DOTALL
+    rf"(?P<name>[A-Za-z0-9_./-]+)\s*+(?:\((?P<program>[^()]*)\))?\s*+(?:[:{DASHES}]\s+(?P<note>.+))?",
+    re.DOTALL,
 )
 PROGRAM_MODEL: Final = re.compile(r"(?P<executable>[A-Za-z0-9_./-]+):(?P<model>\S+)")
 FRONT_MATTER: Final = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---\s*(?:\r?\n|$)", re.DOTALL)
@@ -34,7 +37,10 @@ def parse_agent(text: str) -> AgentSpec:
     given |= _program(match["program"])
     if match["note"]:
         given["context"] = match["note"].strip()
-    return AgentSpec.model_validate(given)
+    try:
+        return AgentSpec.model_validate(given)
+    except ValidationError as problem:
+        raise ValueError("; ".join(fault["msg"] for fault in problem.errors())) from None
 
 
 def _program(text: str | None) -> dict[str, str]:
@@ -60,18 +66,24 @@ class Persona:
 
 
 def persona_file(agent: str, root: Path) -> Path | None:
-    """The file of a persona, None where it is not a file inside `.claude/agents/`."""
-    folder = (root / AGENTS_DIR).resolve()
-    path = (root / persona_path(agent)).resolve()
-    return path if path.is_relative_to(folder) and path.is_file() else None
+    """The file of a persona, None where its path does not name a file inside `.claude/agents/`.
+
+    The path must stay inside; a link that the user put there may lead wherever they keep their agents.
+    """
+    folder = root / AGENTS_DIR
+    path = Path(os.path.normpath(root / persona_path(agent)))
+    try:
+        return path if path.is_relative_to(folder) and path.is_file() else None
+    except (OSError, ValueError):  # too long, a NUL byte in it
+        return None
 
 
 def read_persona(path: Path) -> Persona:
     """The front matter of an agent file; a file without one is a persona all the same."""
-    match = FRONT_MATTER.match(path.read_text("utf-8", errors="replace"))
     try:
+        match = FRONT_MATTER.match(path.read_text("utf-8", errors="replace"))
         said = yaml.safe_load(match[1]) if match else {}
-    except yaml.YAMLError:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError):  # ValueError: the 99th of a month
         said = {}  # the agent's own CLI will complain; the model falls back to the defaults
     facts: Mapping[str, Any] = said if isinstance(said, dict) else {}
     return Persona(

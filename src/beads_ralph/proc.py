@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from beads_ralph.models import Exit, Job
+from beads_ralph.jobs import Exit, Job
 
 
 def which(name: str, path: str | None = None) -> str | None:

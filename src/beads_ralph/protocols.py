@@ -49,7 +49,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Query:
-    """Which beads to list; an empty collection means any."""
+    """Which beads to list; an empty collection means any. Of several labels a bead must have all."""
 
     ids: Collection[str] = ()
     statuses: Collection[str] = ()
@@ -96,7 +96,8 @@ class Store(Protocol):
         """Preflight. Raises a DATABASE.* error that says what to do where the store cannot be used."""
 
     def create(self, beads: Sequence[AnyBead], progress: Progress = silent) -> list[str]:
-        """Insert all or none, dependencies included; the ids in the order given.
+        """Insert all or none, dependencies included; the ids in the order given. New beads are open or
+        blocked, and the store may fill in an owner where there is none.
 
         A dependency outside the batch must exist (DEPENDENCY.UNRESOLVED); an id that exists already is
         DEPENDENCY.DUPLICATE_ID; a cycle with what is stored is DEPENDENCY.CYCLE_DETECTED.
@@ -109,13 +110,20 @@ class Store(Protocol):
         """Beads by id, status, label, plan; comments need not be loaded."""
 
     def ready(self, limit: int | None = None) -> Listing:
-        """Open beads all of whose dependencies are closed: by priority, then as created."""
+        """Open beads all of whose dependencies are closed: by priority, then as created.
+
+        bd keeps whole seconds, so beads of one batch follow one another by id there.
+        """
 
     def claim(self, bead_id: str, actor: str) -> Claim:
-        """Take a ready bead: exactly one of many racing actors wins. A blocked bead is refused."""
+        """Take a ready bead: exactly one of many racing actors wins. A blocked bead is refused.
+
+        Claiming again what one holds wins again and leaves the lease. An unreadable bead is VALIDATION.*,
+        an actor without a name VALIDATION.CONSTRAINT.
+        """
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:
-        """Extend the lease; False where the actor no longer holds the bead."""
+        """Extend the lease; False where the actor does not hold the bead (any more)."""
 
     def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
         """Give a claimed bead back as open or blocked; DATABASE.CONFLICT where another holds it."""
@@ -130,7 +138,10 @@ class Store(Protocol):
         """Add to the bead's history."""
 
     def close(self, bead_id: str, actor: str, reason: str) -> Bead:
-        """Close a bead that the actor holds (DATABASE.CONFLICT otherwise); closing twice changes nothing."""
+        """Close a bead that the actor holds; closing twice changes nothing.
+
+        DATABASE.CONFLICT where another holds it, or where a dependency was reopened meanwhile.
+        """
 
     def snapshot(self, target: Path) -> int:
         """Write every bead as JSON lines, atomically; how many."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -28,6 +31,7 @@ from beads_ralph.models import (
 from beads_ralph.slugs import slug
 
 SHOWN_LENGTH: Final = 60
+MAX_DEPTH: Final = 100  # no bead is that deep, and deeper ones cannot be written back
 SchemaName = Literal["auto", "4.1a", "legacy"]
 
 MODELS: Final[dict[str, type[BaseModel]]] = {
@@ -66,13 +70,11 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def load_json(text: str, file: str | None = None) -> Any:
-    """Parse JSON; NaN and Infinity are not JSON, and no store keeps them."""
-
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is not JSON")
-
+    """Parse JSON that can be written back: no NaN, no infinity, no half characters, no endless nesting,
+    no key twice in one object."""
     try:
-        return json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        _require_storable(value)
     except (ValueError, RecursionError) as problem:
         line = problem.lineno if isinstance(problem, json.JSONDecodeError) else None
         place = f"{file}: " if file else ""
@@ -82,6 +84,44 @@ def load_json(text: str, file: str | None = None) -> Any:
             faults=[Fault(Code.BEAD_SCHEMA, f"not valid JSON: {problem}", file=file, line=line)],
             suggested_action="Mend the JSON; a bead is one JSON object",
         ) from None
+    return value
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _require_storable(value: Any) -> None:
+    """Raise ValueError for what JSON text can say but no store can keep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        for item in level:
+            if isinstance(item, float) and math.isinf(item):
+                raise ValueError("a number is too large")
+            if isinstance(item, str) and not _is_text(item):
+                raise ValueError(f"half of a surrogate pair in {ascii(item)[:SHOWN_LENGTH]}")
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _is_text(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _inside(item: Any) -> list[Any]:
+    if isinstance(item, dict):
+        return [*item, *item.values()]
+    return item if isinstance(item, list) else []
 
 
 def check(raw: Any, schema: SchemaName = "auto", file: str | None = None) -> Checked:
@@ -119,14 +159,23 @@ def _fault(error: ErrorDetails, file: str | None) -> Fault:
     found = "" if kind == "constraint" else f" (found {_shown(error['input'])})"
     code = {"pattern": Code.FIELD_PATTERN, "constraint": Code.CONSTRAINT}.get(kind, Code.BEAD_SCHEMA)
     message = error["msg"] if kind in ("pattern", "constraint") else _sentence(error["msg"])
-    if kind == "pattern":  # the seed fixes this text up to the pattern
-        found = ""
-    return Fault(code, f"{subject}{message}{found}", file=file, field=path)
+    action = None
+    if kind == "pattern":  # the seed fixes this text up to the pattern, so what was found is told elsewhere
+        found, action = "", _pattern_remedy(path, error["input"], error["ctx"]["pattern"])
+    return Fault(code, f"{subject}{message}{found}", file=file, field=path, suggested_action=action)
+
+
+def _pattern_remedy(path: str, value: str, pattern: str) -> str:
+    """The value to write where its beginning tells, as in a phase that is a sprint's id."""
+    begin = re.match(pattern.removesuffix("$"), value, re.ASCII)
+    if begin and path.endswith("phase"):
+        return f"Change {path}: it should be '{begin[0]}', not '{value}'"
+    return f"Change {path}: {_shown(value)} does not match {pattern}"
 
 
 def _sentence(message: str) -> str:
     """`Input should be …` reads as `should be …` behind a field name."""
-    return message.removeprefix("Input ").removeprefix("Value error, ")
+    return re.sub(r"^(Input |List |String |Value error, )", "", message)
 
 
 def _shown(value: Any) -> str:

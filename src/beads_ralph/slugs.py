@@ -14,7 +14,7 @@ def slug(title: str, limit: int = ID_LENGTH) -> str:
 
     Accents are dropped; letters of other scripts stay, since a title made of them needs a name too.
     """
-    folded = _without_accents(title.lower())
+    folded = _without_accents(title.casefold())
     spaced = re.sub(r"\s+", "-", folded.strip())
     kept = "".join(char for char in spaced if char == "-" or char.isalnum())
     return re.sub(r"-+", "-", kept)[:limit].strip("-")
@@ -22,8 +22,8 @@ def slug(title: str, limit: int = ID_LENGTH) -> str:
 
 def branch_slug(title: str) -> str:
     """The same for branches, whose pattern knows ASCII only."""
-    ascii_only = _without_accents(title).encode("ascii", "ignore").decode()
-    return slug(ascii_only, limit=len(title))
+    ascii_only = _without_accents(title.casefold()).encode("ascii", "ignore").decode()
+    return slug(ascii_only, limit=len(ascii_only))
 
 
 def _without_accents(text: str) -> str:

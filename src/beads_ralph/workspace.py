@@ -27,13 +27,19 @@ class Workspace:
     repository: git.Repository | None
     config: Config
     warnings: tuple[Fault, ...] = ()
+    checkout: Path | None = None
+    """The working tree we stand in, where that is a worktree beside the main one."""
 
     def branches(self) -> frozenset[str]:
         return self.repository.branches() if self.repository else frozenset()
 
     def relative(self, path: Path) -> str:
-        """The path as beads store it: from the root, with forward slashes."""
-        return Path(os.path.relpath(path.resolve(), self.root)).as_posix()
+        """The path as beads store it: from the root, with forward slashes; the same in every worktree."""
+        # realpath, since resolve() raises for a link to itself; reading it will say what is wrong
+        real = Path(os.path.realpath(path))
+        if self.checkout is not None and real.is_relative_to(self.checkout):
+            return real.relative_to(self.checkout).as_posix()
+        return Path(os.path.relpath(real, self.root)).as_posix()
 
 
 def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:
@@ -42,7 +48,8 @@ def find(start: Path | None = None, config_file: Path | None = None) -> Workspac
     repository = git.find(here)
     root = repository.root if repository else here
     settings, warnings = config.load(root, config_file)
-    return Workspace(root, repository, settings, tuple(warnings))
+    checkout = git.toplevel(here) if repository else None
+    return Workspace(root, repository, settings, tuple(warnings), checkout)
 
 
 # --- stores -----------------------------------------------------------------------------------------
@@ -68,7 +75,7 @@ def open_store(workspace: Workspace, choice: StoreChoice | None = None) -> OpenS
     asked = choice or workspace.config.store
     kind, why = _auto(workspace) if asked == "auto" else (asked, f"{asked} store, as asked for")
     store = STORES[kind](workspace)
-    return OpenStore(store, why, store.check().warnings)
+    return OpenStore(store, why, (*workspace.warnings, *store.check().warnings))
 
 
 def _auto(workspace: Workspace) -> tuple[str, str]:
@@ -144,7 +151,5 @@ def _config_text(workspace: Workspace, choice: StoreChoice) -> str:
 
 
 def _quoted(word: str) -> str:
-    """YAML takes a JSON string as it is."""
-    return (
-        word if word.replace("-", "").replace("_", "").isalnum() and not word.isdigit() else json.dumps(word)
-    )
+    """YAML takes a JSON string as it is, and would take the bare word `true` or `123` for something else."""
+    return json.dumps(word, ensure_ascii=False)

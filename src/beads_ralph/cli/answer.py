@@ -40,32 +40,38 @@ class Answer:
     error_text: Callable[[], str] | None = None
     always_json: bool = False
     exit_code: int = OK
+    printed: bool = False
+    """The parser itself has answered, as it does for --help."""
 
 
-def give(answer: Answer, style: Style) -> int:
-    """Print an answer; the process's exit code."""
+EXIT_CODES: Final = {Code.USAGE: USAGE, Code.BUG: BUG, Code.INTERRUPTED: INTERRUPTED}
+
+
+def exit_code_of(answer: Answer) -> int:
+    return answer.exit_code if answer.error is None else EXIT_CODES.get(answer.error.code, FAILED)
+
+
+def give(answer: Answer, style: Style) -> None:
+    """Print an answer."""
     if answer.always_json and style == "text":
         style = "json"
     if answer.error is not None:
-        return _give_error(answer.error, style, answer.error_text)
-    if style == "text":
+        _give_error(answer.error, style, answer.error_text)
+    elif style == "text":
         _say(*(f"warning: {warning}" for warning in answer.warnings))
         if answer.text is not None:
             answer.text(console())
-    else:
+    elif not answer.printed:
         _print_envelope(succeeded(answer.data), style)
-    return answer.exit_code
 
 
-def _give_error(error: RalphError, style: Style, text: Callable[[], str] | None) -> int:
+def _give_error(error: RalphError, style: Style, text: Callable[[], str] | None = None) -> None:
     if style != "text":
         _print_envelope(failed(error), style)
     elif text is not None:
         _say(text())
     else:
         _say(*_error_lines(error))
-    codes = {Code.USAGE: USAGE, Code.BUG: BUG, Code.INTERRUPTED: INTERRUPTED}
-    return codes.get(error.code, FAILED)
 
 
 def _print_envelope(envelope: Envelope, style: Style) -> None:
@@ -82,8 +88,14 @@ def _error_lines(error: RalphError) -> list[str]:
     else:
         lines = [f"error: {fault} [{fault.code}]" for fault in error.faults]
     lines += [f"warning: {warning}" for warning in error.warnings]
-    steps = dict.fromkeys(fault.suggested_action for fault in error.faults if fault.suggested_action)
-    return lines + [f"  → {step}" for step in (steps or {error.suggested_action: None})]
+    return lines + [f"  → {step}" for step in _next_steps(error)]
+
+
+def _next_steps(error: RalphError) -> list[str]:
+    """Each different remedy once; the error's own where it stands for a single fault or for none."""
+    if len(error.faults) <= 1:
+        return [error.suggested_action]
+    return list(dict.fromkeys(fault.remedy for fault in error.faults))
 
 
 def out(text: str) -> None:
@@ -109,18 +121,45 @@ def speaker(style: Style) -> Progress:
 
 def guarded(command: Callable[[], Answer], style: Style) -> int:
     """Run a command and answer for it, whatever happens."""
-    _tolerant_streams()
+    _usable_streams()
+    answer = _outcome(command)
+    problem = _given(answer, style)
+    if problem is None:
+        return exit_code_of(answer)
+    _give_error(problem, "text")  # stdout has failed, or showing the answer has
+    return exit_code_of(Answer(error=problem))
+
+
+def _outcome(command: Callable[[], Answer]) -> Answer:
     try:
-        return give(command(), style)
+        return command()
     except RalphError as error:
-        return _give_error(error, style, None)
+        return Answer(error=error)
     except KeyboardInterrupt:
-        return _give_error(RalphError(Code.INTERRUPTED, "interrupted"), style, None)
-    except BrokenPipeError:  # the reader went away, as `| head` does
+        return Answer(error=RalphError(Code.INTERRUPTED, "interrupted"))
+    except BrokenPipeError:  # while the parser printed its help
         _silence_stdout()
-        return OK
+        return Answer(printed=True)
     except Exception as problem:  # noqa: BLE001 - the outer edge: anything else is a bug of ours
-        return _give_error(_bug(problem), style, None)
+        return Answer(error=_bug(problem))
+
+
+def _given(answer: Answer, style: Style) -> RalphError | None:
+    """Print down to the last byte: what stays in a buffer fails when nobody can say so any more."""
+    try:
+        give(answer, style)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the reader went away, as `| head` does; rich makes an exit of it
+        _silence_stdout()
+    except OSError as problem:
+        _silence_stdout()
+        message = f"the answer could not be written to stdout: {problem.strerror or problem}"
+        return RalphError(Code.WRITE_FAILED, message, suggested_action="Send the output elsewhere")
+    except KeyboardInterrupt:
+        return RalphError(Code.INTERRUPTED, "interrupted")
+    except Exception as problem:  # noqa: BLE001 - the outer edge, as above
+        return _bug(problem)
+    return None
 
 
 def _bug(problem: Exception) -> RalphError:
@@ -133,11 +172,15 @@ def _bug(problem: Exception) -> RalphError:
     )
 
 
-def _tolerant_streams() -> None:
-    """A title that the terminal cannot show must not end the program."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+def _usable_streams() -> None:
+    """A title that the terminal cannot show must not end the program, nor must a stream that is closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # at once, since the next file opened would get the number of the closed one
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for good
+        elif name != "stdin":
+            with contextlib.suppress(AttributeError, ValueError):
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _silence_stdout() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from beads_ralph import __version__
 from beads_ralph.cli import beads, mason, plan, schema, setup
-from beads_ralph.cli.answer import OK, Answer, Style, guarded, out
+from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError
 
@@ -77,7 +77,9 @@ def _answer(commands: typer.Typer, arguments: Sequence[str]) -> Answer:
         raise _usage(usage, str(commands.info.name)) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
-    return result if isinstance(result, Answer) else Answer(exit_code=result or OK)
+    if result == INTERRUPTED:  # what newer typer makes of Ctrl-C
+        raise KeyboardInterrupt
+    return result if isinstance(result, Answer) else Answer(exit_code=result or OK, printed=True)
 
 
 def _usage(problem: Any, program: str) -> RalphError:

@@ -93,6 +93,7 @@ def _listing_answer(found: Listing, opened: OpenStore, nothing: str) -> Answer:
 
 
 def _show_listing(console: Console, found: Listing, opened: OpenStore, nothing: str) -> None:
+    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
@@ -108,7 +109,7 @@ def _show_listing(console: Console, found: Listing, opened: OpenStore, nothing: 
     else:
         console.print(nothing)
     for broken in found.unreadable:
-        console.print(f"[red]![/red] {broken.id} cannot be read: {broken.faults[0].message}", markup=True)
+        console.print(f"[red]![/red] {escape(f'{broken.id} cannot be read: {broken.faults[0].message}')}")
     console.print(f"[dim]{opened.why}[/dim]")
 
 

@@ -35,6 +35,7 @@ def setting_of(
         schema=schema,
         id_suffix=id_suffix,
         agent_check=agent_check,
+        warnings=workspace.warnings,
     )
 
 

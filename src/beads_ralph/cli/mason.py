@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 
 
 def mason(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[Path | None, typer.Argument(help="The markdown plan.", show_default=False)] = None,
+    plan: Annotated[
+        Path | None, typer.Argument(help="The markdown plan.", show_default=False, readable=False)
+    ] = None,
     *,
     plan_file: Annotated[
-        Path | None, typer.Option("--plan-file", help="The same, as an option.", show_default=False)
+        Path | None,
+        typer.Option("--plan-file", help="The same, as an option.", show_default=False, readable=False),
     ] = None,
     sprint_filter: Annotated[
         str | None,
@@ -69,7 +72,7 @@ def mason(  # noqa: PLR0913 - one parameter an option
     )
     read = read_plan(order.path)
     _settle(update=update, schema=schema, id_suffix=id_suffix, wanted=order.wanted)
-    chosen = load.choose(read, order.wanted) if not read.faults else []
+    chosen = load.choose(read, None if read.faults else order.wanted)  # a faulty plan: all that is wrong
     built = build(read, setting)
     beads = load.require_valid(built, chosen)  # before the store is even opened
     if annotate_ and not dry_run:
@@ -118,8 +121,8 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = workspace.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        known = load.known_ids(opened.store, setting.plan_file)
-        built = build(built.plan, replace(setting, known_ids=known)) if known else built
+        known = load.known_beads(opened.store, setting.plan_file)
+        built = build(built.plan, replace(setting, known=known)) if known else built
     beads = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
         opened.store, beads, check_existing=order.check_existing, progress=speaker(current_style())
@@ -134,8 +137,8 @@ def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> A
     stored = load.stored_beads(opened.store, setting.plan_file)
     found = difference(built, setting, stored)
     applied = plandiff.apply(opened.store, found, speaker(current_style()))
-    ids = load.ids_by_sprint([*stored, *found.added])
-    wanted = {sprint.id.text: ids[sprint.id.text] for sprint in built.plan.sprints}
+    beads = load.by_sprint([*stored, *found.added])
+    wanted = {sprint.id.text: beads[sprint.id.text].id for sprint in built.plan.sprints}
     changed = order.annotate and _annotate(order.path, wanted, applied.created)
     loaded = load.Loaded(applied.created, tuple(bead.id for bead in found.unchanged), tuple(wanted), wanted)
     status = "updated" if applied.updated or applied.orphaned or applied.created else "unchanged"
@@ -150,7 +153,7 @@ def _about(opened: OpenStore, built: Built) -> dict[str, Any]:
 
 
 def _warnings(built: Built, opened: OpenStore) -> tuple[Fault, ...]:
-    return (*built.warnings, *opened.warnings)
+    return tuple(dict.fromkeys((*built.warnings, *opened.warnings)))
 
 
 def _dry_run(built: Built, beads: Sequence[AnyBead]) -> Answer:

@@ -14,9 +14,11 @@ Store = Annotated[
     StoreChoice | None,
     typer.Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
 ]
-PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", show_default=False)]
+# readable=False: the parser would call a file that must not be read a slip of the command line.
+PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", show_default=False, readable=False)]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="Another file than beads-ralph.yaml.", show_default=False)
+    Path | None,
+    typer.Option("--config", help="Another file than beads-ralph.yaml.", show_default=False, readable=False),
 ]
 NoAgentCheck = Annotated[
     bool, typer.Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")

@@ -98,13 +98,13 @@ def diff(
     return Answer(
         {"store": opened.store.kind, **found.to_json()},
         lambda console: show_diff(console, found),
-        (*built.warnings, *opened.warnings),
+        tuple(dict.fromkeys((*built.warnings, *opened.warnings))),
     )
 
 
 def difference(built: Built, setting: Setting, stored: list[Bead]) -> plandiff.Diff:
     """The plan against the store, with sprints matched to the beads they have already."""
-    again = build(built.plan, replace(setting, known_ids=load.ids_by_sprint(stored)))
+    again = build(built.plan, replace(setting, known=load.by_sprint(stored)))
     chosen = [sprint.id.text for sprint in built.plan.sprints]
     planned = [bead for bead in load.require_valid(again, chosen) if isinstance(bead, Bead)]
     return plandiff.compare(stored, planned)
@@ -119,9 +119,8 @@ def show_diff(console: Console, found: plandiff.Diff) -> None:
         lock = f"  [dim]({change.bead.status}: left alone)[/dim]" if change.locked else ""
         console.print(f"[yellow]~ {change.bead.id}[/yellow]  {change.bead.metadata.plan_sprint_id}{lock}")
         for name, (old, new) in change.fields.items():
-            console.print(
-                f"    {name}: [red]{escape(_short(old))}[/red] → [green]{escape(_short(new))}[/green]"
-            )
+            before, after = _around_difference(old, new)
+            console.print(f"    {name}: [red]{escape(before)}[/red] → [green]{escape(after)}[/green]")
     for bead in found.orphaned:
         lock = f"  [dim]({bead.status}: left alone)[/dim]" if plandiff.is_locked(bead) else ""
         console.print(f"[red]- {bead.id}[/red]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}{lock}")
@@ -129,9 +128,17 @@ def show_diff(console: Console, found: plandiff.Diff) -> None:
         console.print("✓ the store agrees with the plan")
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+def _around_difference(old: Any, new: Any) -> tuple[str, str]:
+    """Both values as text; long ones only from where they begin to differ."""
+    before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
+    same = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
+    start = max(0, same - MAX_SHOWN // 4) if max(len(before), len(after)) > MAX_SHOWN else 0
+    return _window(before, start), _window(after, start)
+
+
+def _window(text: str, start: int) -> str:
+    end = start + MAX_SHOWN
+    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")
 
 
 MAX_SHOWN = 100

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import files, legacy, personas, schema, workspace
+from beads_ralph import files, git, legacy, personas, schema
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.models import Bead
 from beads_ralph.schema import Checked, SchemaName
@@ -47,13 +48,27 @@ def validate(
     """Check bead files against the schema; every fault with its field path."""
     if not paths and sys.stdin.isatty():
         return _usage()
-    root = workspace.find().root
+    root = _root()
     reports = [_report(path, schema_name, None if no_agent_check else root) for path in paths or [STDIN]]
     return _validation_answer(reports)
 
 
+def _root() -> Path:
+    """The repository's; its settings play no part, so a fault in them does not hinder looking at a bead."""
+    here = Path.cwd()
+    repository = git.find(here)
+    return repository.root if repository else here
+
+
+def _read(path: str) -> str:
+    text = files.read_stdin() if path == STDIN else files.read_text(Path(path))
+    return text.removeprefix("\ufeff")
+
+
 def _usage() -> Answer:
     """The seed's words: on stdout, and an exit of 1 although nothing failed."""
+    if current_style() != "text":
+        raise RalphError(Code.USAGE, USAGE_TEXT)
     return Answer(text=lambda _: out(USAGE_TEXT), exit_code=1)
 
 
@@ -89,13 +104,10 @@ def _report(path: str, name: SchemaName, root: Path | None) -> Report:
     """Validate one file; a file that cannot be read or parsed is a fault of that file."""
     shown = "<stdin>" if path == STDIN else path
     try:
-        text = sys.stdin.read() if path == STDIN else files.read_text(Path(path))
-        checked = schema.check(schema.load_json(text.removeprefix("\ufeff"), shown), name, shown)
+        checked = schema.check(schema.load_json(_read(path), shown), name, shown)
     except RalphError as error:
         faults = error.faults or (Fault(error.code, error.message, file=shown),)
         return Report(path, Checked(None, tuple(faults)))
-    except UnicodeDecodeError:
-        return Report(path, Checked(None, (Fault(Code.NOT_TEXT, "not UTF-8 text", file=shown),)))
     if root is not None and isinstance(checked.bead, Bead):
         absent = tuple(personas.check_agents(checked.bead, root, shown))
         checked = Checked(checked.bead, checked.faults + absent, checked.warnings)
@@ -109,7 +121,8 @@ def _validation_answer(reports: Sequence[Report]) -> Answer:
     if not faults:
         return Answer(data, lambda _: out("\n".join(_texts(reports))), warnings)
     error = gathered(faults, f"{len(reports)} files" if len(reports) > 1 else reports[0].path, warnings)
-    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(_texts(reports)))
+    lines = [*_texts(reports), *(f"warning: {warning}" for warning in warnings)]
+    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(lines))
 
 
 def _texts(reports: Sequence[Report]) -> list[str]:
@@ -129,7 +142,7 @@ def migrate(
     json_: options.Json = False,
 ) -> Answer:
     """Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are."""
-    root = workspace.find().root
+    root = _root()
     moved = [_migrated(path, root) for path in paths]
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:
@@ -143,8 +156,7 @@ def migrate(
 
 def _migrated(path: str, root: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Old and new; the new one must be a valid bead before anything is written."""
-    text = sys.stdin.read() if path == STDIN else files.read_text(Path(path))
-    raw = schema.load_json(text.removeprefix("\ufeff"), path)
+    raw = schema.load_json(_read(path), path)
     if not isinstance(raw, dict):
         raise gathered([Fault(Code.BEAD_SCHEMA, "a bead must be a JSON object", file=path)], path)
     title = raw.get("title")

@@ -12,8 +12,10 @@ _current: list[Style] = ["text"]
 def settle_style(arguments: Sequence[str], default: Style = "text") -> Style:
     """`--json` anywhere before `--` asks for the envelope."""
     words = list(arguments)
-    asked = "--json" in (words[: words.index("--")] if "--" in words else words)
-    _current[0] = "json" if asked else default
+    words = words[: words.index("--")] if "--" in words else words
+    _current[0] = "json" if "--json" in words else default
+    if not words or "--help" in words:  # help is for people, whoever asks
+        _current[0] = "text"
     return _current[0]
 
 

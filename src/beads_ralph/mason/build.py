@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from beads_ralph import config, graph, personas, schema
@@ -13,9 +15,10 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.legacy import LegacyBead
 from beads_ralph.mason.metadata import bead_json, sounds_like_merge
 from beads_ralph.mason.setting import ID_PREFIX, Setting
-from beads_ralph.models import Bead, SprintId
-from beads_ralph.plan import Plan, Sprint
+from beads_ralph.models import Bead
+from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.slugs import slug
+from beads_ralph.sprints import SprintId
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,16 @@ def build(plan: Plan, setting: Setting) -> Built:
     own, faults, warnings = config.plan_defaults(said, plan.file, plan.front_matter_lines)
     defaults = own.over(setting.config.plan)
     ids, id_faults = name_beads(plan, setting)
-    edges, edge_faults = compile_edges(plan)
-    faults = [*plan.faults, *faults, *_repeated(plan), *edge_faults]
+    edges, edge_faults = compile_edges(plan, ids)
+    faults = _by_line([*plan.faults, *faults, *_repeated(plan), *edge_faults])
     sprint_faults: dict[str, list[Fault]] = defaultdict(list)
     for sprint_id, fault in id_faults:
         sprint_faults[sprint_id].append(fault)
     beads: dict[str, Bead | LegacyBead] = {}
     drafts = _Drafts(plan, setting, defaults, ids, edges)
     for sprint in _unique(plan.sprints):
+        if sprint_faults[sprint.id.text]:
+            continue  # without an id of its own a bead would only show the same fault in other words
         bead, found = drafts.bead(sprint)
         sprint_faults[sprint.id.text].extend(found)
         if bead is not None:
@@ -57,7 +62,7 @@ def build(plan: Plan, setting: Setting) -> Built:
     for sprint_id, fault in _place_faults(plan, beads):
         sprint_faults[sprint_id].append(fault)
     kept = {sprint_id: tuple(found) for sprint_id, found in sprint_faults.items() if found}
-    warnings = [*plan.warnings, *warnings, *drafts.warnings, *_phase_warnings(plan)]
+    warnings = [*setting.warnings, *plan.warnings, *warnings, *drafts.warnings, *_phase_warnings(plan)]
     return Built(plan, ids, edges, beads, tuple(faults), kept, tuple(_by_line(warnings)))
 
 
@@ -81,8 +86,9 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
     ids: dict[str, str] = {}
     faults: list[tuple[str, Fault]] = []
     for sprint in _unique(plan.sprints):
-        ids[sprint.id.text] = setting.known_ids.get(sprint.id.text) or bead_id(sprint, setting.id_suffix)
-        if sprint.bead_name is None and not slug(sprint.title) and sprint.id.text not in setting.known_ids:
+        known = setting.known.get(sprint.id.text)
+        ids[sprint.id.text] = known.id if known else bead_id(sprint, setting.id_suffix)
+        if sprint.bead_name is None and not slug(sprint.title) and known is None:
             message = f"sprint {sprint.id}: the title '{sprint.title}' has no letter to name a bead by"
             action = "Add a line such as: **Bead Name**: setup"
             faults.append(
@@ -109,22 +115,27 @@ def bead_id(sprint: Sprint, suffix: str = "") -> str:
 # --- dependencies -----------------------------------------------------------------------------------
 
 
-def compile_edges(plan: Plan) -> tuple[dict[str, list[str]], list[Fault]]:
-    """Sprint id → what it waits for, sprint ids and outside bead ids; with every fault of the graph."""
+def compile_edges(plan: Plan, ids: Mapping[str, str]) -> tuple[dict[str, list[str]], list[Fault]]:
+    """Sprint id → what it waits for, sprint ids and outside bead ids; with every fault of the graph.
+
+    A bead id of the plan's own means its sprint, so that no cycle hides behind two kinds of names.
+    """
+    named = {bead: sprint for sprint, bead in ids.items()}
     sprints = {sprint.id.text: sprint for sprint in _unique(plan.sprints)}
     law = graph.dependencies(sprint.id for sprint in sprints.values())
     edges: dict[str, list[str]] = {}
     faults: list[Fault] = []
     for sprint in sprints.values():
-        waits = [other.text for other in law[sprint.id]]
+        waits = [before.text for before in law[sprint.id]]
         for reference in sprint.depends_on:
-            fault = _reference_fault(plan, sprint, reference.value, sprints, reference.line)
+            other = named.get(reference.value, reference.value)
+            fault = _reference_fault(plan, sprint, other, sprints, reference.line)
             if fault is not None:
                 faults.append(fault)
-            elif reference.value not in waits:
-                waits.append(reference.value)
+            elif other not in waits:
+                waits.append(other)
         edges[sprint.id.text] = waits
-    return edges, [*faults, *_cycle_faults(plan, edges, sprints)]
+    return edges, [*faults, *_cycle_faults(plan, edges, sprints, named)]
 
 
 def _reference_fault(
@@ -134,7 +145,7 @@ def _reference_fault(
         return Fault(Code.SELF_DEP, f"Self-dependency: {reference} depends on itself", plan.file, line)
     if reference in sprints:
         return None
-    if SprintId.parse(reference) is None and "-" in reference and "/" not in reference:
+    if re.fullmatch(r"[^\W\d_][^/]*-[^/]+", reference):
         return None  # a bead outside the plan; the store knows whether it exists
     why = "which does not exist"
     if any(struck.id.text == reference for struck in plan.struck):
@@ -144,17 +155,28 @@ def _reference_fault(
 
 
 def _cycle_faults(
-    plan: Plan, edges: Mapping[str, Sequence[str]], sprints: Mapping[str, Sprint]
+    plan: Plan, edges: Mapping[str, Sequence[str]], sprints: Mapping[str, Sprint], named: Mapping[str, str]
 ) -> Iterator[Fault]:
-    path = graph.cycle(edges)
-    if not path:
-        return
-    shown = " → ".join(f"{node} ({plan.file}:{sprints[node].line})" for node in path)
-    yield Fault(Code.CYCLE_DETECTED, f"Circular dependency: {shown}", plan.file, sprints[path[0]].line)
-    for node in graph.stuck(edges):
-        if node not in path:
-            message = f"sprint {node} can never start: it waits for the circular dependency of {path[0]}"
-            yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprints[node].line)
+    """One fault for each cycle, and one for each sprint that waits behind one."""
+    left = {node: edges[node] for node in graph.stuck(edges)}
+    while path := graph.cycle(left):
+        shown = " → ".join(f"{node} ({plan.file}:{sprints[node].line})" for node in path)
+        line = _cycle_line(path, sprints, named)
+        yield Fault(Code.CYCLE_DETECTED, f"Circular dependency: {shown}", plan.file, line)
+        on_it = set(path)
+        left = {node: others for node, others in left.items() if node not in on_it}
+    for node in left:
+        message = f"sprint {node} can never start: it waits behind a circular dependency"
+        yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprints[node].line)
+
+
+def _cycle_line(path: Sequence[str], sprints: Mapping[str, Sprint], named: Mapping[str, str]) -> int:
+    """The **Depends On** that closes the cycle: numbers alone cannot make one."""
+    for node, other in pairwise(path):
+        for reference in sprints[node].depends_on:
+            if named.get(reference.value, reference.value) == other:
+                return reference.line
+    return sprints[path[0]].line
 
 
 def _repeated(plan: Plan) -> Iterator[Fault]:
@@ -187,6 +209,8 @@ class _Drafts:
     def _branch(self, sprint: Sprint) -> str:
         if sprint.branch is not None:
             return sprint.branch.value
+        if sprint.id.text in self.setting.known:
+            return self.setting.known[sprint.id.text].metadata.branch
         source = sprint.source_branch.value if sprint.source_branch else self.defaults.source_branch or ""
         return self.setting.branch(source, sprint.id.text, sprint.title, self.defaults)
 
@@ -243,19 +267,27 @@ def _remedy(label: str) -> str:
 
 def _line_of(sprint: Sprint, field: str) -> int:
     """The line that a faulty bead field came from."""
-    if field == "metadata.branch" and sprint.branch:
-        return sprint.branch.line
-    if field == "metadata.source_branch" and sprint.source_branch:
-        return sprint.source_branch.line
-    if field == "metadata.worktree_path" and sprint.worktree:
-        return sprint.worktree.line
-    if field.startswith("id") and sprint.bead_name:
-        return sprint.bead_name.line
-    for name, agents in (("dev_agents", sprint.dev_agents), ("qa_agents", sprint.qa_agents)):
-        parts = field.split(".")
-        if len(parts) > 2 and parts[1] == name and parts[2].isdigit() and int(parts[2]) < len(agents):  # noqa: PLR2004
-            return agents[int(parts[2])].line
-    return sprint.line
+    single: dict[str, At[str] | None] = {
+        "id": sprint.bead_name,
+        "issue_type": sprint.type,
+        "metadata.branch": sprint.branch,
+        "metadata.source_branch": sprint.source_branch,
+        "metadata.worktree_path": sprint.worktree,
+        "metadata.team_name": sprint.team,
+        "metadata.branches_to_merge": sprint.type,
+    }
+    several: dict[str, Sequence[At[Any]]] = {
+        "metadata.branches_to_merge": sprint.branches_to_merge,
+        "metadata.dev_agents": sprint.dev_agents,
+        "metadata.qa_agents": sprint.qa_agents,
+        "metadata.dev_prompts": sprint.tasks,
+        "metadata.dod.verifiers": sprint.verify,
+    }
+    entry = re.fullmatch(r"(.+?)\.(\d+)(?:\..*)?", field)
+    if entry is not None and int(entry[2]) < len(several.get(entry[1], ())):
+        return several[entry[1]][int(entry[2])].line
+    value = single.get(field)
+    return value.line if value is not None else sprint.line
 
 
 # --- what git would refuse --------------------------------------------------------------------------

@@ -92,8 +92,8 @@ def compare(stored: Iterable[Bead], planned: Iterable[Bead]) -> Diff:
     by_id = {bead.id: bead for bead in stored}
     wanted = list(planned)
     changes = [_change(by_id[bead.id], bead) for bead in wanted if bead.id in by_id]
-    ids = {bead.id for bead in wanted}
-    gone = [bead for bead in by_id.values() if bead.id not in ids]
+    sprints = {bead.metadata.plan_sprint_id for bead in wanted}  # one may have more beads: --id-suffix
+    gone = [bead for bead in by_id.values() if bead.metadata.plan_sprint_id not in sprints]
     return Diff(
         added=tuple(bead for bead in wanted if bead.id not in by_id),
         changed=tuple(change for change in changes if change.fields),
@@ -143,18 +143,26 @@ class Applied:
 
 
 def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
-    """New beads first, since changed ones may come to depend on them; running and closed ones stay."""
-    _refuse_cycles(diff)
+    """New beads first, since changed ones may come to depend on them; running and closed ones stay.
+
+    A failure half-way says what was applied before it; applying again does the rest.
+    """
+    order = _safe_order(diff)
     created = store.create(diff.added, progress) if diff.added else []
-    updated = []
-    for change in diff.changed:
-        if not change.locked:
-            store.update(change.bead.id, _changes(change))
-            updated.append(change.bead.id)
-    orphaned = [bead.id for bead in diff.orphaned if not is_locked(bead)]
-    for bead in diff.orphaned:
-        if not is_locked(bead):
-            _orphan(store, bead)
+    updated: list[str] = []
+    orphaned: list[str] = []
+    try:
+        for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
+            if not change.locked:
+                store.update(change.bead.id, _changes(change))
+                updated.append(change.bead.id)
+        for bead in diff.orphaned:
+            if not is_locked(bead):
+                _orphan(store, bead)
+                orphaned.append(bead.id)
+    except RalphError as error:
+        error.data |= {"beads_created": created, "beads_updated": updated, "beads_orphaned": orphaned}
+        raise
     locked = [change.bead.id for change in diff.changed if change.locked]
     locked += [bead.id for bead in diff.orphaned if is_locked(bead)]
     return Applied(tuple(created), tuple(updated), tuple(orphaned), tuple(locked))
@@ -178,8 +186,11 @@ def _orphan(store: Store, bead: Bead) -> None:
     store.comment(bead.id, AUTHOR, f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan.")
 
 
-def _refuse_cycles(diff: Diff) -> None:
-    """Locked beads keep their old dependencies, which may not fit the edited ones."""
+def _safe_order(diff: Diff) -> dict[str, int]:
+    """An order in which no update closes a cycle for a moment: what a bead will wait for comes first.
+
+    Locked beads keep their old dependencies, which may not fit the edited ones; that is refused.
+    """
     edges: dict[str, Sequence[str]] = {
         bead.id: bead.dependencies for bead in (*diff.unchanged, *diff.orphaned)
     }
@@ -194,3 +205,4 @@ def _refuse_cycles(diff: Diff) -> None:
             f"Circular dependency: {' → '.join(path)}",
             suggested_action="Beads in progress keep their old dependencies: wait for them, or edit the plan",
         )
+    return {node: number for number, wave in enumerate(graph.waves(edges)) for node in wave}

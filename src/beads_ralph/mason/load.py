@@ -8,9 +8,10 @@ from typing import Any
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.mason.build import Built
-from beads_ralph.models import Bead, SprintId
+from beads_ralph.models import Bead
 from beads_ralph.plan import Plan
 from beads_ralph.protocols import AnyBead, Progress, Query, Store, silent
+from beads_ralph.sprints import SprintId
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ def require_valid(built: Built, chosen: Collection[str]) -> list[AnyBead]:
     return [built.beads[sprint] for sprint in chosen]
 
 
-def known_ids(store: Store, plan_file: str) -> dict[str, str]:
-    """Sprint → bead id of what the store holds from this plan already."""
-    return ids_by_sprint(stored_beads(store, plan_file))
+def known_beads(store: Store, plan_file: str) -> dict[str, Bead]:
+    """Sprint → bead of what the store holds from this plan already."""
+    return by_sprint(stored_beads(store, plan_file))
 
 
 def stored_beads(store: Store, plan_file: str) -> list[Bead]:
@@ -76,11 +77,12 @@ def stored_beads(store: Store, plan_file: str) -> list[Bead]:
     return list(listing.beads)
 
 
-def ids_by_sprint(beads: Iterable[Bead]) -> dict[str, str]:
-    ids: dict[str, str] = {}
+def by_sprint(beads: Iterable[Bead]) -> dict[str, Bead]:
+    """The first bead of each sprint; a run with an id suffix may have made more."""
+    known: dict[str, Bead] = {}
     for bead in beads:
-        ids.setdefault(bead.metadata.plan_sprint_id, bead.id)
-    return ids
+        known.setdefault(bead.metadata.plan_sprint_id, bead)
+    return known
 
 
 def load(

@@ -9,9 +9,10 @@ from typing import Any, Final
 from beads_ralph.config import PlanDefaults
 from beads_ralph.legacy import default_team
 from beads_ralph.mason.setting import DEFAULT_RIG, Setting
-from beads_ralph.models import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec, utc_text
+from beads_ralph.models import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
 from beads_ralph.plan import Sprint
 from beads_ralph.slugs import slug
+from beads_ralph.values import utc_text
 
 MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)
 TWO: Final = 2
@@ -29,6 +30,8 @@ def bead_json(
     moment = utc_text(setting.now)
     kind = issue_type(sprint, waits)
     merged = branches_to_merge(sprint, kind, waits, branches)
+    if not merged and sprint.type is None:  # a title alone makes no merge out of one shared branch
+        kind, merged = WORK, None
     priority = sprint.priority.value if sprint.priority else defaults.priority
     place = _place(sprint, setting, defaults, branches[sprint.id.text])
     agents = _legacy_agents if setting.schema == "legacy" else _agents
@@ -98,7 +101,7 @@ def labels(sprint: Sprint, defaults: PlanDefaults) -> list[str]:
 def _place(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str) -> dict[str, Any]:
     source = sprint.source_branch.value if sprint.source_branch else defaults.source_branch
     place = {
-        "rig": defaults.rig or DEFAULT_RIG,
+        "rig": DEFAULT_RIG if setting.schema == "legacy" else defaults.rig or DEFAULT_RIG,
         "worktree_path": _worktree(sprint, setting, defaults, branch),
         "branch": branch,
         "source_branch": source,
@@ -110,17 +113,23 @@ def _place(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str
     }
     if setting.schema == "legacy":
         return place
-    return place | {"team_name": _team(sprint, defaults)}
+    return place | {"team_name": _team(sprint, setting, defaults)}
 
 
-def _team(sprint: Sprint, defaults: PlanDefaults) -> str:
+def _team(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> str:
     if sprint.team is not None:
         return sprint.team.value
-    return defaults.team or default_team(sprint.id.text, slug(sprint.title))
+    if defaults.team is not None:
+        return defaults.team
+    known = setting.known.get(sprint.id.text)
+    return known.metadata.team_name if known else default_team(sprint.id.text, slug(sprint.title))
 
 
 def _worktree(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str) -> str:
     if sprint.worktree is None:
+        known = setting.known.get(sprint.id.text)
+        if known is not None and known.metadata.branch == branch:
+            return known.metadata.worktree_path
         return setting.worktree(branch, defaults)
     if setting.schema == "legacy":
         return sprint.worktree.value

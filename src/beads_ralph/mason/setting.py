@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.errors import Fault
 from beads_ralph.legacy import SCRUM_MASTER
-from beads_ralph.models import AgentSpec
+from beads_ralph.models import AgentSpec, Bead
 from beads_ralph.slugs import branch_slug
 
 DEFAULT_RIG: Final = "beads-ralph"
@@ -33,8 +34,11 @@ class Setting:
     schema: Literal["4.1a", "legacy"] = "4.1a"
     id_suffix: str = ""
     agent_check: bool = True
-    known_ids: Mapping[str, str] = field(default_factory=dict)
-    """Sprints that have a bead already keep its id, whatever their title says now."""
+    warnings: tuple[Fault, ...] = ()
+    """What was odd about the settings themselves."""
+    known: Mapping[str, Bead] = field(default_factory=dict)
+    """Sprint → the bead it has already. It keeps that id, and its branch, worktree and team unless the
+    plan names others: a new title must not part a bead from the work done for it."""
 
     @property
     def repo_name(self) -> str:
@@ -58,7 +62,8 @@ class Setting:
         return self.absolute(f"{place}/{branch}")
 
     def absolute(self, path: str) -> str:
-        return os.path.normpath(self.root / Path(path).expanduser())
+        # os.path's, since pathlib's raises for a user that does not exist
+        return os.path.normpath(self.root / os.path.expanduser(path))  # noqa: PTH111
 
     def scrum_master(self, defaults: PlanDefaults) -> AgentSpec:
         chosen = defaults.scrum_master

@@ -14,7 +14,7 @@ from beads_ralph.plan.model import Plan
 from beads_ralph.plan.parse import parse
 
 LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
-ANNOTATION_LINE: Final = re.compile(r"\s{0,3}<!--\s*beads-ralph:.*-->\s*")
+ANNOTATION_LINE: Final = re.compile(r" {0,3}<!--\s*beads-ralph:(?:\s*\S+\s*|(?:(?!-->).)*)-->\s*")
 
 
 def annotate(text: str, plan: Plan, beads: Mapping[str, str]) -> str:

@@ -13,13 +13,17 @@ from beads_ralph.models import MERGE, WORK, AgentSpec
 from beads_ralph.plan import markdown
 from beads_ralph.plan.model import At, Check
 
-NOTE: Final = re.compile(r"\s+\([^()]*\)\s*$")
+NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
 NOTHING: Final = frozenset({"", *personas.DASHES, "none", "n/a", "nothing", "null"})
 SEPARATORS: Final = re.compile(r"(?:\s|[,;&]|and)*")
 DECORATION: Final = frozenset({"sprint", "sprints", "and"})
 PRIORITIES: Final = {"critical": 0, "high": 1, "medium": 2, "low": 3, "minimal": 4}
 TYPES: Final = {"work": WORK, "merge": MERGE, WORK: WORK, MERGE: MERGE}
-BLOCK_SCRIPT: Final = re.compile(r"^(if|for|while|until|case|function|\{)\b|<<|\b(then|do)$|\{$")
+BLOCK_SCRIPT: Final = re.compile(
+    r"^(if|for|while|until|case|function)\b|<<|\b(then|do)$|\{$"  # one construct over several lines
+    r"|^(cd|export|set|source|\.|trap|umask|ulimit)\s|^\w+=\S*$"  # or a line that later ones rely on
+)
+CONTINUED: Final = ("\\", "&&", "||", "|")
 
 ALIASES: Final = {
     "dev agent": "dev_agents",
@@ -52,20 +56,18 @@ def name_of(label: str) -> str | None:
 
 def near_miss(label: str) -> str | None:
     """The known label that this one was probably meant to be."""
-    known = [name.replace("_", " ") for name in READERS]
+    known = [*(name.replace("_", " ") for name in READERS), "acceptance criteria"]
     close = difflib.get_close_matches(label.lower(), known, n=1, cutoff=0.8)
-    return close[0].title() if close else None
+    return close[0].title().replace("Qa", "QA") if close else None
 
 
 def one(field: markdown.Field) -> At[str] | None:
     """A single value: the first code span, or the text without a trailing note in brackets."""
-    if field.codes and field.text.startswith(field.codes[0].text):
-        return At(field.codes[0].text.strip(), field.line)
-    if not field.text and field.items:
-        item = field.items[0]
-        return At(item.codes[0].text if item.codes else item.text, item.line)
-    text = NOTE.sub("", field.text).strip()
-    return At(text, field.line) if text else None
+    place: markdown.Field | markdown.Item = field.items[0] if not field.text and field.items else field
+    if place.codes and place.opens_with_code:
+        return At(place.codes[0].text.strip(), place.line)
+    text = NOTE.sub("", place.text).strip()
+    return At(text, place.line) if text else None
 
 
 def many(field: markdown.Field) -> tuple[At[str], ...]:
@@ -75,7 +77,7 @@ def many(field: markdown.Field) -> tuple[At[str], ...]:
 
 def _short_values(field: markdown.Field) -> Iterator[At[str]]:
     yield from _split(field.text, field.codes, field.line)
-    for item in field.items:
+    for item in (*field.rest, *field.items):
         yield from _split(item.text, item.codes, item.line)
 
 
@@ -93,14 +95,22 @@ def _split(text: str, codes: Sequence[markdown.Code], line: int) -> Iterator[At[
 
 def sentences(field: markdown.Field) -> tuple[At[str], ...]:
     """Each bullet is one entry; a value on the label's own line is one too."""
-    own = (At(field.text, field.line),) if field.text else ()
-    items = tuple(At(item.text, item.line) for item in field.items if item.text and not item.struck)
-    return own + items
+    own = [At(_whole(field), field.line)] if field.text else []
+    found = own + [At(item.text, item.line) for item in field.items if item.text and not item.struck]
+    for fence in field.fences:  # a block that is not indented still belongs to the bullet above it
+        above = max((at for at, entry in enumerate(found) if entry.line < fence.line), default=None)
+        if above is not None:
+            found[above] = At(f"{found[above].value}\n{fence.text.rstrip()}", found[above].line)
+    return tuple(found)
+
+
+def _whole(field: markdown.Field) -> str:
+    return " ".join([field.text, *(item.text for item in field.rest)])
 
 
 def note(field: markdown.Field) -> str:
     """A label of the author's own, as text: nothing that a plan says is lost on its way to the agents."""
-    own = f"{field.label}: {field.text}".rstrip(": ") + ("" if field.text else ":")
+    own = f"{field.label}: {_whole(field)}".rstrip(": ") + ("" if field.text else ":")
     items = [f"- {item.text}" for item in field.items if not item.struck]
     return "\n".join([own, *items, *(fence.text.rstrip("\n") for fence in field.fences)])
 
@@ -172,22 +182,25 @@ def _item_checks(item: markdown.Item) -> Iterator[At[Check]]:
             yield from _fence_checks(code.text, code.line)
         else:
             named = before if before and len(item.codes) == 1 else code.text
-            yield At(Check(named, code.text), item.line)
+            yield At(Check(named, code.text), code.line)
 
 
 def _fence_checks(text: str, first: int) -> Iterator[At[Check]]:
-    """One command a line; a block that is plainly one script stays one command."""
+    """One command a line; a block that is plainly one script stays one, and fails at its first failure."""
     lines = text.rstrip("\n").split("\n")
-    if any(BLOCK_SCRIPT.search(line.strip()) for line in lines):
-        yield At(Check(_short(text), text.rstrip("\n")), first)
+    if len(lines) > 1 and any(BLOCK_SCRIPT.search(line.strip()) for line in lines):
+        yield At(Check(_short(text), "set -e\n" + text.rstrip("\n")), first)
         return
     command, start = "", first
-    for number, line in enumerate(lines, first):
-        start = start if command else number
-        command += line.strip() + "\n" if line.rstrip().endswith("\\") else line.strip()
-        if line.rstrip().endswith("\\"):
+    for number, line in enumerate(map(str.strip, lines), first):
+        if not command and line.startswith("#"):
             continue
-        if command and not command.startswith("#"):
+        start = start if command else number
+        goes_on = line.endswith(CONTINUED)
+        command += line + "\n" if goes_on else line
+        if goes_on:
+            continue
+        if command:
             yield At(Check(_short(command), command), start)
         command = ""
     if command:

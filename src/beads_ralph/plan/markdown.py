@@ -9,12 +9,14 @@ from functools import cache
 from typing import Final
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 MAX_NESTING: Final = 100
 LABEL_LEVEL: Final = 4  # `#### Tasks` says the same as `**Tasks**:`
-CHECKBOX: Final = re.compile(r"^\[[ xX]\]\s+")
+LABEL_LINE: Final = re.compile(r"\*\*[^*\n]+(?:\*\*[ \t]*:|:[ \t]*\*\*)")
+CHECKBOX: Final = re.compile(r"^\[[ xX]\](?:\s+|$)")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Item:
     line: int
     codes: tuple[Code, ...] = ()
     struck: bool = False
+    opens_with_code: bool = False
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Field:
     codes: list[Code] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     fences: list[Code] = field(default_factory=list)
+    rest: list[Item] = field(default_factory=list)  # the next lines, where the value ends in a comma
+    opens_with_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,11 @@ class Heading:
 
 @dataclass(frozen=True)
 class Prose:
+    """Text that belongs to no label: a paragraph, or what stands in a list, a quotation or a fence."""
+
     text: str
     line: int
+    paragraph: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,27 @@ Block = FrontMatter | Heading | Field | Prose | Comment
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
     parser.enable("strikethrough")
+    parser.disable("lheading")  # in a plan a `---` below a line of text is a rule, never a heading
+    parser.block.ruler.before("paragraph", "label", _label_ends_item, {"alt": ["paragraph"]})
+    parser.block.ruler.before("paragraph", "quoted_label", _label_ends_quote, {"alt": ["blockquote"]})
     return parser.use(front_matter_plugin)
+
+
+def _label_ends_item(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
+    """`**Branch**: x` right below a bullet, not indented, is a line of the sprint's own.
+
+    CommonMark would take it for the lazy continuation of the bullet's text.
+    """
+    return silent and state.sCount[line] < state.blkIndent and _is_label_line(state, line)
+
+
+def _label_ends_quote(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
+    return silent and _is_label_line(state, line)
+
+
+def _is_label_line(state: StateBlock, line: int) -> bool:
+    start = state.bMarks[line] + state.tShift[line]
+    return LABEL_LINE.match(state.src, start, state.eMarks[line]) is not None
 
 
 def blocks(text: str) -> list[Block]:
@@ -129,15 +157,12 @@ class _Reader:
             yield from self._fence(token, line)
         elif token.type == "html_block":
             yield Comment(token.content.strip(), line)
-        else:  # a rule, a quotation: whatever follows belongs to no label
+        else:  # a rule or a quotation: whatever follows belongs to no label
             self.field = None
+            text = "\n".join(plain(inner.children or []) for inner in inside if inner.type == "inline")
+            yield from [Prose(text, line)] if text else []
 
     def _heading(self, token: Token, inline: Token, line: int) -> Iterator[Block]:
-        """A `---` below a paragraph makes a heading of it; below `**Branch**: x` nobody means that."""
-        setext = token.markup in ("-", "=")
-        if setext and any(_label(row) for row in _lines(inline, line)):
-            yield from self._paragraph(inline, line)
-            return
         children = inline.children or []
         heading = Heading(int(token.tag[1:]), plain(children).strip(), line, _struck(children))
         yield heading
@@ -147,9 +172,13 @@ class _Reader:
             yield self.field
 
     def _paragraph(self, inline: Token, line: int) -> Iterator[Block]:
+        self.field = None  # prose between a label and a list ends the label's reach
         prose: list[_Line] = []
         for row in _lines(inline, line):
             label = _label(row)
+            if label is None and not prose and self.field is not None and _goes_on(self.field):
+                self.field.rest.append(Item(row.text, row.line, tuple(_codes(row.tokens, row.line))))
+                continue
             if label is None:
                 prose.append(row)
                 continue
@@ -158,7 +187,7 @@ class _Reader:
             self.field = _field(label, row)
             yield self.field
         if prose:
-            self.field = None  # prose between a label and a list ends the label's reach
+            self.field = None
         yield from _prose(prose)
 
     def _list(self, inside: list[Token], line: int) -> Iterator[Block]:
@@ -166,7 +195,7 @@ class _Reader:
         if self.field is not None:
             self.field.items.extend(items)
         else:
-            yield Prose("\n".join(f"- {item.text}" for item in items), line)
+            yield Prose("\n".join(f"- {item.text}" for item in items if not item.struck), line)
 
     def _fence(self, token: Token, line: int) -> Iterator[Block]:
         first = line + 1 if token.type == "fence" else line
@@ -189,14 +218,30 @@ def _closing(tokens: list[Token], start: int) -> int:
 def _lines(inline: Token, first: int) -> Iterator[_Line]:
     """An inline token's children, split where the source had line breaks."""
     row: list[Token] = []
-    number = first
-    for child in inline.children or []:
+    start = first
+    for child, number in _numbered(inline, first):
         if child.type in ("softbreak", "hardbreak"):
-            yield _Line(row, number)
-            row, number = [], number + 1
+            yield _Line(row, start)
+            row, start = [], number + 1
         else:
             row.append(child)
-    yield _Line(row, number)
+    yield _Line(row, start)
+
+
+def _numbered(inline: Token, line: int) -> Iterator[tuple[Token, int]]:
+    """The children, each with the source line it begins on; code spans and tags may hold line breaks."""
+    source, at = inline.content, 0
+    for child in inline.children or []:
+        yield child, line
+        if child.type in ("softbreak", "hardbreak"):
+            line, at = line + 1, source.find("\n", at) + 1
+        elif child.type == "html_inline":
+            line, at = line + child.content.count("\n"), source.find(child.content, at) + len(child.content)
+        elif child.type == "code_inline" and "\n" in source:
+            spelled = re.escape(child.content).replace("\\ ", r"[ \n]")
+            found = re.compile(rf"{child.markup}\s?{spelled}\s?{child.markup}").search(source, at)
+            if found is not None:
+                line, at = line + found[0].count("\n"), found.end()
 
 
 def _label(row: _Line) -> str | None:
@@ -219,13 +264,24 @@ def _field(label: str, row: _Line) -> Field:
     close = next(at for at, token in enumerate(row.tokens) if token.type == "strong_close")
     value = row.tokens[close + 1 :]
     text = plain(value).strip().removeprefix(":").strip()
-    return Field(label, row.line, text, list(_codes(value, row.line)))
+    opens = _opens_with_code(value)
+    return Field(label, row.line, text, list(_codes(value, row.line)), opens_with_code=opens)
+
+
+def _goes_on(entry: Field) -> bool:
+    last = entry.rest[-1].text if entry.rest else entry.text
+    return last.endswith(",")
+
+
+def _opens_with_code(tokens: Iterable[Token]) -> bool:
+    first = next((token for token in tokens if token.content.strip(" :") or token.type != "text"), None)
+    return first is not None and first.type == "code_inline"
 
 
 def _prose(rows: list[_Line]) -> Iterator[Prose]:
     text = "\n".join(row.text for row in rows).strip()
     if text:
-        yield Prose(text, rows[0].line)
+        yield Prose(text, rows[0].line, paragraph=True)
 
 
 def _items(inside: list[Token]) -> Iterator[Item]:
@@ -248,21 +304,28 @@ def _item(token: Token, inside: list[Token]) -> Item:
         texts.append(text)
         codes.extend(found)
         at = end + 1
-    joined = "\n".join(text for text in texts if text)
-    struck = bool(inside) and inside[0].type == "paragraph_open" and _struck(inside[1].children or [])
-    return Item(CHECKBOX.sub("", joined).strip(), line, tuple(codes), struck)
+    joined = CHECKBOX.sub("", "\n".join(text for text in texts if text)).strip()
+    own = (inside[1].children or []) if inside and inside[0].type == "paragraph_open" else []
+    return Item(joined, line, tuple(codes), _all_struck(own), _opens_with_code(own))
 
 
 def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[Code]]:
     """A paragraph, a nested list or a fence of an item, as text."""
     line = (token.map[0] if token.map else 0) + 1
-    if token.type == "paragraph_open":
-        children = inside[0].children or []
-        return plain(children, between=" ", links=True), list(_codes(children, line))
+    if token.type in ("paragraph_open", "heading_open"):
+        kept = _unstruck(_numbered(inside[0], line))
+        hashes = token.markup + " " if token.markup.startswith("#") else ""  # `- # of rows` is a task too
+        text = hashes + plain((child for child, _ in kept), between=" ", links=True)
+        return text, [Code(child.content, at) for child, at in kept if child.type == "code_inline"]
     if token.type in ("bullet_list_open", "ordered_list_open"):
-        return "\n".join(_indented(item) for item in _items(inside)), []
+        return "\n".join(_indented(item) for item in _items(inside) if not item.struck), []
+    if token.type == "blockquote_open":
+        quoted = _item(token, inside)
+        return quoted.text, list(quoted.codes)
+    if token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
+        return token.content.strip(), []
     if token.type in ("fence", "code_block"):
-        return token.content.rstrip("\n"), [Code(token.content, line + 1, fenced=True)]
+        return token.content.rstrip("\n"), [Code(token.content, line + (token.type == "fence"), fenced=True)]
     return "", []
 
 
@@ -272,17 +335,30 @@ def _indented(item: Item) -> str:
 
 
 def _codes(tokens: Iterable[Token], line: int) -> Iterator[Code]:
-    for token in tokens:
-        if token.type == "softbreak":
-            line += 1
-        if token.type == "code_inline":
-            yield Code(token.content, line)
+    return (Code(token.content, line) for token in tokens if token.type == "code_inline")
 
 
 def _struck(children: list[Token]) -> bool:
     """A heading counts as struck out when its first words are."""
     visible = [token for token in children if token.type != "text" or token.content.strip()]
     return bool(visible) and visible[0].type == "s_open"
+
+
+def _all_struck(children: list[Token]) -> bool:
+    """An item is struck out when nothing but its checkbox is left."""
+    if not any(token.type == "s_open" for token in children):
+        return False
+    left = plain(token for token, _ in _unstruck((token, 0) for token in children))
+    return not CHECKBOX.sub("", left.strip())
+
+
+def _unstruck(children: Iterable[tuple[Token, int]]) -> list[tuple[Token, int]]:
+    kept, depth = [], 0
+    for token, line in children:
+        depth += token.nesting if token.type in ("s_open", "s_close") else 0
+        if depth == 0 and token.type != "s_close":
+            kept.append((token, line))
+    return kept
 
 
 def plain(tokens: Iterable[Token], between: str = "\n", *, links: bool = False) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from beads_ralph.errors import Fault
-from beads_ralph.models import AgentSpec, SprintId
+from beads_ralph.models import AgentSpec
+from beads_ralph.sprints import SprintId
 
 T = TypeVar("T")
 

@@ -10,15 +10,18 @@ import yaml
 
 from beads_ralph import personas
 from beads_ralph.errors import Code, Fault
-from beads_ralph.models import SprintId
 from beads_ralph.plan import fields, markdown
 from beads_ralph.plan.model import At, Phase, Plan, Sprint, Struck
+from beads_ralph.sprints import SprintId
 
 SPRINT_LEVEL: Final = 3
 HEADING: Final = re.compile(r"Sprint (\d+[a-z]*\.\d+[a-z]*): (.+)", re.ASCII)
 ID_LIKE: Final = re.compile(r"Sprint\s+(\S*\d\S*)")
-LOOKS_LIKE_SPRINT: Final = re.compile(r"Sprint \d+[a-z]*\.\d+[a-z]*\b", re.ASCII)
+LOOKS_LIKE_SPRINT: Final = re.compile(r"\W*Sprint \d+[a-z]*\.\d+[a-z]*\b", re.ASCII | re.IGNORECASE)
+NO_HEADING: Final = re.compile(r"#{1,6}Sprint\s|Sprint \d+[a-z]*\.\d+[a-z]*:", re.ASCII)
 PHASE: Final = re.compile(rf"Phase (\d+[a-z]*)\b\s*[:.{personas.DASHES}]?\s*(.*)", re.ASCII)
+# What safe_load raises: the others come from values such as the 99th of a month and from odd tags.
+NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError, KeyError, AttributeError, TypeError)
 ANNOTATION: Final = re.compile(r"<!--\s*beads-ralph:\s*(\S+)\s*-->")
 FINISHED: Final = re.compile(r"(?i)\b(complete|completed|done|merged)\b|✅")
 
@@ -86,12 +89,21 @@ def _take(state: _Parse, block: markdown.Block) -> None:
             _heading(state, block)
         case markdown.Field() if state.draft is not None:
             state.draft.fields.append(block)
-        case markdown.Prose() if state.draft is not None:
-            state.draft.prose.append(block.text)
+        case markdown.Prose():
+            _prose(state, block)
         case markdown.Comment() if state.draft is not None:
             _annotation(state.draft, block)
         case _:
             pass  # prose and fields outside any sprint are the author's own
+
+
+def _prose(state: _Parse, prose: markdown.Prose) -> None:
+    for at, line in enumerate(prose.text.split("\n")):
+        if prose.paragraph and NO_HEADING.match(line):
+            message = f"'{line}' is skipped: a sprint's heading begins with ### and a blank"
+            state.warn(Code.MARKDOWN, message, prose.line + at)
+    if state.draft is not None:
+        state.draft.prose.append(prose.text)
 
 
 def _heading(state: _Parse, heading: markdown.Heading) -> None:
@@ -111,7 +123,8 @@ def _heading(state: _Parse, heading: markdown.Heading) -> None:
 def _misplaced(state: _Parse, heading: markdown.Heading) -> None:
     if LOOKS_LIKE_SPRINT.match(heading.text):
         shown = f"{'#' * heading.level} {heading.text}"
-        state.warn(Code.MARKDOWN, f"'{shown}' is skipped: only a ### heading makes a sprint", heading.line)
+        message = f"'{shown}' is skipped: only a ### heading that begins 'Sprint' makes a sprint"
+        state.warn(Code.MARKDOWN, message, heading.line)
 
 
 def _sprint_heading(state: _Parse, heading: markdown.Heading) -> None:
@@ -144,10 +157,11 @@ def _bad_heading(state: _Parse, heading: markdown.Heading) -> None:
 def _front_matter(state: _Parse, block: markdown.FrontMatter) -> None:
     try:
         content = yaml.safe_load(block.text)
-    except yaml.YAMLError as problem:
+    except NOT_YAML as problem:
         mark = getattr(problem, "problem_mark", None)
-        line = block.line + (mark.line if mark is not None else 0)
-        state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {_first_line(problem)}", line)
+        at = mark.index if mark is not None else getattr(problem, "position", 0)
+        message = f"front matter is not valid YAML: {_first_line(problem)}"
+        state.fault(Code.MARKDOWN, message, _line_at(block, at))
         return
     if content is None:
         return
@@ -160,8 +174,16 @@ def _front_matter(state: _Parse, block: markdown.FrontMatter) -> None:
 
 def _key_lines(block: markdown.FrontMatter) -> dict[str, int]:
     root = yaml.compose(block.text, Loader=yaml.SafeLoader)
-    pairs = root.value if isinstance(root, yaml.MappingNode) else []
-    return {str(key.value): block.line + key.start_mark.line for key, _ in pairs}
+    pairs = list(root.value) if isinstance(root, yaml.MappingNode) else []
+    for key, value in list(pairs):
+        if key.value == "beads-ralph" and isinstance(value, yaml.MappingNode):
+            pairs += value.value
+    return {str(key.value): _line_at(block, key.start_mark.index) for key, _ in pairs}
+
+
+def _line_at(block: markdown.FrontMatter, index: int) -> int:
+    """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
+    return block.line + block.text.count("\n", 0, index)
 
 
 def _first_line(problem: Exception) -> str:
@@ -205,6 +227,9 @@ def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dic
     except fields.FieldError as problem:
         problem.message = f"sprint {draft.id}: {problem.message}"
         state.faults.append(fields.fault(problem, state.file))
+        return
+    if not (entry.text or entry.items or entry.fences):
+        state.warn(Code.MARKDOWN, f"sprint {draft.id}: **{entry.label}** says nothing", entry.line)
 
 
 def _notice_finished(state: _Parse, sprint: Sprint) -> None:

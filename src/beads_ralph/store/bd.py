@@ -11,18 +11,20 @@ from typing import Any, Final
 
 from beads_ralph import files
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import ASSIGNEE, Bead, utc_text
+from beads_ralph.models import ASSIGNEE, Bead
 from beads_ralph.protocols import AnyBead, Changes, Claim, Listing, Progress, Query, StoreInfo, silent
-from beads_ralph.store import bd_edit, bd_insert, bd_rows, bd_setup, bd_shape
+from beads_ralph.store import bd_edit, bd_insert, bd_rows, bd_setup, bd_shape, laws
 from beads_ralph.store.bd_cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd_setup import Found, initialise
 from beads_ralph.store.bd_shape import Row
 from beads_ralph.store.ralph_dir import ralph_dir
+from beads_ralph.values import utc_text
 
 __all__ = ["BdStore", "initialise"]
 
 SNAPSHOTS_KEPT: Final = 10
 EXPORT_LIMIT: Final = 4  # time limits of one call that an export may take
+LONGEST_AGE: Final = timedelta(days=36500)  # bd counts in nanoseconds, and they end after 292 years
 LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
 
 
@@ -77,13 +79,13 @@ class BdStore:
         return self._read(bd, bd_rows.one(bd, bead_id))
 
     def _read(self, bd: Bd, row: Row) -> Bead:
-        return bd_shape.bead_of(bd_shape.seed(row, bd_rows.comments(bd, row)), self._root)
+        return laws.sound(bd_shape.seed(row, bd_rows.comments(bd, row)), self._root)
 
     def find(self, query: Query) -> Listing:
         bd = self._bd
         rows = bd_rows.named(bd, query.ids) if query.ids else bd_rows.ours(bd)
         raws = (bd_shape.seed(row) for row in rows)
-        return bd_shape.listing([raw for raw in raws if _answers(raw, query)], self._root)
+        return laws.listing([raw for raw in raws if _answers(raw, query)], self._root)
 
     def ready(self, limit: int | None = None) -> Listing:
         rows = [row for row in bd_rows.unblocked(self._bd) if not bd_shape.assigned_elsewhere(row)]
@@ -92,7 +94,7 @@ class BdStore:
             with self._writing() as bd:
                 _return_to_pool(bd, strays)
         shown = rows if limit is None else rows[: max(limit, 0)]
-        return bd_shape.listing(map(bd_shape.seed, shown), self._root)
+        return laws.listing(map(bd_shape.seed, shown), self._root)
 
     # --- creating and changing ----------------------------------------------------------------------
 
@@ -123,10 +125,10 @@ class BdStore:
     # --- claims -------------------------------------------------------------------------------------
 
     def claim(self, bead_id: str, actor: str) -> Claim:
-        _check_actor(actor)
+        laws.check_actor(actor)
         with self._writing() as bd:
             row = bd_rows.one(bd, bead_id)
-            bd_shape.bead_of(bd_shape.seed(row), self._root)  # what cannot be read cannot be worked on
+            laws.sound(bd_shape.seed(row), self._root)  # what cannot be read cannot be worked on
             refusal = _refusal(bd, row, actor)
             if refusal:
                 return Claim(None, refusal, bd_shape.holder(row), row.get("lease_expires_at"))
@@ -138,7 +140,7 @@ class BdStore:
             return Claim(self._read(bd, row), held_by=held, lease_expires_at=lease)
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:
-        _check_actor(actor)
+        laws.check_actor(actor)
         with self._writing() as bd:
             row = bd_rows.by_ids(bd, [bead_id]).get(bead_id)
             if row is None or not bd_shape.is_ours(row) or bd_shape.holder(row) != actor:
@@ -153,8 +155,7 @@ class BdStore:
             raise bd.failure(words, done)
 
     def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
-        if status not in ("open", "blocked"):
-            raise RalphError(Code.CONSTRAINT, f"a bead is released as open or blocked, not as {status}")
+        laws.check_release(status)
         with self._writing() as bd:
             _check_held(bd_rows.one(bd, bead_id), actor)
             if reason:  # before the release: after a crash in between the bead still has its worker
@@ -210,20 +211,10 @@ def _answers(raw: dict[str, Any], query: Query) -> bool:
     )
 
 
-def _check_actor(actor: str) -> None:
-    """bd would take the git user's name for an empty one, and the pool's name holds nothing."""
-    if not actor.strip() or actor == ASSIGNEE:
-        raise RalphError(Code.CONSTRAINT, f"{actor!r} cannot hold a bead", suggested_action="Name a worker")
-
-
 def _check_held(row: Row, actor: str) -> None:
     held = bd_shape.holder(row)
     if held is None or held != actor:
-        raise RalphError(
-            Code.CONFLICT,
-            f"{row['id']} (status {row['status']}) is held by {held or 'nobody'}, not by {actor}",
-            suggested_action=f"Claim the bead first, or read it again: beads-ralph show {row['id']}",
-        )
+        raise laws.not_held(row["id"], row["status"], held, actor)
 
 
 def _refusal(bd: Bd, row: Row, actor: str) -> str:
@@ -238,18 +229,13 @@ def _refusal(bd: Bd, row: Row, actor: str) -> str:
 
 
 def _obstacle(bd: Bd, row: Row) -> str:
-    """What the bead waits for: bd's `update --claim` does not ask, its `ready` does."""
-    if not (row.get("dependencies") or row.get("defer_until")):
-        return ""
-    if any(other["id"] == row["id"] for other in bd_rows.unblocked(bd, brief=True)):
-        return ""
-    needs = bd_rows.by_ids(bd, bd_shape.blockers(row))
-    still_open = [name for name in bd_shape.blockers(row) if _status(needs, name) != "closed"]
-    return f"blocked by {', '.join(still_open)}" if still_open else "bd does not list it as ready"
-
-
-def _status(rows: dict[str, Row], name: str) -> str:
-    return str(rows[name]["status"]) if name in rows else "unknown"
+    """What the bead waits for: bd's `update --claim` does not ask."""
+    waiting = bd_rows.not_closed(bd, bd_shape.blockers(row))
+    if waiting:
+        return f"blocked by {', '.join(waiting)}"
+    if bd_shape.waits_otherwise(row) and all(other["id"] != row["id"] for other in bd_rows.unblocked(bd)):
+        return "bd does not list it as ready"
+    return ""
 
 
 # --- steps; each assumes that the id was looked up exactly and that it is our turn to write ---------
@@ -303,7 +289,7 @@ def _reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
         rows = bd_rows.by_ids(bd, ids)
         return [name for name in ids if name in rows and rows[name]["status"] == "open"]
 
-    age = max(older_than.total_seconds(), 0.0)
+    age = min(max(older_than, timedelta(0)), LONGEST_AGE).total_seconds()
     bd.must_change(
         ("reclaim", f"--older-than={age:.3f}s", *(f"--id={name}" for name in ids)), lambda: bool(reopened())
     )

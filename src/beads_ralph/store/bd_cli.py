@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from beads_ralph import proc
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import Exit, Job
+from beads_ralph.jobs import Exit, Job
 from beads_ralph.store.ralph_dir import ralph_dir
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+
+SERVER: Final = "BEADS_DOLT_"  # how to reach a Dolt server; those stay
 
 TRIES: Final = 5
 FIRST_DELAY: Final = 0.1
@@ -139,7 +141,8 @@ class Bd:
             "BEADS_DIR": str(self.root / ".beads"),
             "HOME": self._home(),
         }
-        return proc.environment(wanted, DROPPED)
+        server = {name: value for name, value in os.environ.items() if name.startswith(SERVER)}
+        return proc.environment({**server, **wanted}, DROPPED)
 
     def _home(self) -> str:
         """bd cannot open its database where HOME is no directory."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.models import ASSIGNEE
 from beads_ralph.protocols import Changes
-from beads_ralph.store import bd_rows, bd_shape
+from beads_ralph.store import bd_rows, bd_shape, laws
 from beads_ralph.store.bd_cli import Bd, error_text
-from beads_ralph.store.bd_insert import self_dependency, unresolved
 from beads_ralph.store.bd_shape import Row
 
+LONGEST_ARGUMENT: Final = 20_000
 FLAGS: Final = {
     "title": "--title",
     "priority": "--priority",
@@ -27,17 +28,18 @@ FLAGS: Final = {
 
 def check(bd: Bd, row: Row, changes: Changes, root: Path) -> None:
     """Refuse, before anything is written, what would leave a bead that is not sound."""
-    faults = _dependency_faults(bd, row["id"], _new_blockers(row, changes))
-    if faults:
-        raise gathered(faults, f"bead {row['id']}")
-    bd_shape.bead_of(bd_shape.changed(bd_shape.seed(row), changes), root)
-    _check_status(row, changes.status)
+    if _new_blockers(row, changes):
+        _check_dependencies(bd, row, changes)
+    laws.sound(bd_shape.changed(bd_shape.seed(row), changes), root)
+    if changes.status is not None:
+        current = bd_shape.seed(row)["status"]
+        laws.check_status_change(row["id"], current, bd_shape.holder(row), changes.status)
 
 
 def edit(bd: Bd, row: Row, changes: Changes) -> None:
-    """Make the changes that were checked; new dependencies first, since bd alone sees a cycle."""
+    """Make the changes that were checked; new dependencies first, since bd may refuse them."""
     _depend(bd, row["id"], _new_blockers(row, changes))
-    _set_fields(bd, row["id"], changes)
+    _set_fields(bd, row, changes)
     if changes.dependencies is not None:
         for other in bd_shape.blockers(row):
             if other not in changes.dependencies:
@@ -48,31 +50,28 @@ def _new_blockers(row: Row, changes: Changes) -> list[str]:
     return sorted(set(changes.dependencies or ()) - set(bd_shape.blockers(row)))
 
 
-def _dependency_faults(bd: Bd, bead_id: str, others: Sequence[str]) -> list[Fault]:
-    if bead_id in others:
-        return [self_dependency(bead_id)]
-    there = bd_rows.by_ids(bd, others)
-    return [unresolved(bead_id, name) for name in others if name not in there]
+def _check_dependencies(bd: Bd, row: Row, changes: Changes) -> None:
+    """bd looks neither for what does not exist nor for a cycle where prefixes differ, so we look."""
+    bead_id, others = row["id"], _new_blockers(row, changes)
+    known = {bead["id"]: bd_shape.blockers(bead) for bead in bd_rows.ours(bd)}
+    there = bd_rows.by_ids(bd, [name for name in others if name not in known])
+    unknown = [name for name in others if name not in known and name not in there]
+    faults = laws.needs_faults(bead_id, others, unknown)
+    if faults:
+        raise gathered(faults, f"bead {bead_id}")
+    laws.refuse_cycle(_below(bead_id, known | {bead_id: list(changes.dependencies or ())}))
 
 
-def _check_status(row: Row, wanted: str | None) -> None:
-    """Anyone may open, block and reopen what nobody holds; work starts and ends by claim and close."""
-    current = bd_shape.seed(row)["status"]
-    if wanted is None or wanted == current:
-        return
-    bead_id, held = row["id"], bd_shape.holder(row)
-    if held is not None:
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is claimed by {held}, so its status cannot become {wanted}",
-            suggested_action="Release the bead first",
-        )
-    if wanted not in ("open", "blocked") or (current == "closed" and wanted != "open"):
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is {current} and cannot simply become {wanted}",
-            suggested_action="Claim a bead to start it, close it to end it, set a closed one to open",
-        )
+def _below(bead_id: str, edges: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The edges of what the bead depends on: a new cycle can only run through these."""
+    reached: dict[str, Sequence[str]] = {}
+    waiting = [bead_id]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached[name] = edges.get(name, ())
+            waiting.extend(reached[name])
+    return reached
 
 
 def _depend(bd: Bd, bead_id: str, others: Sequence[str]) -> None:
@@ -97,13 +96,16 @@ def _blockers_now(bd: Bd, bead_id: str) -> set[str]:
     return set(bd_shape.blockers(bd_rows.one(bd, bead_id)))
 
 
-def _set_fields(bd: Bd, bead_id: str, changes: Changes) -> None:
+def _set_fields(bd: Bd, row: Row, changes: Changes) -> None:
     """All the fields in one call; what may be long goes by file, since an argument has little room."""
+    bead_id: str = row["id"]
     fields = {key: value for key, value in bd_shape.core_changes(changes).items() if key != "dependencies"}
     if not fields and not changes.metadata:
         return
+    # A crash right after closing leaves the worker's name, under which a reopened bead would hide.
+    pool = [f"--assignee={ASSIGNEE}"] if changes.status and row["status"] == "closed" else []
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        words = ("update", bead_id, *_flags(fields, changes.metadata, Path(directory)))
+        words = ("update", bead_id, *_flags(fields, changes.metadata, Path(directory)), *pool)
         bd.must_change(
             words, lambda: bd_shape.shows(bd_shape.seed(bd_rows.one(bd, bead_id)), changes, fields.keys())
         )
@@ -122,7 +124,7 @@ def _flags(fields: dict[str, Any], metadata: Any, directory: Path) -> list[str]:
         content.write_text(bd_shape.dumped(dict(metadata)), encoding="utf-8")
         words.append(f"--metadata=@{content}")
         if "acceptance_criteria" in metadata:
-            words.append(f"--acceptance={bd_shape.acceptance_text(metadata)}")
+            words.append(f"--acceptance={bd_shape.acceptance_text(metadata)[:LONGEST_ARGUMENT]}")
     return words
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import graph
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.models import Exit
+from beads_ralph.jobs import Exit
 from beads_ralph.protocols import AnyBead, Progress
-from beads_ralph.store import bd_rows, bd_shape
+from beads_ralph.store import bd_rows, bd_shape, laws
 from beads_ralph.store.bd_cli import Bd, error_text
 
 SECONDS_PER_BEAD: Final = 0.1
@@ -61,43 +59,19 @@ class _Late:
 
 
 def check(bd: Bd, beads: Sequence[AnyBead], root: Path) -> None:
-    """Every fault of the batch at once; then a cycle, which only its own edges can close."""
-    batch = Counter(bead.id for bead in beads)
-    outside = {name for bead in beads for name in bead.dependencies if name not in batch}
-    there = bd_rows.by_ids(bd, [*batch, *outside])
-    faults = [_comma(name) for name in batch if "," in name]
-    faults += [_duplicate(name) for name, count in batch.items() if count > 1 or name in there]
-    faults += [self_dependency(bead.id) for bead in beads if bead.id in bead.dependencies]
-    faults += [
-        unresolved(bead.id, name)
-        for bead in beads
-        for name in dict.fromkeys(bead.dependencies)
-        if name in outside and name not in there
-    ]
-    if faults:
-        raise gathered(faults, f"{len(beads)} beads")
+    """Refuse, before anything is written, what would not be sound."""
+    commas = [_comma(bead.id) for bead in beads if "," in bead.id]
+    if commas:
+        raise gathered(commas, f"{len(beads)} beads")
+    named = dict.fromkeys(name for bead in beads for name in (bead.id, *bead.dependencies))
+    there = bd_rows.by_ids(bd, list(named))
+    laws.check_batch([(bead.id, bead.dependencies) for bead in beads], there.__contains__)
     for bead in beads:  # a copy of a bead with changed fields was never validated
-        bd_shape.bead_of(bead.to_json(), root)
-    path = graph.cycle({bead.id: bead.dependencies for bead in beads})
-    if path:
-        raise RalphError(Code.CYCLE_DETECTED, f"dependencies form a cycle: {' → '.join(path)}")
+        laws.sound(bead.to_json(), root)
 
 
 def _comma(bead_id: str) -> Fault:
     return Fault(Code.CONSTRAINT, f"{bead_id}: bd cannot look up an id with a comma in it", field="id")
-
-
-def _duplicate(bead_id: str) -> Fault:
-    return Fault(Code.DUPLICATE_ID, f"{bead_id} is in the store already or twice in the batch", field="id")
-
-
-def unresolved(bead_id: str, other: str) -> Fault:
-    message = f"{bead_id} depends on {other}, which is neither in the store nor in the batch"
-    return Fault(Code.UNRESOLVED, message, field="dependencies")
-
-
-def self_dependency(bead_id: str) -> Fault:
-    return Fault(Code.SELF_DEP, f"{bead_id} depends on itself", field="dependencies")
 
 
 # --- after ------------------------------------------------------------------------------------------

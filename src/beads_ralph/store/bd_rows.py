@@ -9,7 +9,7 @@ from typing import Any, Final
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import ISSUE_TYPES
 from beads_ralph.store.bd_cli import Bd
-from beads_ralph.store.bd_shape import Row, is_ours, store_order
+from beads_ralph.store.bd_shape import Row, far_blockers, is_ours, store_order
 
 IDS_PER_CALL: Final = 200  # an argument has room for some 128 kB, an id has at most 200 characters
 EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra", "--include-templates")
@@ -50,10 +50,17 @@ def ours(bd: Bd) -> list[Row]:
     return _sorted(bd.read("query", OURS, "--all", "--limit=0"))
 
 
-def unblocked(bd: Bd, *, brief: bool = False) -> list[Row]:
-    """Our open beads that wait for nothing, by bd's own judgement, whoever they are assigned to."""
-    words = ("--brief",) if brief else ()
-    return _sorted(bd.read("ready", "--limit=0", f"--exclude-type={FOREIGN_TYPES}", *words))
+def unblocked(bd: Bd) -> list[Row]:
+    """Our open beads that wait for nothing, whoever they are assigned to."""
+    rows = _sorted(bd.read("ready", "--limit=0", f"--exclude-type={FOREIGN_TYPES}"))
+    waiting = set(not_closed(bd, [name for row in rows for name in far_blockers(row)]))
+    return [row for row in rows if waiting.isdisjoint(far_blockers(row))]
+
+
+def not_closed(bd: Bd, ids: Sequence[str]) -> list[str]:
+    """Those of the ids that still hold up what depends on them; one that is gone does, too."""
+    there = by_ids(bd, ids)
+    return [name for name in ids if name not in there or there[name]["status"] != "closed"]
 
 
 def comments(bd: Bd, row: Row) -> list[Any]:

@@ -139,6 +139,8 @@ def _version(bd: Bd) -> str:
     if not bd.root.is_dir():
         raise _no_database(bd.root, "it is not a directory")
     done = bd.run(("--version",), reading=True)
+    if done.timed_out:
+        raise bd.failure(("--version",), done)
     numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not done.ok or numbers is None:
         said = bd.account(("--version",), done)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import schema
-from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.models import ASSIGNEE, ISSUE_TYPES, Bead
-from beads_ralph.protocols import AnyBead, Changes, Listing, UnreadableBead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.protocols import AnyBead, Changes
 
 Row = Mapping[str, Any]
 """One issue as bd prints it."""
@@ -42,9 +40,24 @@ def is_stray(row: Row) -> bool:
 
 
 def blockers(row: Row) -> list[str]:
-    """The ids that it waits for, in a stable order: bd keeps none."""
-    edges = row.get("dependencies") or []
-    return sorted({str(edge["depends_on_id"]) for edge in edges if edge.get("type") == "blocks"})
+    """The ids that it waits for, in a stable order: bd keeps none. Other projects' things are no beads."""
+    targets = {str(edge["depends_on_id"]) for edge in _edges(row) if edge.get("type") == "blocks"}
+    return sorted(target for target in targets if not target.startswith("external:"))
+
+
+def far_blockers(row: Row) -> list[str]:
+    """Those with another prefix: bd takes them for another project's, and its `ready` passes them over."""
+    prefix = str(row["id"]).partition("-")[0]
+    return [target for target in blockers(row) if target.partition("-")[0] != prefix]
+
+
+def waits_otherwise(row: Row) -> bool:
+    """Whether something besides plain dependencies may hold it up: a parent, a gate, a date."""
+    return bool(row.get("defer_until")) or any(edge.get("type") != "blocks" for edge in _edges(row))
+
+
+def _edges(row: Row) -> Sequence[Mapping[str, Any]]:
+    return row.get("dependencies") or ()
 
 
 def store_order(row: Row) -> tuple[int, str, str]:
@@ -91,26 +104,6 @@ def _store_keys(row: Row, status: str) -> dict[str, Any]:
         "close_reason": row.get("close_reason") if status == "closed" else None,
     }
     return {key: value for key, value in keys.items() if value}
-
-
-def bead_of(raw: dict[str, Any], root: Path) -> Bead:
-    """The bead, or the VALIDATION error that names every fault."""
-    checked = schema.read(raw, root)
-    if not isinstance(checked.bead, Bead):
-        raise gathered(checked.faults, f"bead {raw.get('id')}")
-    return checked.bead
-
-
-def listing(raws: Iterable[dict[str, Any]], root: Path) -> Listing:
-    beads: list[Bead] = []
-    unreadable: list[UnreadableBead] = []
-    for raw in raws:
-        checked = schema.read(raw, root)
-        if isinstance(checked.bead, Bead):
-            beads.append(checked.bead)
-        else:
-            unreadable.append(UnreadableBead(str(raw.get("id")), raw, checked.faults))
-    return Listing(tuple(beads), tuple(unreadable))
 
 
 # --- bead → bd --------------------------------------------------------------------------------------

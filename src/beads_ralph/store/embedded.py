@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, Final, NoReturn
 
-from beads_ralph import graph
-from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.models import Bead, utc_text
+from beads_ralph import files
+from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.models import Bead
 from beads_ralph.protocols import AnyBead, Changes, Claim, Listing, Progress, Query, StoreInfo, silent
 from beads_ralph.store import embedded_rows as rows
+from beads_ralph.store import laws
 from beads_ralph.store.embedded_database import Database
 from beads_ralph.store.embedded_rows import Raw
+from beads_ralph.values import utc_text
 
 LEASE: Final = timedelta(minutes=5)
 
@@ -38,7 +37,7 @@ RECLAIM: Final = """UPDATE beads SET status = 'open', claimed_by = NULL, lease_e
     WHERE claimed_by IS NOT NULL AND lease_expires_at <= :expired RETURNING seq, id"""
 CLOSE: Final = """UPDATE beads SET status = 'closed', claimed_by = NULL, lease_expires_at = NULL,
         updated_at = :now, closed_at = :now, close_reason = :reason
-    WHERE id = :id AND claimed_by = :actor RETURNING *"""
+    WHERE id = :id AND claimed_by = :actor AND blockers = 0 RETURNING *"""
 REACHABLE: Final = """WITH RECURSIVE reached (id) AS (
         SELECT needs FROM dependencies WHERE bead = :id
         UNION SELECT needs FROM dependencies JOIN reached ON bead = reached.id)
@@ -74,7 +73,7 @@ class EmbeddedStore:
     def show(self, bead_id: str) -> Bead:
         with self._database.reading() as connection:
             raw = rows.raw_of(connection, rows.row_of(connection, bead_id))
-        return rows.sound(raw, self._root)
+        return laws.sound(raw, self._root)
 
     def find(self, query: Query) -> Listing:
         condition, values = _condition(query)
@@ -84,21 +83,20 @@ class EmbeddedStore:
             found = [row for bound in values for row in connection.execute(sql, bound)]
             found.sort(key=lambda row: (str(row["priority"]), row["seq"]))  # text if edited by hand
             raws = list(rows.raws_of(connection, found))
-        return rows.listing(raws, self._root)
+        return laws.listing(raws, self._root)
 
     def ready(self, limit: int | None = None) -> Listing:
         with self._database.reading() as connection:
             found = connection.execute(READY, (-1 if limit is None else max(limit, 0),)).fetchall()
             raws = list(rows.raws_of(connection, found))
-        return rows.listing(raws, self._root)
+        return laws.listing(raws, self._root)
 
     def snapshot(self, target: Path) -> int:
-        count = 0
-        with _replacing(target) as file, self._database.reading() as connection:
-            for row in connection.execute("SELECT * FROM beads ORDER BY seq"):
-                file.write(rows.dumped(rows.raw_of(connection, row)) + "\n")
-                count += 1
-        return count
+        with self._database.reading() as connection:
+            found = connection.execute("SELECT * FROM beads ORDER BY seq")
+            lines = [rows.line_of(raw) for raw in rows.raws_of(connection, found)]
+        files.write_text(target, "".join(lines))
+        return len(lines)
 
     # --- creating and changing ----------------------------------------------------------------------
 
@@ -106,11 +104,10 @@ class EmbeddedStore:
         now = self._now()
         raws = [rows.new_raw(bead.to_json(), now) for bead in beads]
         with self._database.writing() as connection:
-            _check_new(connection, raws)
+            laws.check_batch([(raw["id"], raw["dependencies"]) for raw in raws], partial(_exists, connection))
             for raw in raws:  # a copy of a bead with changed fields was never validated
-                rows.sound(raw, self._root)
+                laws.sound(raw, self._root)
             rows.insert(connection, raws)
-        progress(f"{len(raws)} beads stored in {self._database.path}")
         return [raw["id"] for raw in raws]
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
@@ -120,8 +117,8 @@ class EmbeddedStore:
             new = self._changed(old, changes)
             if changes.dependencies is not None:
                 _replace_dependencies(connection, bead_id, new["dependencies"])
-            bead = rows.sound(new, self._root)
-            _check_status(row, new["status"])
+            bead = laws.sound(new, self._root)
+            laws.check_status_change(bead_id, row["status"], row["claimed_by"], new["status"])
             if changes.labels is not None:
                 connection.execute("DELETE FROM labels WHERE bead = ?", (bead_id,))
                 rows.write_labels(connection, bead_id, new["labels"])
@@ -157,24 +154,25 @@ class EmbeddedStore:
     # --- claims -------------------------------------------------------------------------------------
 
     def claim(self, bead_id: str, actor: str) -> Claim:
+        laws.check_actor(actor)
         with self._database.writing() as connection:
             found = connection.execute(CLAIM, self._bound(bead_id, actor)).fetchall()
             row = found[0] if found else rows.row_of(connection, bead_id)
             if row["claimed_by"] != actor:
                 return _refused(connection, row)
-            bead = rows.sound(rows.raw_of(connection, row), self._root)
+            bead = laws.sound(rows.raw_of(connection, row), self._root)
             return Claim(bead, held_by=actor, lease_expires_at=row["lease_expires_at"])
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:
+        laws.check_actor(actor)
         with self._database.writing() as connection:
             return bool(connection.execute(HEARTBEAT, self._bound(bead_id, actor)).fetchall())
 
     def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
-        if status not in ("open", "blocked"):
-            raise RalphError(Code.CONSTRAINT, f"a bead is released as open or blocked, not as {status}")
+        laws.check_release(status)
         with self._database.writing() as connection:
             if not connection.execute(RELEASE, self._bound(bead_id, actor, status=status)).fetchall():
-                _not_held(rows.row_of(connection, bead_id), actor)
+                raise _not_held(rows.row_of(connection, bead_id), actor)
             if reason:
                 self._comment(connection, bead_id, actor, reason)
 
@@ -190,8 +188,8 @@ class EmbeddedStore:
             found = connection.execute(CLOSE, self._bound(bead_id, actor, reason=reason)).fetchall()
             row = found[0] if found else rows.row_of(connection, bead_id)
             if row["status"] != "closed":
-                _not_held(row, actor)
-            return rows.sound(rows.raw_of(connection, row), self._root)
+                _not_closable(connection, row, actor)
+            return laws.sound(rows.raw_of(connection, row), self._root)
 
     # --- time ---------------------------------------------------------------------------------------
 
@@ -207,51 +205,14 @@ class EmbeddedStore:
 # --- rules ------------------------------------------------------------------------------------------
 
 
-def _check_new(connection: sqlite3.Connection, raws: Sequence[Raw]) -> None:
-    """Every fault of the batch at once; then a cycle, which only its own edges can close."""
-    batch = Counter(raw["id"] for raw in raws)
-    faults = [
-        Fault(Code.DUPLICATE_ID, f"{bead_id} is in the store already or twice in the batch", field="id")
-        for bead_id, count in batch.items()
-        if count > 1 or _exists(connection, bead_id)
-    ]
-    for raw in raws:
-        faults += _bad_needs(connection, raw["id"], [n for n in raw["dependencies"] if n not in batch])
-        faults += [_self_dependency(raw["id"])] if raw["id"] in raw["dependencies"] else []
-    if faults:
-        raise gathered(faults, f"{len(raws)} beads")
-    _check_cycle({raw["id"]: raw["dependencies"] for raw in raws})
-
-
 def _exists(connection: sqlite3.Connection, bead_id: str) -> bool:
     return connection.execute("SELECT 1 FROM beads WHERE id = ?", (bead_id,)).fetchone() is not None
 
 
-def _bad_needs(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> list[Fault]:
-    return [
-        Fault(
-            Code.UNRESOLVED,
-            f"{bead_id} depends on {other}, which is neither in the store nor in the batch",
-            field="dependencies",
-        )
-        for other in needs
-        if not _exists(connection, other)
-    ]
-
-
-def _self_dependency(bead_id: str) -> Fault:
-    return Fault(Code.SELF_DEP, f"{bead_id} depends on itself", field="dependencies")
-
-
-def _check_cycle(edges: graph.Edges) -> None:
-    path = graph.cycle(edges)
-    if path:
-        raise RalphError(Code.CYCLE_DETECTED, f"dependencies form a cycle: {' → '.join(path)}")
-
-
 def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> None:
     """A new cycle can only run through this bead, so only what it reaches needs a look."""
-    faults = [_self_dependency(bead_id)] if bead_id in needs else _bad_needs(connection, bead_id, needs)
+    unknown = [other for other in needs if not _exists(connection, other)]
+    faults = laws.needs_faults(bead_id, needs, unknown)
     if faults:
         raise gathered(faults, f"bead {bead_id}")
     connection.execute("DELETE FROM dependencies WHERE bead = ?", (bead_id,))
@@ -259,26 +220,7 @@ def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: S
     edges: dict[str, list[str]] = {bead_id: []}
     for bead, other in connection.execute(REACHABLE, {"id": bead_id}):
         edges.setdefault(bead, []).append(other)
-    _check_cycle(edges)
-
-
-def _check_status(row: sqlite3.Row, wanted: str) -> None:
-    """Anyone may open, block and reopen what nobody holds; work starts and ends by claim and close."""
-    current, bead_id = row["status"], row["id"]
-    if wanted == current:
-        return
-    if row["claimed_by"] is not None:
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is claimed by {row['claimed_by']}, so its status cannot become {wanted}",
-            suggested_action="Release the bead first",
-        )
-    if wanted not in ("open", "blocked") or (current == "closed" and wanted != "open"):
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is {current} and cannot simply become {wanted}",
-            suggested_action="Claim a bead to start it, close it to end it, set a closed one to open",
-        )
+    laws.refuse_cycle(edges)
 
 
 def _refused(connection: sqlite3.Connection, row: sqlite3.Row) -> Claim:
@@ -291,13 +233,20 @@ def _refused(connection: sqlite3.Connection, row: sqlite3.Row) -> Claim:
     return Claim(None, f"status {row['status']}")
 
 
-def _not_held(row: sqlite3.Row, actor: str) -> NoReturn:
-    holder = row["claimed_by"] or "nobody"
+def _not_closable(connection: sqlite3.Connection, row: sqlite3.Row, actor: str) -> NoReturn:
+    """Not the actor's, or a dependency was reopened: what the work was built on is no longer proven."""
+    if row["claimed_by"] != actor:
+        raise _not_held(row, actor)
+    needs = [found[0] for found in connection.execute(OPEN_NEEDS, (row["id"],))]
     raise RalphError(
         Code.CONFLICT,
-        f"{row['id']} (status {row['status']}) is held by {holder}, not by {actor}",
-        suggested_action=f"Claim the bead first, or read it again: beads-ralph show {row['id']}",
+        f"{row['id']} cannot be closed: it is blocked by {', '.join(needs)} again",
+        suggested_action="Release the bead; it becomes ready when those are closed",
     )
+
+
+def _not_held(row: sqlite3.Row, actor: str) -> RalphError:
+    return laws.not_held(row["id"], row["status"], row["claimed_by"], actor)
 
 
 def _before(now: datetime, age: timedelta) -> str:
@@ -323,22 +272,3 @@ def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
     if not query.ids:
         return " AND ".join(terms), [tuple(bound)]
     return " AND ".join([*terms, "id = ?"]), [(*bound, bead_id) for bead_id in dict.fromkeys(query.ids)]
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[TextIO]:
-    """Write beside the target, then take its place: a reader sees the old file or the whole new one."""
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        # Half a surrogate pair, which JSON can hold and UTF-8 cannot, becomes JSON's own escape.
-        with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except OSError as problem:
-        code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
-        message = f"{target} cannot be written: {problem.strerror}"
-        raise RalphError(code, message) from problem
-    finally:
-        beside.unlink(missing_ok=True)

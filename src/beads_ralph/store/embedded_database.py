@@ -151,7 +151,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise _too_old()
-        _make_directory(self.root)
+        ralph_dir(self.root)
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -210,16 +210,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _make_directory(root: Path) -> None:
-    try:
-        ralph_dir(root)
-    except OSError as problem:
-        code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
-        message = f"the directory {root / NAME} cannot be made: {problem.strerror}"
-        advice = f"Make {root} a directory that you may write in, with no file named {NAME} in it"
-        raise RalphError(code, message, suggested_action=advice) from problem
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -330,7 +320,7 @@ def _damaged(path: Path, problem: sqlite3.Error) -> RalphError:
     return RalphError(
         Code.NOT_INITIALIZED,
         f"{path} is damaged or not a database of ours ({problem})",
-        suggested_action=f"Move {path} away, then compile the plan again or restore a snapshot",
+        suggested_action=f"Move {path} away, then compile the plan again",
     )
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import schema
-from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.models import ASSIGNEE, Bead
-from beads_ralph.protocols import Listing, UnreadableBead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import ASSIGNEE
 
 Raw = dict[str, Any]
 
@@ -114,6 +111,11 @@ def dumped(value: Any) -> str:
         raise RalphError(Code.BEAD_SCHEMA, f"not JSON: {problem}", suggested_action=advice) from problem
 
 
+def line_of(raw: Raw) -> str:
+    """The bead as one line; half a surrogate pair, which UTF-8 lacks, becomes JSON's own escape."""
+    return dumped(raw).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
 # --- rows → beads -----------------------------------------------------------------------------------
 
 
@@ -143,26 +145,6 @@ def raw_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Raw:
 
 def raws_of(connection: sqlite3.Connection, rows: Iterable[sqlite3.Row]) -> Iterator[Raw]:
     return (raw_of(connection, row) for row in rows)
-
-
-def listing(raws: Iterable[Raw], root: Path) -> Listing:
-    beads: list[Bead] = []
-    unreadable: list[UnreadableBead] = []
-    for raw in raws:
-        checked = schema.read(raw, root)
-        if isinstance(checked.bead, Bead):
-            beads.append(checked.bead)
-        else:
-            unreadable.append(UnreadableBead(str(raw["id"]), raw, checked.faults))
-    return Listing(tuple(beads), tuple(unreadable))
-
-
-def sound(raw: Raw, root: Path) -> Bead:
-    """The bead, or an error that names every field that is wrong."""
-    checked = schema.read(raw, root)
-    if isinstance(checked.bead, Bead):
-        return checked.bead
-    raise gathered(checked.faults, f"bead {raw.get('id')}")
 
 
 def _extra(row: sqlite3.Row) -> Mapping[str, Any]:

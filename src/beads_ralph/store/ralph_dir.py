@@ -19,5 +19,6 @@ def ralph_dir(root: Path) -> Path:
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as problem:
-        raise RalphError(Code.WRITE_FAILED, f"cannot make {directory}: {problem}") from problem
+        code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
+        raise RalphError(code, f"cannot make {directory}: {problem}") from problem
     return directory

@@ -1,0 +1,91 @@
+"""`python -m bench [NAME…] [--quick] [--json FILE]`: one table; exit 1 where a bound is broken."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import plan_check, startup, stores
+from bench.places import Scratch
+from bench.report import Judge, Row, table
+
+MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
+    "startup": startup.version,
+    "plan-check": plan_check.linear,
+    "commands": plan_check.commands,
+    "embedded-load": stores.embedded_load,
+    "embedded-growth": stores.embedded_growth,
+    "embedded-claims": stores.embedded_claims,
+    "bd-load": stores.bd_load,
+}
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    names = arguments.names or list(MEASUREMENTS)
+    unknown = [name for name in names if name not in MEASUREMENTS]
+    if unknown:
+        sys.stderr.write(f"bench: no such measurement: {', '.join(unknown)}; there are: {_listed()}\n")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="beads-ralph-bench-") as folder:
+        scratch = Scratch(Path(folder).resolve())
+        machine = _machine(scratch.folder)
+        scratch.settle()
+        rows = _measure(names, Judge(arguments.quick), scratch)
+    print(machine)
+    if arguments.quick:
+        print("quick run: small sizes, times are shown but not judged")
+    print(f"\n{table(rows)}")
+    over = [row for row in rows if row.ok is False]
+    if arguments.json:
+        report = {"machine": machine, "quick": arguments.quick, "rows": [row.to_json() for row in rows]}
+        arguments.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"\n{len(over)} over their bound" if over else "\nno bound broken")
+    return 1 if over else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, as ratios within one run.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"what to measure; all without one: {_listed()}"
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes; times are not judged")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    return parser
+
+
+def _listed() -> str:
+    return ", ".join(MEASUREMENTS)
+
+
+def _measure(names: list[str], judge: Judge, scratch: Scratch) -> list[Row]:
+    rows: list[Row] = []
+    for name in names:
+        start = time.monotonic()
+        gc.collect()
+        rows.extend(MEASUREMENTS[name](judge, scratch))
+        sys.stderr.write(f"{name}: {time.monotonic() - start:.0f} s\n")
+    return rows
+
+
+def _machine(folder: Path) -> str:
+    found = subprocess.run(["df", "--output=fstype", folder], capture_output=True, text=True, check=False)
+    disk = "".join(found.stdout.split()[1:]) or "a disk"
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), {platform.system()}, scratch files on {disk}, "
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

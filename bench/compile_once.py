@@ -1,0 +1,16 @@
+"""Compiles one plan and prints the processor time of it: what `plan check` does after its start-up."""
+
+import sys
+import time
+from pathlib import Path
+
+from beads_ralph import workspace
+from beads_ralph.cli.compiling import compiled
+
+space = workspace.find()
+start = time.process_time()
+built = compiled(space, Path(sys.argv[1]))
+used = time.process_time() - start
+if built.all_faults:
+    raise SystemExit(f"{sys.argv[1]} has faults: {built.all_faults[0]}")
+print(used)

@@ -1,0 +1,129 @@
+"""The kinds of values that fields can have, each with its rule and the words for breaking it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+PHASE_PATTERN: Final = r"^\d+[a-z]*$"
+SPRINT_PATTERN: Final = r"^\d+[a-z]*\.\d+[a-z]*$"
+BRANCH_PATTERN: Final = r"^[a-zA-Z0-9/_-]+$"
+
+SPACE: Final = 0x20
+DELETE: Final = 0x7F
+MAX_ID_LENGTH: Final = 200  # ids become file names and database keys
+
+
+def pattern_fault(pattern: str) -> PydanticCustomError:
+    return PydanticCustomError("pattern", "must match pattern {pattern}", {"pattern": pattern})
+
+
+def constraint_fault(message: str, field: str = "") -> PydanticCustomError:
+    """A broken rule; `field` is added to the path where a rule of the whole model blames one field."""
+    return PydanticCustomError("constraint", "{message}", {"message": message, "field": field})
+
+
+def _matching(pattern: str) -> Any:
+    """A string that matches all of `pattern`, with `\\d` meaning the ten ASCII digits."""
+    compiled = re.compile(pattern.removeprefix("^").removesuffix("$"), re.ASCII)
+
+    def check(value: str) -> str:
+        if compiled.fullmatch(value) is None:
+            raise pattern_fault(pattern)
+        return value
+
+    return (AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern}))
+
+
+def one_of(shapes: str) -> WrapValidator:
+    """One fault, at the field itself, where a value has none of several shapes."""
+
+    def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            raise PydanticCustomError("shape", "should be {shapes}", {"shapes": shapes}) from None
+
+    return WrapValidator(check)
+
+
+def _filled(value: str) -> str:
+    if not value.strip():
+        raise constraint_fault("must not be empty")
+    return value
+
+
+def _safe_id(value: str) -> str:
+    """Ids become file names and command arguments, so they must not be able to leave their place."""
+    if not value.strip():
+        raise constraint_fault("must not be empty")
+    if any(part in value for part in ("/", "\\", "..")) or value.startswith("-"):
+        raise constraint_fault("must not contain '/', '\\' or '..' nor start with '-'")
+    if len(value) > MAX_ID_LENGTH or any(char.isspace() or not char.isprintable() for char in value):
+        raise constraint_fault(f"must be at most {MAX_ID_LENGTH} printable characters without spaces")
+    return value
+
+
+def _git_branch(value: str) -> str:
+    """The rules of git check-ref-format, and no name that a command could take for a flag."""
+    parts = value.split("/")
+    wrong = (
+        value.startswith("-")
+        or value == "@"
+        or any(not part or part.startswith(".") or part.endswith((".", ".lock")) for part in parts)
+        or ".." in value
+        or "@{" in value
+        or any(char in "~^:?*[\\" or ord(char) <= SPACE or ord(char) == DELETE for char in value)
+    )
+    if wrong:
+        raise constraint_fault("is not a name that git accepts for a branch")
+    return value
+
+
+def is_absolute(path: str) -> bool:
+    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
+
+
+def _absolute(value: str) -> str:
+    if not is_absolute(value) or "\0" in value:
+        raise constraint_fault("must be an absolute path")
+    return value
+
+
+def _timestamp(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise constraint_fault("must be an ISO 8601 time such as 2026-02-07T10:00:00Z") from None
+    return value
+
+
+_PHASE, _SPRINT, _BRANCH = _matching(PHASE_PATTERN), _matching(SPRINT_PATTERN), _matching(BRANCH_PATTERN)
+
+Filled = Annotated[str, AfterValidator(_filled), Field(min_length=1)]
+BeadId = Annotated[str, AfterValidator(_safe_id), Field(min_length=1, max_length=MAX_ID_LENGTH)]
+PhaseText = Annotated[str, _PHASE[0], _PHASE[1]]
+SprintText = Annotated[str, _SPRINT[0], _SPRINT[1]]
+BranchName = Annotated[str, _BRANCH[0], AfterValidator(_git_branch), _BRANCH[1]]
+SourceBranch = Annotated[str, AfterValidator(_filled), AfterValidator(_git_branch), Field(min_length=1)]
+AbsolutePath = Annotated[str, AfterValidator(_filled), AfterValidator(_absolute)]
+Timestamp = Annotated[str, AfterValidator(_timestamp), Field(json_schema_extra={"format": "date-time"})]
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+def utc_text(moment: datetime) -> str:
+    """The one way we write a time: UTC, whole seconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,313 @@
+"""What the documents say is true: names are complete, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from beads_ralph import config
+from beads_ralph.cli.app import app, mason_app
+from beads_ralph.errors import ADVICE, Code
+from beads_ralph.models import AgentSpec, Bead, Metadata
+from beads_ralph.plan import fields
+from beads_ralph.schema import MODELS
+
+PROJECT = Path(__file__).parents[2]
+DOCS = PROJECT / "docs"
+PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
+RUNNABLE = [PROJECT / "README.md", DOCS / "plan-format.md"]
+MARK = "=== end of block ==="
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def tokens(path: Path) -> list[Token]:
+    return MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
+
+
+def sections(name: str, level: str = "###") -> dict[str, str]:
+    """Heading → the text below it, up to the next heading of that level or above."""
+    parts = re.split(rf"^{level} (.+)$|^##? .+$", page(name), flags=re.MULTILINE)
+    return {title: text for title, text in zip(parts[1::2], parts[2::2], strict=True) if title}
+
+
+def first_cells(text: str) -> list[str]:
+    """The first cell of every table row."""
+    cells = re.findall(r"^\| *((?:\\\||[^|])*?) *\|", text, flags=re.MULTILINE)
+    return [cell for cell in cells if cell.strip("-: ")]
+
+
+# --- commands ---------------------------------------------------------------------------------------
+
+
+class Command(NamedTuple):
+    """A command as the parser knows it."""
+
+    path: str
+    options: frozenset[str]
+
+
+def commands(found: Any, path: str) -> Iterator[Command]:
+    inner = getattr(found, "commands", {})
+    for name, command in inner.items():
+        yield from commands(command, f"{path} {name}")
+    if not inner:
+        options = (word for parameter in found.params for word in parameter.opts if word.startswith("--"))
+        yield Command(path, frozenset(options) - {"--help"})
+
+
+COMMANDS = list(commands(typer.main.get_command(app), "beads-ralph"))
+
+
+def command_sections() -> dict[str, str]:
+    """`beads-ralph plan check` → its section; the capital words of a heading are arguments."""
+    return {re.sub(r"( [A-Z]+…?)+$", "", title): text for title, text in sections("commands.md").items()}
+
+
+def test_every_command_is_found_by_the_walk() -> None:
+    assert {"beads-ralph init", "beads-ralph plan check", "beads-ralph mason"} <= {c.path for c in COMMANDS}
+
+
+def test_every_command_has_a_section_and_no_section_is_without_one() -> None:
+    assert set(command_sections()) == {command.path for command in COMMANDS} | {"beads-mason"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.path)
+def test_the_section_of_a_command_names_exactly_its_options(command: Command) -> None:
+    rows = "\n".join(first_cells(command_sections()[command.path]))
+    assert set(re.findall(r"`(--[a-z-]+)", rows)) == command.options
+
+
+def test_the_version_option_is_documented() -> None:
+    root = typer.main.get_command(app)
+    for parameter in root.params:
+        for word in set(parameter.opts) - {"--help"}:
+            assert f"`beads-ralph {word}`" in page("commands.md")
+
+
+def test_beads_mason_has_the_options_of_mason() -> None:
+    (own,) = commands(typer.main.get_command(mason_app), "beads-mason")
+    (mason,) = [command for command in COMMANDS if command.path == "beads-ralph mason"]
+    assert own.options == mason.options
+
+
+# --- codes, keys, labels, fields --------------------------------------------------------------------
+
+
+def test_every_code_is_in_the_table_with_whether_it_is_recoverable() -> None:
+    rows = dict(re.findall(r"^\| `([A-Z_.]+)` \|.*\| (yes|no) \|", page("errors.md"), flags=re.MULTILINE))
+    assert rows == {str(code): "yes" if ADVICE[code].recoverable else "no" for code in Code}
+
+
+def config_keys() -> set[str]:
+    inner: dict[str, type[config.Section]] = {
+        "plan": config.PlanDefaults,
+        "agent_defaults": config.AgentDefaults,
+    }
+    below = {f"{name}.{key}" for name, model in inner.items() for key in model.model_fields}
+    return set(config.Config.model_fields) | below
+
+
+def test_every_key_of_the_configuration_is_in_a_table_and_no_other() -> None:
+    keys, layouts = page("configuration.md").split("## Values")
+    documented = {cell.strip("`") for cell in first_cells(keys) if cell.startswith("`")}
+    assert documented == config_keys()
+    for section, names in config.SECTIONS.items():
+        (row,) = re.findall(rf"^\| `{section}` \|(.*)\|$", layouts, flags=re.MULTILINE)
+        for name in names:
+            assert f"`{name}`" in row
+    for shortcut in set(config.SHORTCUTS) - {key.rpartition(".")[2] for key in config_keys()}:
+        assert f"`{shortcut}`" in layouts
+
+
+def test_every_label_of_a_plan_and_each_of_its_aliases_is_documented() -> None:
+    names = {"criteria": "acceptance criteria"}
+    text = sections("plan-format.md", "##")["Labels"].lower()
+    labels = {cell.strip("*") for cell in first_cells(text) if cell.startswith("**")}
+    assert labels == {names.get(name, name.replace("_", " ")) for name in fields.READERS}
+    for alias in fields.ALIASES:
+        assert f"`{alias}`" in text or alias in labels
+
+
+def test_every_key_of_the_front_matter_is_documented() -> None:
+    text = sections("plan-format.md", "##")["Defaults and front matter"]
+    keys = {key for cell in first_cells(text) for key in re.findall(r"`(\w+)`", cell)}
+    assert keys == set(config.PlanDefaults.model_fields)
+
+
+@pytest.mark.parametrize("model", [Bead, Metadata, AgentSpec])
+def test_every_field_of_a_bead_is_documented(model: type[Any]) -> None:
+    missing = [name for name in model.model_fields if f"`{name}`" not in page("schema.md")]
+    assert missing == []
+
+
+def test_every_json_schema_is_named() -> None:
+    assert [name for name in MODELS if f"`{name}`" not in page("schema.md")] == []
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+PLAN = """\
+### Sprint 1.1: Data model
+**Tasks**:
+- Write it
+"""
+
+
+def answer(repo: Path, *words: str) -> dict[str, Any]:
+    """The data of a command's envelope."""
+    done = subprocess.run(
+        [sys.executable, "-m", "beads_ralph", *words, "--json"],
+        cwd=repo,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    envelope: dict[str, Any] = json.loads(done.stdout)
+    assert envelope["success"], envelope
+    data: dict[str, Any] = envelope["data"]
+    return data
+
+
+def documented_keys(name: str) -> set[str]:
+    return {key for cell in first_cells(sections("json.md")[name]) for key in re.findall(r"`(\w+)`", cell)}
+
+
+def test_the_answers_have_the_documented_keys(repo: Path) -> None:
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    bead = {"init": answer(repo, "init")}
+    dry = answer(repo, "mason", "plan.md", "--dry-run")
+    (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
+    found = bead | {
+        "doctor": answer(repo, "doctor"),
+        "demo": answer(repo, "demo", "--dir", "scratch"),
+        "plan check": answer(repo, "plan", "check", "plan.md"),
+        "plan graph": answer(repo, "plan", "graph", "plan.md"),
+        "plan diff": answer(repo, "plan", "diff", "plan.md"),
+        "mason": answer(repo, "mason", "plan.md") | answer(repo, "mason", "plan.md", "--update"),
+        "list, ready": answer(repo, "list"),
+        "show": answer(repo, "show", dry["bead_ids"][0]),
+        "validate": answer(repo, "validate", "bead.json"),
+        "migrate": answer(repo, "migrate", "bead.json"),
+        "schema": answer(repo, "schema"),
+    }
+    assert {name: set(data) for name, data in found.items()} == {
+        name: documented_keys(name) for name in found
+    }
+    assert set(answer(repo, "ready")) == documented_keys("list, ready")
+    assert set(dry) == documented_keys("mason") - {
+        *("beads_updated", "beads_orphaned", "beads_left_alone", "beads_skipped", "store")
+    } | {"dry_run", "beads"}
+
+
+def test_every_command_has_its_answer_documented() -> None:
+    named = {name for title in sections("json.md") for name in title.split(", ")} - {"Details"}
+    assert named == {command.path.removeprefix("beads-ralph ") for command in COMMANDS}
+
+
+# --- examples ---------------------------------------------------------------------------------------
+
+
+class Example(NamedTuple):
+    """A block of commands, and what it prints where the document shows it."""
+
+    code: str
+    printed: str | None
+
+
+def examples(path: Path) -> list[Example]:
+    fences = [token for token in tokens(path) if token.type == "fence"]
+    following = [*fences[1:], None]
+    return [
+        Example(fence.content, after.content if after and after.info == "text output" else None)
+        for fence, after in zip(fences, following, strict=True)
+        if fence.info == "sh run"
+    ]
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").split("\n")]
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: path.name)
+def test_the_examples_run_and_print_what_is_shown(path: Path, tmp_path: Path) -> None:
+    found = examples(path)
+    assert found
+    script = "set -eu\n" + "".join(f"{example.code}\necho '{MARK}'\n" for example in found)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    programs = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=scratch,
+        env={**os.environ, "PATH": programs + os.pathsep + os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.split(f"{MARK}\n")
+    for example, output in zip(found, printed, strict=False):
+        if example.printed is not None:
+            assert lines(output) == lines(example.printed)
+
+
+# --- links and the map ------------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    """The names that headings get: lower case, no punctuation, a dash for a blank."""
+    found = tokens(path)
+    titles = [after.content for token, after in pairwise(found) if token.type == "heading_open"]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links(path: Path) -> list[str]:
+    children = (child for token in tokens(path) for child in token.children or [])
+    return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in links(path):
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.is_file(), f"{path.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    assert {f"docs/{path.name}" for path in DOCS.glob("*.md")} <= set(links(PROJECT / "README.md"))
+
+
+def test_the_map_in_the_readme_names_every_module_and_no_other() -> None:
+    source = PROJECT / "src" / "beads_ralph"
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8").partition("## The source")[2]
+    named = {source / name for name in re.findall(r"`([\w/]+(?:\.py|/))`", readme)} - {
+        source / "src/beads_ralph"
+    }
+    assert [str(path) for path in named if not path.exists()] == []
+    unnamed = [
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if not path.name.startswith("__") and not {path, *path.parents} & named
+    ]
+    parts_of_stores = [name for name in unnamed if name.startswith("store/")]
+    assert set(unnamed) == set(parts_of_stores)

@@ -1,0 +1,74 @@
+"""The benchmarks run and report; how fast things are is not a test's business."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beads_ralph.plan import parse
+from bench import plans
+from bench.report import Judge, Row, seconds, table
+
+PROJECT = Path(__file__).parent.parent
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *words]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.mark.slow
+def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -> None:
+    target = tmp_path / "rows.json"
+    done = run("startup", "embedded-claims", "--quick", "--json", str(target))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(target.read_text("utf-8"))
+    assert report["quick"] is True
+    for row in report["rows"]:
+        assert row["measurement"] in done.stdout
+        assert row["value"] in done.stdout
+        # Only what can be counted is judged at small sizes, and the counts must be right.
+        assert row["ok"] is (True if row["bound"].startswith("=") else None)
+    assert any(row["ok"] for row in report["rows"])
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    done = run("plan-chekc", "--quick")
+    assert done.returncode == 2
+    assert "plan-chekc" in done.stderr
+    assert "plan-check" in done.stderr
+
+
+@pytest.mark.parametrize("sprints", [1, 19, 20, 41, 130])
+def test_a_made_up_plan_has_the_sprints_asked_for_and_no_fault(sprints: int) -> None:
+    plan = parse(plans.plan(sprints))
+    assert len(plan.sprints) == len({sprint.id.text for sprint in plan.sprints}) == sprints
+    assert plan.faults == ()
+    assert plan.warnings == ()
+    assert plans.plan(sprints) == plans.plan(sprints)
+
+
+def test_a_broken_bound_is_over_and_a_quick_run_judges_only_counts() -> None:
+    full, quick = Judge(quick=False), Judge(quick=True)
+    assert full.at_most("time", 1.51, 1.5).verdict == "over"
+    assert full.at_most("time", 1.5, 1.5).verdict == "ok"
+    assert full.at_least("speed", 99.0, 100.0).verdict == "over"
+    assert quick.at_most("time", 9.0, 1.5).verdict == ""
+    assert quick.exactly("claims", 7, 8).verdict == "over"
+
+
+def test_the_table_lines_up_and_keeps_every_cell() -> None:
+    rows = [Row("short", "1 s"), Row("a longer one", "0.50 x", "≤ 2 x", True)]
+    lines = table(rows).splitlines()
+    assert len(lines) == len(rows) + 2
+    assert lines[-1].split() == ["a", "longer", "one", "0.50", "x", "≤", "2", "x", "ok"]
+    assert lines[-2].index("1 s") + len("1 s") == lines[-1].index("0.50 x") + len("0.50 x")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(123.4, "123 s"), (1.0, "1 s"), (0.0125, "12.5 ms"), (0.000_25, "250 µs")]
+)
+def test_a_time_is_shown_in_a_unit_that_fits(value: float, shown: str) -> None:
+    assert seconds(value) == shown
