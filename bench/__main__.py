@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from bench import plan_check, startup, stores
+from beads_ralph.errors import RalphError
+from bench import chaos, loops, plan_check, startup, stores
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -27,6 +29,10 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "embedded-growth": stores.embedded_growth,
     "embedded-claims": stores.embedded_claims,
     "bd-load": stores.bd_load,
+    "overhead": loops.overhead,
+    "dispatch": loops.dispatch,
+    "scale": loops.scale,
+    "chaos": chaos.kills,
 }
 
 
@@ -37,6 +43,7 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"bench: no such measurement: {', '.join(unknown)}; there are: {_listed()}\n")
         return 2
+    MEASUREMENTS["chaos"] = partial(chaos.kills, count=arguments.kills, seed=arguments.seed)
     with tempfile.TemporaryDirectory(prefix="beads-ralph-bench-") as folder:
         scratch = Scratch(Path(folder).resolve())
         machine = _machine(scratch.folder)
@@ -50,7 +57,7 @@ def main() -> int:
     if arguments.json:
         report = {"machine": machine, "quick": arguments.quick, "rows": [row.to_json() for row in rows]}
         arguments.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"\n{len(over)} over their bound" if over else "\nno bound broken")
+    print(f"\n{len(over)} over their bound or failed" if over else "\nno bound broken")
     return 1 if over else 0
 
 
@@ -60,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
         "names", nargs="*", metavar="NAME", help=f"what to measure; all without one: {_listed()}"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; times are not judged")
+    parser.add_argument("--kills", type=int, metavar="N", help="how often chaos kills the loop")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which moments chaos chooses")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     return parser
 
@@ -73,7 +82,10 @@ def _measure(names: list[str], judge: Judge, scratch: Scratch) -> list[Row]:
     for name in names:
         start = time.monotonic()
         gc.collect()
-        rows.extend(MEASUREMENTS[name](judge, scratch))
+        try:
+            rows.extend(MEASUREMENTS[name](judge, scratch))
+        except (OSError, subprocess.SubprocessError, RalphError) as problem:  # the others still count
+            rows.append(Row(name, f"failed: {problem}", ok=False))
         sys.stderr.write(f"{name}: {time.monotonic() - start:.0f} s\n")
     return rows
 

@@ -26,14 +26,19 @@ class Scratch:
     folder: Path
 
     def settle(self) -> None:
-        """Keep the developer's own settings out of what is measured, and the run out of the real home."""
+        """Keep the developer's own settings out of what is measured, and the run out of the real home.
+
+        An installed program has its bytecode beside it. Here it is kept in the scratch folder, also for
+        those who let Python write none, and whose sources would otherwise be compiled at every start.
+        """
         for name in list(os.environ):
-            if name.startswith(("GIT_", "BD_", "BEADS_DIR")):
+            if name.startswith(("GIT_", "BD_", "BEADS_DIR", "PYTHON")):
                 del os.environ[name]
         home = self.folder / "home"
         home.mkdir()
         os.environ |= {
             "HOME": str(home),
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "BD_DISABLE_METRICS": "1",
@@ -65,7 +70,8 @@ def run(words: Sequence[str | Path], cwd: Path) -> Used:
     done = subprocess.run([*launch, *map(str, words)], cwd=cwd, stdout=subprocess.PIPE, check=True)
     said = json.loads(done.stdout)
     if said["code"] != 0:
-        raise SystemExit(f"bench: {' '.join(map(str, words))} ended with {said['code']}:\n{said['output']}")
+        command = " ".join(map(str, words))
+        raise subprocess.SubprocessError(f"{command} ended with {said['code']}: {said['output']}")
     return Used(said["wall"], said["cpu"], said["peak"], said["output"])
 
 

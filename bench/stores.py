@@ -239,7 +239,7 @@ def _race(root: Path, each: int) -> tuple[dict[str, list[str]], int, float]:
     try:
         for worker in workers.values():
             if worker.stdout is None or worker.stdout.readline() != "ready\n":
-                raise SystemExit("bench: a claiming process did not start")
+                raise subprocess.SubprocessError("a claiming process did not start")
         start = time.perf_counter()
         for worker in workers.values():
             if worker.stdin is not None:

@@ -34,6 +34,17 @@ def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -
     assert any(row["ok"] for row in report["rows"])
 
 
+@pytest.mark.slow
+def test_whole_runs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "rows.json"
+    done = run("overhead", "scale", "--quick", "--json", str(target))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["measurement"]: row for row in json.loads(target.read_text("utf-8"))["rows"]}
+    assert rows["a whole run against what it cannot avoid"]["value"]
+    assert rows["… processes left"]["ok"]
+    assert rows["… check-outs left"]["ok"]
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     done = run("plan-chekc", "--quick")
     assert done.returncode == 2

@@ -1,35 +1,66 @@
-"""The main job, shown on a sample plan in a scratch repository."""
+"""The main job, done once for show: a sample plan worked through in a scratch repository."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph import draw, files, git, workspace
+from beads_ralph import draw, events, files, git, page, proc, runs, workspace, worktrees
+from beads_ralph.config import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.events import Event
+from beads_ralph.jobs import Exit, Job
 from beads_ralph.mason import load
 from beads_ralph.mason.build import build
 from beads_ralph.mason.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
+from beads_ralph.protocols import Query
+from beads_ralph.store.ralph_dir import NAME as RALPH
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+PLAN: Final = "plans/todo-app.md"
+SAMPLES: Final = {
+    "todo-app.md": PLAN,
+    "todo-app.agents.yaml": "plans/todo-app.agents.yaml",
+    "todo-app.settings.yaml": CONFIG_NAME,
+}
+REPORT: Final = "report.html"
+IGNORED: Final = f"__pycache__/\n{REPORT}\ntodo.jsonl\n"
+TESTS: Final = ("python3", "-B", "-m", "unittest", "discover", "-s", "tests", "-t", ".")
+# The user's own settings must not reach the agents of a show: no signatures, no hooks, no line ends.
+GIT_SETTINGS: Final = {
+    "user.name": "beads-ralph demo",
+    "user.email": "demo@localhost",
+    "commit.gpgSign": "false",
+    "core.autocrlf": "false",
+    "core.hooksPath": ".git/hooks",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What the demonstration made."""
+    """A scratch repository with the sample plan in its store."""
 
     root: Path
     plan: Path
     created: tuple[str, ...]
     drawing: draw.Drawing
     ready: tuple[Bead, ...]
+
+    @property
+    def settings(self) -> Path:
+        return self.root / CONFIG_NAME
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,16 +72,52 @@ class Demonstration:
         }
 
 
+@dataclass(frozen=True)
+class Finished:
+    """What became of the demonstration."""
+
+    shown: Demonstration
+    ended: Mapping[str, Any]
+    """What `run --json` answers."""
+    told: tuple[Event, ...]
+    beads: tuple[Bead, ...]
+    tests: Exit | None
+    """The whole test suite on main, where everything was merged into it."""
+    report: Path
+
+    @property
+    def ok(self) -> bool:
+        return self.tests is not None and self.tests.ok
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.shown.to_json(), "ended": self.ended["ended"], "report": str(self.report)}
+
+
+# --- before the run -----------------------------------------------------------------------------------
+
+
 def prepare(folder: Path | None = None) -> Demonstration:
     """A scratch repository, the sample plan in it, its beads in the embedded store."""
     root = _scratch_repository(folder)
-    plan_file = root / "plans" / "todo-app.md"
-    plan_file.parent.mkdir()
-    text = resources.files("beads_ralph").joinpath("samples/todo-app.md").read_text("utf-8")
-    files.write_text(plan_file, text)
-    space = workspace.find(root)
-    workspace.init(space, "embedded")
-    space = workspace.find(root)
+    for sample, name in SAMPLES.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        files.write_text(root / name, _sample(sample))
+    files.write_text(root / ".gitignore", IGNORED)
+    shown = _compile(root)
+    git.output("add", "--all", cwd=root)
+    git.output("commit", "--quiet", "--message", "Plan a to-do list", cwd=root)
+    return shown
+
+
+def _sample(name: str) -> str:
+    return resources.files("beads_ralph").joinpath("samples", name).read_text("utf-8")
+
+
+def _compile(root: Path) -> Demonstration:
+    plan_file = root / PLAN
+    text = files.read_text(plan_file)
+    workspace.init(workspace.find(root, root / CONFIG_NAME), "embedded")
+    space = workspace.find(root, root / CONFIG_NAME)
     plan = parse(text, str(plan_file))
     setting = Setting(root, space.relative(plan_file), datetime.now(UTC), space.config, space.branches())
     built = build(plan, setting)
@@ -59,8 +126,9 @@ def prepare(folder: Path | None = None) -> Demonstration:
     loaded = load.load(store, beads, check_existing=False)
     files.write_text(plan_file, annotate(text, plan, loaded.bead_ids))
     nodes = [draw.Node(s.id.text, built.ids[s.id.text], s.title, s.line) for s in plan.sprints]
-    drawing = draw.Drawing.of(nodes, built.edges)
-    return Demonstration(root, plan_file, loaded.created, drawing, store.ready().beads)
+    return Demonstration(
+        root, plan_file, loaded.created, draw.Drawing.of(nodes, built.edges), store.ready().beads
+    )
 
 
 def _scratch_repository(folder: Path | None) -> Path:
@@ -75,9 +143,62 @@ def _scratch_repository(folder: Path | None) -> Path:
     if taken:
         raise RalphError(Code.USAGE, f"{root} is not empty", suggested_action="Name a new folder with --dir")
     git.output("init", "--quiet", "--initial-branch", "main", cwd=root)
-    who = ("-c", "user.name=beads-ralph demo", "-c", "user.email=demo@localhost")
-    git.output(*who, "commit", "--quiet", "--allow-empty", "--message", "Start", cwd=root)
+    for name, value in GIT_SETTINGS.items():
+        git.output("config", name, value, cwd=root)
     return root
+
+
+# --- after the run ------------------------------------------------------------------------------------
+
+
+def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
+    """Take what was proven into main, test it there, tidy up, and write the report."""
+    store = workspace.open_store(workspace.find(shown.root, shown.settings), "embedded").store
+    beads = {bead.id: bead for bead in store.find(Query()).beads}
+    told = tuple(_journal(shown.root))
+    tests = None
+    if ended["ended"] == "done":
+        last = beads[shown.drawing.nodes[shown.drawing.critical_path[-1]].bead_id]
+        git.output("merge", "--quiet", "--ff-only", last.metadata.branch, cwd=shown.root)
+        tests = proc.run(Job(TESTS, shown.root, timeout=60.0))
+        _tidy(shown.root, beads.values())
+    ordered = tuple(beads[bead_id] for bead_id in shown.created)
+    finished = Finished(shown, ended, told, ordered, tests, shown.root / REPORT)
+    files.write_text(finished.report, page.html(_subject(finished)))
+    return finished
+
+
+def _journal(root: Path) -> Iterator[Event]:
+    folder = runs.latest(root / RALPH)
+    yield from events.read(folder.journal) if folder else ()
+
+
+def _tidy(root: Path, beads: Any) -> None:
+    """Everything is in main by now, so the worktrees beside the repository hold nothing of their own."""
+    places = {Path(bead.metadata.worktree_path) for bead in beads}
+    for place in places:
+        worktrees.remove(root, place, "main")
+    common = root.parent / f"{root.name}-worktrees"
+    if common.is_dir() and not any(path.is_file() for path in common.rglob("*")):
+        shutil.rmtree(common)
+
+
+def _subject(finished: Finished) -> page.Subject:
+    said = finished.tests.stderr.strip().splitlines() if finished.tests else []
+    count = next((line for line in said if line.startswith("Ran ")), "")
+    closing = f"main holds it all: {count.partition(' in ')[0].lower()}" if finished.ok else ""
+    return page.Subject(
+        title="A to-do list, from nothing to released",
+        drawing=finished.shown.drawing,
+        beads=finished.beads,
+        events=finished.told,
+        ended=finished.ended,
+        closing=closing,
+        pulls_folder=f"{RALPH}/pulls",
+    )
+
+
+# --- for people ---------------------------------------------------------------------------------------
 
 
 def show(shown: Demonstration, console: Console) -> None:
@@ -87,10 +208,50 @@ def show(shown: Demonstration, console: Console) -> None:
     console.print(f"compiled into {len(shown.created)} beads in the embedded store\n")
     console.print("[bold]What waits for what[/bold]")
     draw.text(shown.drawing, console)
+
+
+def show_ready(shown: Demonstration, console: Console) -> None:
+    from rich.markup import escape
+
     console.print("\n[bold]Ready to start[/bold]")
     for bead in shown.ready:
         console.print(f"  ○ {bead.id}  {escape(bead.title)}  [dim]{bead.metadata.branch}[/dim]")
+    place = escape(str(shown.root))
+    console.print(f"\nWork through it: [cyan]cd {place} && beads-ralph run {PLAN}[/cyan]")
+
+
+def show_end(finished: Finished, console: Console) -> None:
+    from rich.markup import escape
+
+    ended = finished.ended
+    took = f"{ended['duration_seconds']:.1f} s"
+    if finished.ok:
+        done = f"{len(ended['closed'])} sprints proven, merged into main and tested there, in {took}"
+        console.print(f"\n[green]✓[/green] {done}")
+    else:
+        console.print(f"\n[red]✗[/red] {escape(str(ended['reason']))}, after {took}")
+    story = list(page.story(_subject(finished)))
+    if story:
+        console.print("\n[bold]On the way[/bold]")
+    for sprint, text in story:
+        console.print(f"  {sprint:<5} {escape(text)}")
+    _show_next(finished, console)
+
+
+def _show_next(finished: Finished, console: Console) -> None:
+    from rich.markup import escape
+
+    console.print("\n[bold]Look at it[/bold]")
+    rows = [
+        (finished.report.as_uri(), "the whole run on one page"),
+        (f"cd {finished.shown.root}", "the repository; in it:"),
+        ("  git log --graph --oneline", "how the branches came together"),
+        ("  beads-ralph show bd-2a-1-reminders", "the one that lied, with the evidence"),
+        ("  beads-ralph logs bd-1-2b-command-line", "what its agents and checks printed"),
+        ("  python3 -m todo add Try beads-ralph", "the program they wrote"),
+    ]
+    for command, meaning in rows:
+        console.print(f"  [cyan]{escape(command):<42}[/cyan]  [dim]{meaning}[/dim]")
     console.print(
-        f"\nLook around: [cyan]cd {escape(str(shown.root))}[/cyan] and try [cyan]beads-ralph list[/cyan],"
+        "\nYours next: [cyan]beads-ralph init[/cyan] in a repository, then [cyan]beads-ralph run PLAN[/cyan]"
     )
-    console.print("[cyan]beads-ralph plan graph plans/todo-app.md[/cyan], [cyan]beads-ralph show BEAD[/cyan]")

@@ -55,7 +55,7 @@ class Program:
 
 
 PROGRAMS: Final = (
-    Program("git", "worktrees, branches, merges", "Install git 2.31 or newer", required=True),
+    Program("git", "worktrees, branches, merges", "Install git 2.33 or newer", required=True),
     Program("bd", "the bd store", "Install bd 1.3 or newer, or use the embedded store"),
     Program("tmux", "watching agents in panes", "Install tmux (apt-get install tmux)", ("-V",)),
     Program("gh", "pull requests on GitHub", "Install gh and run: gh auth login"),

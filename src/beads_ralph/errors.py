@@ -48,6 +48,7 @@ class Code(StrEnum):
     CONFIG_INVALID = "CONFIG.INVALID"
     GIT_NOT_REPO = "GIT.NOT_REPO"
     GIT_ERROR = "GIT.ERROR"
+    FORGE_FAILED = "FORGE.FAILED"
     USAGE = "USAGE.INVALID"
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     BUG = "INTERNAL.BUG"
@@ -124,6 +125,9 @@ ADVICE: Mapping[Code, Advice] = {
     Code.CONFIG_INVALID: Advice(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
     Code.GIT_NOT_REPO: Advice(recoverable=True, next_step="Run it inside a git repository (git init)"),
     Code.GIT_ERROR: Advice(recoverable=True, next_step="Run the git command by hand to see its full output"),
+    Code.FORGE_FAILED: Advice(
+        recoverable=True, next_step="Mend what the details name, then run it again: the work is on its branch"
+    ),
     Code.USAGE: Advice(recoverable=True, next_step="See: beads-ralph --help"),
     Code.INTERRUPTED: Advice(recoverable=True, next_step="Run the same command again"),
     Code.BUG: Advice(recoverable=False, next_step="Report it, with the crash file"),

@@ -13,11 +13,13 @@ from beads_ralph.jobs import Exit, Job
 TIMEOUT: Final = 60.0
 
 
-def run(*args: str, cwd: Path) -> Exit:
+def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
     """One git command. Inherited GIT_DIR and the like would send it to another repository."""
-    environment = proc.environment({"LC_ALL": "C"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX"))
+    environment = proc.environment(
+        {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX")
+    )
     try:
-        return proc.run(Job(("git", *args), cwd, env=environment, timeout=TIMEOUT))
+        return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
     except FileNotFoundError:
         action = "Install git and put it on PATH"
         raise RalphError(Code.GIT_ERROR, "git is not installed", suggested_action=action) from None
@@ -32,6 +34,19 @@ def output(*args: str, cwd: Path) -> str:
             Code.GIT_ERROR, f"{command} failed", details=ended.stderr.strip() or f"exit code {ended.code}"
         )
     return ended.stdout.strip("\n")
+
+
+def commit_of(ref: str, cwd: Path) -> str | None:
+    """The commit that a full ref name or a commit's own name stands for."""
+    ended = run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", cwd=cwd)
+    return ended.stdout.strip() if ended.ok else None
+
+
+def remote_addresses(remote: str, cwd: Path) -> list[str]:
+    """A remote's address as git would use it and as it was written down; empty without such a remote."""
+    asked = (("remote", "get-url", "--", remote), ("config", "--get", f"remote.{remote}.url"))
+    answers = (run(*words, cwd=cwd) for words in asked)
+    return list(dict.fromkeys(ended.stdout.strip() for ended in answers if ended.ok))
 
 
 @dataclass(frozen=True)

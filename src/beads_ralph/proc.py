@@ -9,8 +9,11 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import IO, TypeAlias
 
 from beads_ralph.jobs import Exit, Job
+
+Started: TypeAlias = subprocess.Popen[bytes]
 
 
 def which(name: str, path: str | None = None) -> str | None:
@@ -49,6 +52,39 @@ def run(job: Job) -> Exit:
         timed_out=timed_out,
         seconds=time.monotonic() - started,
     )
+
+
+def start(job: Job, stdin: IO[bytes] | int, stdout: IO[bytes] | int, stderr: IO[bytes] | int) -> Started:
+    """Start in a session of its own, on these files; whoever starts it ends it.
+
+    OSError or ValueError where there is no such program or directory, or an argument cannot be passed.
+    """
+    if not job.argv:
+        raise ValueError("no program is named")
+    return subprocess.Popen(
+        job.argv,
+        cwd=job.cwd,
+        env=dict(job.env) if job.env is not None else None,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+def why(problem: OSError | ValueError) -> str:
+    """Why `start` failed, for people."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{problem.strerror}: {problem.filename}" if problem.filename else problem.strerror
+    return str(problem)
+
+
+def reap(process: Started, patience: float = 1.0) -> int:
+    """Its exit code, once it ended; -9 for one that not even the kernel could end in time."""
+    try:
+        return process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
 
 
 def environment(extra: Mapping[str, str], drop_prefixes: tuple[str, ...] = ()) -> dict[str, str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from beads_ralph.errors import Fault
+from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.legacy import LegacyBead
 from beads_ralph.models import Bead
+from beads_ralph.work import AgentTask, Proposal, PullRequest, Reply
 
 AnyBead = Bead | LegacyBead
 Progress = Callable[[str], None]
@@ -84,6 +86,8 @@ class Changes:
     dependencies: Sequence[str] | None = None
     external_ref: str | None = None
     metadata: Mapping[str, Any] | None = None
+    expected_status: str | None = None
+    """Refuse with DATABASE.CONFLICT, changing nothing, where the bead has another status by now."""
 
 
 @runtime_checkable
@@ -145,3 +149,41 @@ class Store(Protocol):
 
     def snapshot(self, target: Path) -> int:
         """Write every bead as JSON lines, atomically; how many."""
+
+
+@runtime_checkable
+class AgentCLI(Protocol):
+    """A program that plays personas. Both methods are pure, so that they can be tested as tables."""
+
+    name: str
+
+    def command(self, task: AgentTask, transcript: Transcript) -> Job:
+        """The process that gives the task to the program."""
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        """What the program answered; `lines` are those of its stdout, read from the transcript."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs jobs that have a transcript."""
+
+    kind: str
+
+    async def run(self, job: Job) -> Exit:
+        """Run to the end, the time limit or the output limit. Whatever happens, cancellation included,
+        no process of the job is left when this returns or raises."""
+
+
+@runtime_checkable
+class Forge(Protocol):
+    """Where a finished branch is proposed."""
+
+    kind: str
+
+    def propose(self, proposal: Proposal) -> PullRequest:
+        """Publish the branch and open the pull request, or find the open one of this branch and bring it
+        up to date. The commit in the answer was read back from the forge's side."""
+
+    def find(self, branch: str) -> PullRequest | None:
+        """The open pull request of a branch."""

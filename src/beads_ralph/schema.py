@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -60,11 +61,14 @@ class Checked:
     warnings: tuple[Fault, ...] = ()
 
 
-def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a model, by name; `BeadRalphBead` is the seed's word for Bead."""
+def json_schema(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a model, by name; `BeadRalphBead` is the seed's word for Bead.
+
+    `others` are the names that the caller knows besides, for whoever asks for one that nobody knows.
+    """
     model = MODELS.get({"BeadRalphBead": "Bead"}.get(name, name))
     if model is None:
-        choice = f"Choose one of: {', '.join(MODELS)}"
+        choice = f"Choose one of: {', '.join((*MODELS, *others))}"
         raise RalphError(Code.USAGE, f"there is no schema named {name!r}", suggested_action=choice)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 

@@ -118,6 +118,7 @@ class Initialised:
     store: str
     created: tuple[str, ...]
     kept: tuple[str, ...]
+    warnings: tuple[Fault, ...] = ()
 
 
 def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
@@ -130,8 +131,7 @@ def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
     if kind == "bd":
         paths.append(workspace.root / ".beads")
     before = {path for path in paths if path.exists()}
-    if kind == "bd":
-        bd.initialise(workspace.root)
+    (bd if kind == "bd" else embedded).initialise(workspace.root)
     ralph_dir(workspace.root)
     STORES[kind](workspace).check()
     if paths[0] not in before:
@@ -140,7 +140,18 @@ def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
         kind,
         tuple(path.name for path in paths if path not in before),
         tuple(path.name for path in paths if path in before),
+        (*workspace.warnings, *_other_store(workspace, choice)),
     )
+
+
+def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
+    """The settings were there before and name another store: they are the user's to change."""
+    said = workspace.config.store
+    if choice == "auto" or said in ("auto", choice):
+        return []
+    message = f"{CONFIG_NAME} says store: {said}; commands take that unless told --store {choice}"
+    action = f"Change it to store: {choice}"
+    return [Fault(Code.CONFIG_INVALID, message, file=CONFIG_NAME, field="store", suggested_action=action)]
 
 
 def _config_text(workspace: Workspace, choice: StoreChoice) -> str:

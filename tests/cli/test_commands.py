@@ -229,8 +229,11 @@ def test_doctor_outside_of_git(tmp_path: Path) -> None:
 
 
 def test_doctor_names_a_key_that_no_setting_has(repo: Path) -> None:
-    write(repo / "beads-ralph.yaml", "stor: embedded\n")
-    assert "did you mean 'store'" in str(by_name(ralph("doctor", "--json", cwd=repo))["settings"]["detail"])
+    write(repo / "beads-ralph.yaml", "\nstor: embedded\n")
+    ran = ralph("doctor", "--json", cwd=repo)
+    settings = by_name(ran)["settings"]
+    assert (ran.code, settings["status"]) == (1, "missing")
+    assert "beads-ralph.yaml:2: unknown key 'stor'; did you mean 'store'?" in str(settings["detail"])
 
 
 # --- list, ready, show ------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ def test_show_gives_the_bead_as_it_was_stored(repo: Path) -> None:
 
 def test_demo_shows_the_main_job_in_a_place_of_its_own(repo: Path, tmp_path: Path) -> None:
     before = tree(repo)
-    ran = ralph("demo", "--dir", tmp_path / "shown", "--json", cwd=repo)
+    ran = ralph("demo", "--dir", tmp_path / "shown", "--plan-only", "--json", cwd=repo)
     data = ran.data
     root = Path(data["root"])
     assert root == tmp_path / "shown"
@@ -329,16 +332,16 @@ def test_demo_never_writes_over_something(repo: Path) -> None:
 
 def test_demo_for_people_says_where_to_look(repo: Path, tmp_path: Path) -> None:
     place = tmp_path / "a[" / "b]c"
-    ran = ralph("demo", "--dir", place, cwd=repo)
+    ran = ralph("demo", "--dir", place, "--plan-only", cwd=repo)
     assert ran.code == 0, ran.err
     assert f"cd {place}" in ran.out
     assert "wave 1" in ran.out
-    assert ralph("demo", cwd=repo, env={"TMPDIR": str(tmp_path)}).code == 0
+    assert ralph("demo", "--plan-only", cwd=repo, env={"TMPDIR": str(tmp_path)}).code == 0
 
 
 def test_demo_builds_in_an_empty_folder_that_exists(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert ralph("demo", "--dir", tmp_path / "empty", "--json", cwd=tmp_path).code == 0
+    assert ralph("demo", "--dir", tmp_path / "empty", "--plan-only", "--json", cwd=tmp_path).code == 0
 
 
 # --- bd under load ----------------------------------------------------------------------------------

@@ -36,7 +36,10 @@ def shop(repo: Path) -> Path:
 GOOD: list[tuple[list[str], set[str]]] = [
     (["init"], {"store", "created", "kept"}),
     (["doctor"], {"healthy", "checks"}),
-    (["demo", "--dir", "demo"], {"root", "plan", "bead_ids", "sprints", "waves", "critical_path", "ready"}),
+    (
+        ["demo", "--dir", "demo", "--plan-only"],
+        {"root", "plan", "bead_ids", "sprints", "waves", "critical_path", "ready", "ended", "report"},
+    ),
     (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings"}),
     (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings"}),
     (["plan", "graph", "plan.md"], {"sprints", "waves", "critical_path"}),

@@ -284,6 +284,16 @@ def test_a_claim_is_held_until_it_is_released_or_closed(store: Store) -> None:
     assert store.claim("bd-a", "one").refusal == "status blocked"
 
 
+def test_an_update_may_name_the_status_it_expects(store: Store) -> None:
+    store.create([make_bead("bd-a")])
+    before = store.show("bd-a")
+    with pytest.raises(RalphError, match="open") as caught:
+        store.update("bd-a", Changes(title="New", expected_status="blocked"))
+    assert caught.value.code == Code.CONFLICT
+    assert store.show("bd-a") == before
+    assert store.update("bd-a", Changes(title="New", expected_status="open")).title == "New"
+
+
 def test_only_the_holder_closes_and_only_once(store: Store) -> None:
     store.create([make_bead("bd-a"), make_bead("bd-b", dependencies=["bd-a"])])
     with pytest.raises(RalphError, match="nobody") as caught:

@@ -10,19 +10,22 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 import typer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from beads_ralph import config
+from beads_ralph import config, events
+from beads_ralph.agents import environment
 from beads_ralph.cli.app import app, mason_app
+from beads_ralph.config.model import KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.models import AgentSpec, Bead, Metadata
 from beads_ralph.plan import fields
 from beads_ralph.schema import MODELS
+from beads_ralph.work import Evidence
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
@@ -134,6 +137,36 @@ def test_every_key_of_the_configuration_is_in_a_table_and_no_other() -> None:
         assert f"`{shortcut}`" in layouts
 
 
+def test_the_table_of_the_configuration_says_what_the_program_says() -> None:
+    rows = dict(
+        re.findall(r"^\| `([\w.]+)` \|[^|]*\| (.*) \|$", page("configuration.md"), flags=re.MULTILINE)
+    )
+    models: dict[str, type[config.Section]] = {"plan": config.Config, "agent_defaults": config.Config, **KEYS}
+    told = {
+        key: model.model_fields[key.rpartition(".")[2]].description or "" for key, model in models.items()
+    }
+    assert {key: text for key, text in told.items() if not rows[key].startswith(text)} == {}
+
+
+def test_every_kind_of_event_is_documented() -> None:
+    text = page("json.md").partition("## The journal")[2]
+    kinds = {kind for cell in first_cells(text) for kind in re.findall(r"`(\w+)`", cell)}
+    assert kinds == set(get_args(events.Kind))
+
+
+def test_every_key_of_the_evidence_is_documented() -> None:
+    cells = first_cells(sections("running.md", "##")["What is proven"])
+    assert {key for cell in cells for key in re.findall(r"`(\w+)`", cell)} == set(
+        Evidence.__dataclass_fields__
+    )
+
+
+def test_every_variable_that_an_agent_gets_is_documented() -> None:
+    wanted = set(re.findall(r"BEADS_RALPH_[A-Z_]+", environment.__doc__ or ""))
+    assert wanted
+    assert wanted == set(re.findall(r"^\| `(BEADS_RALPH_[A-Z_]+)` \|", page("agents.md"), flags=re.MULTILINE))
+
+
 def test_every_label_of_a_plan_and_each_of_its_aliases_is_documented() -> None:
     names = {"criteria": "acceptance criteria"}
     text = sections("plan-format.md", "##")["Labels"].lower()
@@ -156,7 +189,7 @@ def test_every_field_of_a_bead_is_documented(model: type[Any]) -> None:
 
 
 def test_every_json_schema_is_named() -> None:
-    assert [name for name in MODELS if f"`{name}`" not in page("schema.md")] == []
+    assert [name for name in (*MODELS, "Config") if f"`{name}`" not in page("schema.md")] == []
 
 
 # --- answers ----------------------------------------------------------------------------------------
@@ -196,7 +229,7 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
     found = bead | {
         "doctor": answer(repo, "doctor"),
-        "demo": answer(repo, "demo", "--dir", "scratch"),
+        "demo": answer(repo, "demo", "--dir", "scratch", "--plan-only"),
         "plan check": answer(repo, "plan", "check", "plan.md"),
         "plan graph": answer(repo, "plan", "graph", "plan.md"),
         "plan diff": answer(repo, "plan", "diff", "plan.md"),
@@ -214,6 +247,43 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     assert set(dry) == documented_keys("mason") - {
         *("beads_updated", "beads_orphaned", "beads_left_alone", "beads_skipped", "store")
     } | {"dry_run", "beads"}
+
+
+AGENT = """\
+#!/bin/sh
+if [ "$BEADS_RALPH_ROLE" = qa ]; then
+    printf '```json\\n{"status": "pass", "message": "fine"}\\n```\\n'
+else
+    echo done > done.txt
+fi
+"""
+
+
+def test_the_answers_of_a_run_have_the_documented_keys(repo: Path) -> None:
+    agent = repo.parent / "agent.sh"
+    agent.write_text(AGENT, encoding="utf-8")
+    agent.chmod(0o755)
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    answer(repo, "init")
+    with (repo / "beads-ralph.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"  default_executable: {agent}\nmin_free_gb: 0\n")
+    ran = answer(repo, "run", "plan.md")
+    (bead,) = ran["closed"]
+    found = {
+        "run": ran,
+        "status": answer(repo, "status"),
+        "events": answer(repo, "events"),
+        "logs": answer(repo, "logs", bead),
+        "clean": answer(repo, "clean"),
+        "config show": answer(repo, "config", "show"),
+        "config explain": answer(repo, "config", "explain", "store"),
+    }
+    assert {name: set(data) for name, data in found.items()} == {
+        name: documented_keys(name) for name in found
+    }
+    (pull,) = ran["pull_requests"]
+    for row, name in ((pull, "run"), (found["clean"]["worktrees"][0], "clean")):
+        assert [key for key in row if f"`{key}`" not in sections("json.md")[name]] == []
 
 
 def test_every_command_has_its_answer_documented() -> None:

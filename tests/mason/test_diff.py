@@ -278,7 +278,9 @@ def test_a_cycle_in_the_plan_is_found_before_the_store_is_asked(repo: Path, plan
 # --- words ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [["--schema", "legacy"], ["--id-suffix", "x"], ["--sprint-filter", "1.1"]])
+@pytest.mark.parametrize(
+    "words", [["--schema", "legacy"], ["--id-suffix", "x"], ["--sprint-filter", "1.1"], ["--dry-run"]]
+)
 def test_update_takes_the_whole_plan(repo: Path, plan_file: Path, words: list[str]) -> None:
     before = tree(repo)
     ran = update(plan_file, repo, *words)

@@ -12,12 +12,15 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from beads_ralph import config
 from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.config.model import KEYS as KEYS_IN_FULL
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.personas import resolve_model
 from beads_ralph.plan import parse
+from beads_ralph.workspace import CONFIG_TEXT
 from tests.schema.samples import sample
 
 
@@ -206,15 +209,62 @@ def test_an_agent_or_a_check_is_refused_in_one_line(text: str, said: str) -> Non
         ("default_modell", "default_model"),
     ],
 )
-def test_an_unknown_key_is_a_warning_with_a_suggestion(key: str, meant: str) -> None:
-    found, [warning] = config.parse(f"{key}: x")
-    assert found.model_dump(exclude={key}) == Config().model_dump()
-    assert warning.message == f"unknown key '{key}'; did you mean '{meant}'?"
+def test_an_unknown_key_is_a_fault_with_a_suggestion(key: str, meant: str) -> None:
+    [fault] = refused(f"store: auto\n{key}: x")
+    assert fault.message == f"unknown key '{key}'; did you mean '{meant}'?"
+    assert (fault.file, fault.line, fault.field) == ("beads-ralph.yaml", 2, key)
 
 
-@pytest.mark.parametrize("section", ["plan", "agent_defaults", "ralph", "timeouts"])
-def test_an_unknown_key_in_a_section_is_a_warning_too(section: str) -> None:
-    assert [warning.field for warning in config.parse(f"{section}: {{qqq: 1}}")[1]] == ["qqq"]
+@pytest.mark.parametrize("section", ["plan", "agent_defaults", *config.SECTIONS])
+def test_an_unknown_key_in_a_section_is_a_fault_too(section: str) -> None:
+    [fault] = refused(f"{section}:\n\n  qqq: 1\n")
+    assert (fault.line, fault.message) == (3, f"unknown key '{section}.qqq'")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timeouts: {dev_agnt: 5}", "did you mean 'dev_agent'?"),
+        ("network: {max_retry: 5}", "did you mean 'max_retries'?"),
+        ("worktree: {root: x}", "did you mean 'worktrees'?"),
+        ("plan: {store: bd}", "it belongs at the top of the file"),
+        ("ralph: {plan: {rig: x}}", "it belongs at the top of the file"),
+    ],
+)
+def test_the_suggestion_is_a_key_that_may_stand_there(text: str, said: str) -> None:
+    [fault] = refused(text)
+    assert fault.message.endswith(f"; {said}")
+
+
+def test_an_unknown_key_of_an_agent_or_a_check_is_a_fault() -> None:
+    faults = refused(
+        "dev_agents:\n  - dev (opus)\n  - {agent: dev, modle: opus}\n"
+        "verify:\n  - {name: x, command: y, expect: {exit_kode: 1}, timeout: 5}\n"
+    )
+    assert [(fault.line, fault.message) for fault in faults] == [
+        (1, "unknown key 'plan.dev_agents.1.modle'; did you mean 'model'?"),
+        (4, "unknown key 'plan.verify.0.timeout'; did you mean 'timeout_seconds'?"),
+        (4, "unknown key 'plan.verify.0.expect.exit_kode'; did you mean 'exit_code'?"),
+    ]
+
+
+def test_unknown_keys_and_bad_values_are_named_together_in_the_order_of_the_file() -> None:
+    faults = refused("store: cloud\ntimeouts:\n  qa_agent: soon\nrigg: x\nplan:\n  verify: 5\n")
+    assert [(fault.line, fault.field) for fault in faults] == [
+        (1, "store"),
+        (3, "qa_agent_timeout"),
+        (4, "rigg"),
+        (6, "plan.verify"),
+    ]
+
+
+def test_a_key_that_both_layouts_set_differently_is_a_warning() -> None:
+    found, [warning] = config.parse("rig: b\nplan:\n  rig: a\n")
+    assert found.plan.rig == "a"
+    assert (warning.line, warning.message) == (1, "'rig' has no effect: 'plan.rig' sets plan.rig, too")
+    found, [warning] = config.parse("timeouts: {network: 5}\nnetwork: {timeout: 6}\n")
+    assert (found.network_timeout, warning.field) == (6.0, "network_timeout")
+    assert config.parse("min_free_gb: 2\ndisk: {min_free_gb: 2}\n")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -301,6 +351,80 @@ def test_broken_settings_end_a_command_with_file_and_line(repo: Path) -> None:
     assert done.returncode == 1
     assert "beads-ralph.yaml:3: not valid YAML" in done.stderr
     assert "[CONFIG.INVALID]" in done.stderr
+
+
+def test_where_each_setting_was_said(tmp_path: Path) -> None:
+    path = tmp_path / "beads-ralph.yaml"
+    path.write_text("timeouts:\n  dev_agent: 5m\nrig: x\nplan:\n  team: y\n", encoding="utf-8")
+    found = config.read(tmp_path)
+    assert found.lines == {"dev_agent_timeout": 2, "plan.rig": 3, "plan.team": 5}
+    assert (found.file, found.named_by) == (path, "")
+    assert config.read(tmp_path, path).named_by == "--config"
+
+
+def test_keys_that_come_from_an_anchor_count_and_have_its_lines(tmp_path: Path) -> None:
+    text = "logging: &base\n  rig: x\nplan:\n  <<: *base\n  team: y\n"
+    (tmp_path / "beads-ralph.yaml").write_text(text, encoding="utf-8")
+    found = config.read(tmp_path)
+    assert (found.config.plan.rig, found.lines["plan.rig"]) == ("x", 2)
+
+
+# --- the published schema ---------------------------------------------------------------------------
+
+SCHEMA = Draft202012Validator(config.json_schema())
+INIT = CONFIG_TEXT.format(store="auto", rig='"shop"', source_branch='"main"')
+
+
+def test_the_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(config.json_schema())
+
+
+@pytest.mark.parametrize("text", [FLAT, NESTED, INIT, "", "plan:\nralph:\n", "plan: {rig: null}"])
+def test_the_schema_takes_what_the_reader_takes(text: str) -> None:
+    parsed(text)
+    SCHEMA.validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stor: bd",
+        "store: cloud",
+        "timeouts: {dev_agnt: 5}",
+        "timeouts: {dev_agent: soon}",
+        "plan: {store: bd}",
+        "ralph: {plan: {rig: x}}",
+        "bd_timeout: 0",
+        "bd_timeout: null",
+        "priority: 9",
+        "dev_agents: [{model: opus}]",
+        "dev_agents: [{agent: x, modle: opus}]",
+        "verify: [{name: x}]",
+        "[1]",
+    ],
+)
+def test_the_schema_refuses_what_the_reader_refuses(text: str) -> None:
+    refused(text)
+    assert not SCHEMA.is_valid(yaml.safe_load(text))
+
+
+@given(st.dictionaries(KEYS, JUNK, max_size=4))
+def test_what_the_reader_takes_is_valid_by_the_schema(said: dict[str, Any]) -> None:
+    text = yaml.safe_dump(said)
+    try:
+        parsed(text)
+    except RalphError:
+        return
+    SCHEMA.validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("key", KEYS_IN_FULL)
+def test_every_key_says_what_it_means_and_its_example_can_be_read(key: str) -> None:
+    part, _, name = key.rpartition(".")
+    field = KEYS_IN_FULL[key].model_fields[name]
+    assert (field.description or "").endswith(".")
+    [example] = field.examples or []
+    parsed(yaml.safe_dump({part: {name: example}} if part else {name: example}))
 
 
 # --- front matter -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.protocols import Changes, Query
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.embedded import EmbeddedStore, initialise
 from tests.beads import make_bead
 
 IDS = st.sampled_from([f"bd-{letter}" for letter in "abcdefgh"])
@@ -51,6 +51,7 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp())
         self.minutes = 0
+        initialise(self.root)
         self.store = EmbeddedStore(self.root, clock=self.now)
         self.known: dict[str, Known] = {}
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from beads_ralph import __version__
-from beads_ralph.cli import beads, mason, plan, schema, setup
+from beads_ralph.cli import beads, configuring, control, demo, mason, plan, running, schema, setup, watching
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError
@@ -21,9 +21,20 @@ app = typer.Typer(
 )
 app.command("init")(setup.init)
 app.command("doctor")(setup.doctor)
-app.command("demo")(setup.demo)
+app.add_typer(configuring.app, name="config")
+app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
 app.command("mason")(mason.mason)
+app.command("run")(running.run)
+app.command("status")(watching.status)
+app.command("logs")(watching.logs)
+app.command("events")(watching.show_events)
+app.command("pause")(control.pause)
+app.command("resume")(control.resume)
+app.command("stop")(control.stop)
+app.command("retry")(control.retry)
+app.command("release")(control.release)
+app.command("clean")(control.clean)
 app.command("list")(beads.list_beads)
 app.command("ready")(beads.ready)
 app.command("show")(beads.show)

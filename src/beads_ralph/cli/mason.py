@@ -72,6 +72,9 @@ def mason(  # noqa: PLR0913 - one parameter an option
     )
     read = read_plan(order.path)
     _settle(update=update, schema=schema, id_suffix=id_suffix, wanted=order.wanted)
+    if update and dry_run:
+        action = f"Run: beads-ralph plan diff {order.path}"
+        raise RalphError(Code.USAGE, "--dry-run shows new beads only", suggested_action=action)
     chosen = load.choose(read, None if read.faults else order.wanted)  # a faulty plan: all that is wrong
     built = build(read, setting)
     beads = load.require_valid(built, chosen)  # before the store is even opened
@@ -91,6 +94,14 @@ class Order:
     annotate: bool
     check_existing: bool
     store: StoreChoice | None
+
+
+def compile_into_store(path: Path, space: Workspace, store: StoreChoice | None) -> None:
+    """What `mason PLAN --check-existing` does, for a run that starts from a plan."""
+    setting = setting_of(space, path)
+    built = build(read_plan(path), setting)
+    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
+    _insert(Order(path, None, annotate=False, check_existing=True, store=store), space, setting, built)
 
 
 def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import files, git, legacy, personas, schema
+from beads_ralph import config, files, git, legacy, personas, schema
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDIN = "-"
+CONFIG = "Config"
 USAGE_TEXT = "Usage: validate-bead-schema.py <bead.json>"
 
 
 def print_schema(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(schema.MODELS)}.")] = "Bead",
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join((*schema.MODELS, CONFIG))}.")] = "Bead",
     json_: options.Json = False,
 ) -> Answer:
-    """Print the JSON Schema of a bead or of one of its parts."""
-    found = schema.json_schema(name)
+    """Print the JSON Schema of a bead, of one of its parts, or of the settings."""
+    found = config.json_schema() if name == CONFIG else schema.json_schema(name, (CONFIG,))
     return Answer({"name": name, "schema": found}, lambda _: out(json.dumps(found, indent=2)))
 
 

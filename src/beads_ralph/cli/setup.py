@@ -1,4 +1,4 @@
-"""init, doctor, demo: getting started and staying well."""
+"""init, doctor: getting started and staying well."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beads_ralph import demo as demonstration
 from beads_ralph import doctor as checkup
 from beads_ralph import workspace
 from beads_ralph.cli import options
@@ -27,7 +26,7 @@ def init(
     """Set this repository up: settings, folders, store. What exists is kept."""
     done = workspace.init(workspace.find(), store)
     data = {"store": done.store, "created": list(done.created), "kept": list(done.kept)}
-    return Answer(data, lambda console: _show_init(console, done))
+    return Answer(data, lambda console: _show_init(console, done), done.warnings)
 
 
 def _show_init(console: Console, done: workspace.Initialised) -> None:
@@ -36,7 +35,7 @@ def _show_init(console: Console, done: workspace.Initialised) -> None:
     for name in done.kept:
         console.print(f"[dim]= {name} was there already[/dim]")
     console.print(f"✓ ready, with the {done.store} store")
-    console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph mason PLAN")
+    console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
 
 
 def doctor(json_: options.Json = False) -> Answer:
@@ -56,14 +55,3 @@ def _show_checks(console: Console, checks: list[checkup.Check]) -> None:
         console.print(f"{MARKS[check.status]} {check.name:<{width}}  {escape(check.detail)}{need}")
         if check.action and check.status != "found":
             console.print(f"  {' ' * width}[dim]→ {escape(check.action)}[/dim]")
-
-
-def demo(
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Where to build it; a new temporary folder by default.")
-    ] = None,
-    json_: options.Json = False,
-) -> Answer:
-    """See the main job done: a sample plan compiled in a scratch repository."""
-    shown = demonstration.prepare(folder)
-    return Answer(shown.to_json(), lambda console: demonstration.show(shown, console))

@@ -221,7 +221,7 @@ class _Drafts:
         raw = bead_json(
             sprint, self.setting, self.defaults, self.ids, self.edges[sprint.id.text], self.branches
         )
-        self._notice_merge_words(sprint, raw)
+        self._notice_oddities(sprint, raw)
         checked = schema.check(raw, self.setting.schema)
         faults = [self._at(sprint, fault) for fault in checked.faults]
         if isinstance(checked.bead, Bead) and self.setting.agent_check:
@@ -246,13 +246,16 @@ class _Drafts:
         line = _line_of(sprint, fault.field or "")
         return Fault(fault.code, message, self.plan.file, line, fault.field, fault.suggested_action)
 
-    def _notice_merge_words(self, sprint: Sprint, raw: Mapping[str, Any]) -> None:
+    def _notice_oddities(self, sprint: Sprint, raw: Mapping[str, Any]) -> None:
         if sounds_like_merge(sprint) and sprint.type is None and raw["issue_type"] != "beads-ralph-merge":
             message = (
                 f"sprint {sprint.id}: '{sprint.title}' sounds like a merge, but has fewer than two sprints "
                 "to merge; it is a work bead (say **Type**: work or merge to settle it)"
             )
             self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.line))
+        if self.setting.schema == "legacy" and len(sprint.dev_agents) > 1:
+            message = f"sprint {sprint.id}: the legacy schema holds one dev agent; the others are left out"
+            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.dev_agents[1].line))
         if sprint.formula is not None:
             message = f"sprint {sprint.id}: compiled as it stands; its formula is only recorded"
             self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.formula.line))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from beads_ralph import graph
@@ -149,23 +149,50 @@ def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
     """
     order = _safe_order(diff)
     created = store.create(diff.added, progress) if diff.added else []
-    updated: list[str] = []
-    orphaned: list[str] = []
+    done = _Progress(store)
     try:
         for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
-            if not change.locked:
-                store.update(change.bead.id, _changes(change))
-                updated.append(change.bead.id)
+            if done.take(change.bead, _changes(change)):
+                done.updated.append(change.bead.id)
         for bead in diff.orphaned:
-            if not is_locked(bead):
-                _orphan(store, bead)
-                orphaned.append(bead.id)
+            if done.take(bead, _orphaning(bead)):
+                store.comment(
+                    bead.id, AUTHOR, f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
+                )
+                done.orphaned.append(bead.id)
     except RalphError as error:
-        error.data |= {"beads_created": created, "beads_updated": updated, "beads_orphaned": orphaned}
+        error.data |= {"beads_created": created, **done.applied(created).to_json()}
         raise
-    locked = [change.bead.id for change in diff.changed if change.locked]
-    locked += [bead.id for bead in diff.orphaned if is_locked(bead)]
-    return Applied(tuple(created), tuple(updated), tuple(orphaned), tuple(locked))
+    return done.applied(created)
+
+
+class _Progress:
+    """What was changed so far, and what was left alone because work on it runs or is done."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.updated: list[str] = []
+        self.orphaned: list[str] = []
+        self.left_alone: list[str] = []
+
+    def take(self, bead: Bead, changes: Changes) -> bool:
+        """Change a bead, unless it is locked or became so since we looked."""
+        taken = not is_locked(bead) and self._update(bead, changes)
+        if not taken:
+            self.left_alone.append(bead.id)
+        return taken
+
+    def _update(self, bead: Bead, changes: Changes) -> bool:
+        try:
+            self.store.update(bead.id, replace(changes, expected_status=bead.status))
+        except RalphError as error:
+            if error.code != Code.CONFLICT:
+                raise
+            return False
+        return True
+
+    def applied(self, created: Sequence[str]) -> Applied:
+        return Applied(tuple(created), tuple(self.updated), tuple(self.orphaned), tuple(self.left_alone))
 
 
 def _changes(change: Change) -> Changes:
@@ -180,10 +207,9 @@ def _changes(change: Change) -> Changes:
     return Changes(**core, metadata=metadata or None, status="open" if revived else None)
 
 
-def _orphan(store: Store, bead: Bead) -> None:
+def _orphaning(bead: Bead) -> Changes:
     """Blocked, not closed: closed would claim that its work was done."""
-    store.update(bead.id, Changes(status="blocked", labels=[*bead.labels, ORPHANED]))
-    store.comment(bead.id, AUTHOR, f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan.")
+    return Changes(status="blocked", labels=[*bead.labels, ORPHANED])
 
 
 def _safe_order(diff: Diff) -> dict[str, int]:

@@ -105,5 +105,18 @@ def load(
 
 
 def _existing(store: Store, beads: Sequence[AnyBead]) -> frozenset[str]:
-    listing = store.find(Query(ids=[bead.id for bead in beads]))
+    """Which of the beads are there already; an id that another plan has taken is no such bead."""
+    plans = {bead.id: bead.metadata.plan_file for bead in beads}
+    listing = store.find(Query(ids=list(plans)))
+    taken = [bead for bead in listing.beads if bead.metadata.plan_file != plans[bead.id]]
+    if taken:
+        raise gathered([_taken(bead) for bead in taken], "the plan")
     return frozenset([bead.id for bead in listing.beads] + [bead.id for bead in listing.unreadable])
+
+
+def _taken(bead: Bead) -> Fault:
+    return Fault(
+        Code.DUPLICATE_ID,
+        f"{bead.id} is a bead of {bead.metadata.plan_file}, sprint {bead.metadata.plan_sprint_id}",
+        suggested_action="Give the sprint a **Bead Name** of its own, or run mason with --id-suffix",
+    )

@@ -18,6 +18,7 @@ from beads_ralph.slugs import branch_slug
 DEFAULT_RIG: Final = "beads-ralph"
 BRANCH_TEMPLATE: Final = "{source}/{sprint}-{name}"
 CLASH_TEMPLATE: Final = "feature/{sprint}-{name}"
+SECOND_CLASH_TEMPLATE: Final = "sprint/{sprint}-{name}"
 WORKTREE_ROOT: Final = "../{repo}-worktrees"
 ID_PREFIX: Final = "bd"
 
@@ -48,7 +49,7 @@ class Setting:
         """`<source>/<sprint>-<name>`, or the clash-free form where git could not hold both names."""
         template = defaults.branch_template
         if template is None:
-            template = CLASH_TEMPLATE if source in self.branches else BRANCH_TEMPLATE
+            template = self._free_template(source)
         names = {
             "source": source.replace(".", "-"),
             "sprint": sprint.replace(".", "-"),
@@ -56,6 +57,12 @@ class Setting:
             "repo": self.repo_name,
         }
         return _filled(template, names).rstrip("-/")
+
+    def _free_template(self, source: str) -> str:
+        """git cannot hold both a branch `main` and a branch `main/x`."""
+        if source not in self.branches:
+            return BRANCH_TEMPLATE
+        return SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
 
     def worktree(self, branch: str, defaults: PlanDefaults) -> str:
         place = _filled(defaults.worktree_root or WORKTREE_ROOT, {"repo": self.repo_name})

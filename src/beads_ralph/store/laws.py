@@ -99,6 +99,11 @@ def not_held(bead_id: str, status: str, holder: str | None, actor: str) -> Ralph
     )
 
 
+def check_expected(bead_id: str, current: str, expected: str | None) -> None:
+    if expected is not None and current != expected:
+        raise RalphError(Code.CONFLICT, f"{bead_id} is {current} by now, not {expected}")
+
+
 def check_status_change(bead_id: str, current: str, holder: str | None, wanted: str) -> None:
     """Anyone may open, block and reopen what nobody holds; work starts and ends by claim and close."""
     if wanted == current:

@@ -1,0 +1,376 @@
+"""The loop: what it adds to git and agents, how soon the next bead starts, what many at once cost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median, quantiles
+
+from beads_ralph.events import Event
+from beads_ralph.store.bd import initialise
+from bench import places, rehearsals
+from bench.places import COMMAND, Scratch
+from bench.rehearsals import Part, Rehearsal, seconds_of
+from bench.report import Judge, Row, seconds
+from bench.stores import NO_BD
+
+PARALLEL = 4
+OVERHEAD = 1.5
+DISPATCH_MS = 50.0
+BD_DISPATCH = 1.2
+FLAT = 1.25
+SAMPLE_SECONDS = 0.1
+PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.player")
+GIT_TRIES = 5
+SHOWN = 0.01
+
+
+def _compiled(rehearsal: Rehearsal) -> Rehearsal:
+    places.run([COMMAND, "mason", rehearsals.PLAN, "--json"], rehearsal.root)
+    return rehearsal
+
+
+# --- overhead -----------------------------------------------------------------------------------------
+
+
+def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
+    """A whole run against the same git commands and processes without us: bare, ours, bare."""
+    length = 3 if judge.quick else 50
+    parts = rehearsals.chains(PARALLEL, length)
+    folder = scratch.folder / "overhead"
+    bare = [Bare(folder / "bare-1", parts).run()]
+    rehearsal = _compiled(rehearsals.stage(folder / "ours" / "app", parts, parallel=PARALLEL))
+    ours = places.run([COMMAND, "run", "--json"], rehearsal.root)
+    if not judge.quick:
+        bare.append(Bare(folder / "bare-2", parts).run())
+    shutil.rmtree(folder / "bare-1")
+    count = len(parts)
+    wall, work = mean(each[0] for each in bare), mean(each[1] for each in bare)
+    yield Row(f"bare git and agents, {count} beads, {PARALLEL} at once", _spent(wall, work, count))
+    yield Row(f"beads-ralph run, {count} beads, {PARALLEL} at once", _spent(ours.wall, ours.cpu, count))
+    of = f" (processor {ours.cpu / work:.2f} x)"
+    yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
+    yield Row("of the time that its beads are at work:", "")
+    yield from (Row(f"… {name}", f"{part:.0%}") for name, part in _shares(rehearsal.told()) if part >= SHOWN)
+
+
+def _spent(wall: float, work: float, count: int) -> str:
+    return f"{seconds(wall)}, processor {seconds(work)} ({seconds(work / count)} a bead)"
+
+
+@dataclass(frozen=True)
+class Bare:
+    """The same beads by hand: every command that nobody could leave out, in the same order."""
+
+    folder: Path
+    parts: Sequence[Part]
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "app"
+
+    def run(self) -> tuple[float, float]:
+        """Time on the clock, and of the processors."""
+        rehearsals.stage(self.root, self.parts, parallel=PARALLEL)
+        tracks: dict[str, list[Part]] = {}
+        for part in self.parts:
+            tracks.setdefault(part.id.partition(".")[0], []).append(part)
+        before, start = _children_time(), time.perf_counter()
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            list(pool.map(self._track, tracks.values()))
+        return time.perf_counter() - start, _children_time() - before
+
+    def _track(self, parts: Sequence[Part]) -> None:
+        self._bead(parts[0], None)
+        for earlier, part in pairwise(parts):
+            self._bead(part, earlier)
+
+    def _bead(self, part: Part, earlier: Part | None) -> None:
+        place = self.folder / "worktrees" / part.id
+        self._git(self.root, "worktree", "add", "--quiet", "-b", _branch(part), str(place), "main")
+        if earlier is not None:
+            self._git(place, "merge", "--quiet", "--no-ff", "-m", "merge", _branch(earlier))
+        base = self._git(place, "rev-parse", "HEAD")
+        check = self._checkout(part, base, "before")
+        self._verify(part, check)
+        self._discard(check)
+        self._agent(part, "dev", place)
+        self._git(place, "status", "--porcelain", "-z")
+        self._git(place, "add", "--all")
+        self._git(place, "commit", "--quiet", "--message", part.id)
+        commit = self._git(place, "rev-parse", "HEAD")
+        self._git(place, "diff", "--name-only", "-z", base, "HEAD")
+        check = self._checkout(part, commit, "after")
+        self._verify(part, check)
+        self._agent(part, "qa", check)
+        self._discard(check)
+        ref = f"refs/pull/{1 + list(self.parts).index(part)}/head"
+        self._git(self.root, "update-ref", ref, commit)
+        self._git(self.root, "rev-parse", ref)
+
+    def _git(self, cwd: Path, *words: str) -> str:
+        """Several at once in one repository may get into one another's way; ours try again, too."""
+        for left in reversed(range(GIT_TRIES)):
+            done = subprocess.run(["git", *words], cwd=cwd, capture_output=True, text=True, check=not left)
+            if done.returncode == 0:
+                break
+            time.sleep(0.05)
+        return done.stdout.strip()
+
+    def _checkout(self, part: Part, commit: str, name: str) -> Path:
+        path = self.folder / "checks" / f"{part.id}-{name}"
+        self._git(self.root, "worktree", "add", "--quiet", "--detach", str(path), commit)
+        return path
+
+    def _discard(self, path: Path) -> None:
+        self._git(self.root, "worktree", "remove", "--force", str(path))
+
+    def _verify(self, part: Part, check: Path) -> None:
+        subprocess.run(["/bin/sh", "-c", part.verifier], cwd=check, capture_output=True, check=False)
+
+    def _agent(self, part: Part, role: str, cwd: Path) -> None:
+        env = {
+            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+            "BEADS_RALPH_BEAD": f"bd-{part.id.replace('.', '-')}-part",
+            "BEADS_RALPH_ROLE": role,
+            "BEADS_RALPH_ATTEMPT": "1",
+            "BEADS_RALPH_SCRIPT": rehearsals.SCRIPT,
+        }
+        subprocess.run(PLAYER, cwd=cwd, env=env, input=b"do it", capture_output=True, check=True)
+
+
+def _branch(part: Part) -> str:
+    return f"feature/{part.id.replace('.', '-')}"
+
+
+def _children_time() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+STAGES = {
+    "worktree_prepared": "worktree",
+    "warning_given": "commit",
+    "baseline_taken": "baseline",
+    "verdict_given": "verdict",
+    "pull_request_opened": "proposal",
+    "bead_closed": "close",
+}
+
+
+def _shares(told: Sequence[Event]) -> list[tuple[str, float]]:
+    """Each stretch between two events of a bead counts for what ended with the second; largest first."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    last: dict[str, float] = {}
+    for event in told:
+        if event.bead is None:
+            continue
+        now = seconds_of(event)
+        if event.kind != "bead_claimed" and event.bead in last:
+            taken = now - last[event.bead]
+            own = min(float(event.data.get("seconds") or 0.0), taken)
+            spent[_stage(event)] += own or taken
+            if own:
+                spent[f"before {_stage(event)}"] += taken - own
+        last[event.bead] = now
+    whole = sum(spent.values()) or 1.0
+    return [(name, spent[name] / whole) for name in sorted(spent, key=lambda name: -spent[name])]
+
+
+def _stage(event: Event) -> str:
+    if event.kind == "verifier_ended":
+        return "baseline" if event.data.get("stage") == "baseline" else "verifiers"
+    if event.kind == "agent_ended":
+        return f"{event.data.get('role')} agent"
+    if event.kind == "agent_started":
+        return f"before {event.data.get('role')} agent"
+    return STAGES.get(event.kind, "rest")
+
+
+# --- dispatch -----------------------------------------------------------------------------------------
+
+
+def dispatch(judge: Judge, scratch: Scratch) -> Iterator[Row]:
+    """From a bead's close to the claim of the one that waited for it."""
+    tracks, length = (2, 4) if judge.quick else (PARALLEL, 25)
+    folder = scratch.folder / "dispatch"
+    parts = rehearsals.chains(tracks, length)
+    rehearsal = _compiled(rehearsals.stage(folder / "embedded" / "app", parts, parallel=tracks))
+    places.run([COMMAND, "run", "--json"], rehearsal.root)
+    claimed = _latencies(rehearsal, "bead_claimed")
+    worked = _latencies(rehearsal, "agent_started")
+    half = median(claimed) * 1000
+    value = f"{half:.0f} ms (p99 {_p99(claimed) * 1000:.0f} ms, of {len(claimed)})"
+    ok = None if judge.quick else half <= DISPATCH_MS
+    yield Row("embedded store: close to the next claim, p50", value, f"≤ {DISPATCH_MS:g} ms", ok)
+    value = f"{seconds(median(worked))} (p99 {seconds(_p99(worked))})"
+    yield Row("embedded store: close to the next agent's start, p50", value)
+    yield from _bd_dispatch(judge, folder)
+
+
+def _latencies(rehearsal: Rehearsal, kind: str) -> list[float]:
+    """For every bead but the first of its line: from the close of the one before it."""
+    told = rehearsal.told()
+    closed = {_sprint(event): seconds_of(event) for event in told if event.kind == "bead_closed"}
+    began: dict[str, float] = {}
+    for event in told:
+        if event.kind == kind:
+            began.setdefault(_sprint(event), seconds_of(event))
+    before = {
+        later.id: earlier.id
+        for earlier, later in pairwise(rehearsal.parts)
+        if earlier.id.partition(".")[0] == later.id.partition(".")[0]
+    }
+    return [began[part] - closed[before[part]] for part in began if part in before]
+
+
+def _sprint(event: Event) -> str:
+    """`bd-1a-2-part-1a-2` → `1a.2`"""
+    _, phase, number, *_ = str(event.bead).split("-")
+    return f"{phase}.{number}"
+
+
+def _p99(values: Sequence[float]) -> float:
+    return quantiles(values, n=100)[98] if len(values) > 1 else values[0]
+
+
+def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
+    """The same on bd, one bead at a time, against the two commands that it takes at least."""
+    bd = places.bd()
+    if bd is None:
+        yield NO_BD
+        return
+    length = 3 if judge.quick else 10
+    os.environ["PATH"] = f"{Path(bd).parent}{os.pathsep}{os.environ['PATH']}"
+    rehearsal = rehearsals.stage(folder / "bd" / "app", rehearsals.chains(1, length), parallel=2, store="bd")
+    initialise(rehearsal.root, bd)
+    _compiled(rehearsal)
+    places.run([COMMAND, "run", "--json"], rehearsal.root)
+    claimed = _latencies(rehearsal, "bead_claimed")
+    worked = _latencies(rehearsal, "agent_started")
+    bare = _bare_bd(bd, folder, length)
+    needed = sum(median(taken) for taken in bare.values())
+    value = " + ".join(f"{seconds(median(taken))} {name}" for name, taken in bare.items())
+    yield Row("bd: the commands that a claim needs, run bare", value)
+    of = f" ({seconds(median(claimed))}, p99 {seconds(_p99(claimed))}, of {len(claimed)})"
+    ratio = median(claimed) / needed
+    yield judge.at_most("bd: close to the next claim, p50, against them", ratio, BD_DISPATCH, of)
+    value = f"{seconds(median(worked))} (p99 {seconds(_p99(worked))})"
+    yield Row("bd: close to the next agent's start, p50", value)
+
+
+def _bare_bd(bd: str, folder: Path, count: int) -> Mapping[str, list[float]]:
+    """`bd ready` and `bd update --claim` on a store of as many beads, all of them ready."""
+    parts = [Part(f"1{rehearsals.letters(number)}.1") for number in range(count)]
+    rehearsal = rehearsals.stage(folder / "bare-bd" / "app", parts, parallel=1, store="bd")
+    initialise(rehearsal.root, bd)
+    _compiled(rehearsal)
+    taken: dict[str, list[float]] = {"ready": [], "claim": []}
+    for part in parts:
+        taken["ready"].append(_timed([bd, "ready", "--limit=0", "--json"], rehearsal.root))
+        bead = f"bd-{part.id.replace('.', '-')}-part-{part.id.replace('.', '-')}"
+        taken["claim"].append(_timed([bd, "update", bead, "--claim", "--json"], rehearsal.root))
+    return taken
+
+
+def _timed(words: Sequence[str], cwd: Path) -> float:
+    start = time.perf_counter()
+    subprocess.run(words, cwd=cwd, capture_output=True, check=True)
+    return time.perf_counter() - start
+
+
+# --- scale --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The loop's process at one moment."""
+
+    memory: int
+    files: int
+    closed: int
+    working: int
+
+
+def scale(judge: Judge, scratch: Scratch) -> Iterator[Row]:
+    """Many beads, many at once: does the loop's process grow, and is anything left at the end?"""
+    tracks, length = (8, 3) if judge.quick else (50, 10)
+    parts = rehearsals.chains(tracks, length)
+    rehearsal = rehearsals.stage(scratch.folder / "scale" / "app", parts, parallel=tracks)
+    _compiled(rehearsal)
+    start = time.perf_counter()
+    code, samples = _watched(rehearsal)
+    taken = time.perf_counter() - start
+    name = f"{len(parts)} beads, {tracks} at once"
+    closed = sum(event.kind == "bead_closed" for event in rehearsal.told())
+    yield Row(f"{name}: the whole run", f"{seconds(taken)} ({seconds(taken / len(parts))} a bead)")
+    yield judge.exactly("… exit code", code, 0)
+    yield judge.exactly("… beads closed", closed, len(parts))
+    yield from _growth(judge, samples, len(parts))
+    runs = {path.parent.name for path in rehearsal.journals()}
+    left = list(rehearsals.marked(lambda env: env.get("BEADS_RALPH_RUN_ID") in runs))
+    yield judge.exactly("… processes left", len(left), 0)
+    listed = [
+        row for row in rehearsal.git("worktree", "list", "--porcelain").splitlines() if "/checks/" in row
+    ]
+    folders = list((rehearsal.home / "checks").iterdir())
+    yield judge.exactly("… check-outs left", len(listed) + len(folders), 0)
+
+
+def _watched(rehearsal: Rehearsal) -> tuple[int, list[Sample]]:
+    """Run the loop, and look at its process from outside."""
+    words = [str(COMMAND), "run", "--json"]
+    samples: list[Sample] = []
+    with subprocess.Popen(words, cwd=rehearsal.root, stdout=subprocess.DEVNULL) as process:
+        looking = threading.Thread(target=_look, args=(process, rehearsal, samples))
+        looking.start()
+        process.wait()
+        looking.join()
+    return process.returncode, samples
+
+
+def _look(process: subprocess.Popen[bytes], rehearsal: Rehearsal, samples: list[Sample]) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    entry = Path(f"/proc/{process.pid}")
+    position, claimed, closed = 0, 0, 0
+    while process.poll() is None:
+        for path in rehearsal.journals()[-1:]:
+            with path.open("rb") as file:
+                file.seek(position)
+                fresh = file.read()
+            position += len(fresh)
+            claimed += fresh.count(b'"kind": "bead_claimed"')
+            closed += fresh.count(b'"kind": "bead_closed"')
+        try:
+            memory = int((entry / "statm").read_text("ascii").split()[1]) * page
+            files = sum(1 for _ in (entry / "fd").iterdir())
+        except (OSError, IndexError):
+            break
+        samples.append(Sample(memory, files, closed, claimed - closed))
+        time.sleep(SAMPLE_SECONDS)
+
+
+def _growth(judge: Judge, samples: Sequence[Sample], total: int) -> Iterator[Row]:
+    """Full house early against full house late: whatever each bead left behind would show."""
+    most = max((sample.working for sample in samples), default=0)
+    busy = [sample for sample in samples if sample.working >= most * 0.9]
+    early = [sample for sample in busy if total * 0.1 <= sample.closed < total * 0.4] or busy[:1]
+    late = [sample for sample in busy if sample.closed >= total * 0.6] or busy[-1:]
+    first = next((sample for sample in samples if sample.working), samples[0])
+    memory = [median(sample.memory for sample in group) for group in (early, late)]
+    files = [median(sample.files for sample in group) for group in (early, late)]
+    each = max(memory[0] - first.memory, 0) / max(most - first.working, 1)
+    of = f" ({memory[0] / 1e6:.0f} MB, {memory[1] / 1e6:.0f} MB; {each / 1e3:.0f} kB a running bead)"
+    yield judge.at_most(f"… memory with {most} running, late against early", memory[1] / memory[0], FLAT, of)
+    of = f" ({files[0]:.0f}, {files[1]:.0f})"
+    yield judge.at_most("… open files, late against early", files[1] / files[0], FLAT, of)

@@ -1,0 +1,100 @@
+"""What an agent's process knows: a clean environment, its task, and no credentials of ours.
+
+Nothing is inherited but what a program needs to run at all. On top come the variables that the user
+gave the persona, those of the task, and last these, which nobody can override:
+
+    BEADS_RALPH_BEAD      the bead's id
+    BEADS_RALPH_ROLE      dev, qa, merge or scrum-master
+    BEADS_RALPH_AGENT     the persona's name, such as qa-security
+    BEADS_RALPH_ATTEMPT   1 for the first try
+    BEADS_RALPH_WORKTREE  where to work; also the current directory
+    BEADS_RALPH_BRANCH    the branch that is checked out there
+    BEADS_RALPH_RUN_ID    the run that the work belongs to
+    BEADS_RALPH_MODEL     the model that the persona asks for
+    BEADS_RALPH_SESSION   the session to go on with, or a fresh id
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from beads_ralph.errors import Code, Fault, gathered
+
+if TYPE_CHECKING:
+    from beads_ralph.jobs import Transcript
+    from beads_ralph.work import AgentTask
+
+INHERITED: Final = re.compile(
+    r"PATH|HOME|LANG|LC_[A-Z]+|TERM|TMPDIR|TZ|SHELL|USER|LOGNAME|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
+)
+OF_THE_STORE: Final = re.compile(r"BD_.*|BEADS_(?!RALPH_).*")
+OF_THE_FORGE: Final = re.compile(r"(GH|GITHUB)(_ENTERPRISE)?_TOKEN")
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SESSIONS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "beads-ralph:session")
+
+
+def of_task(task: AgentTask, transcript: Transcript, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of an agent's process."""
+    own = dict(task.spec.env or {})
+    _refuse_faults(task, own)
+    kept = {name: value for name, value in inherited.items() if INHERITED.fullmatch(name)}
+    return {**kept, **own, **task.env, **_facts(task, transcript)}
+
+
+def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:
+    return {
+        "BEADS_RALPH_BEAD": task.bead_id,
+        "BEADS_RALPH_ROLE": task.role,
+        "BEADS_RALPH_AGENT": PurePosixPath(task.spec.agent).stem,
+        "BEADS_RALPH_ATTEMPT": str(task.attempt),
+        "BEADS_RALPH_WORKTREE": str(task.cwd),
+        "BEADS_RALPH_BRANCH": task.branch,
+        "BEADS_RALPH_RUN_ID": task.run_id,
+        "BEADS_RALPH_MODEL": task.model,
+        "BEADS_RALPH_SESSION": task.session_id or fresh_session(task, transcript),
+    }
+
+
+def fresh_session(task: AgentTask, transcript: Transcript) -> str:
+    """A session id that no other call has: no two calls share a transcript. No chance in it, so that a
+    command line is a plain function of its task."""
+    facts = (task.run_id, task.bead_id, task.role, str(task.attempt), str(transcript.out))
+    return str(uuid.uuid5(SESSIONS, "\0".join(facts)))
+
+
+def job_name(task: AgentTask, transcript: Transcript) -> str:
+    """`agent-<bead>-<role>-<attempt>`; QA agents of one attempt run side by side, so theirs says more."""
+    name = f"agent-{task.bead_id}-{task.role}-{task.attempt}"
+    if task.role != "qa":
+        return name
+    return f"{name}-{hashlib.sha256(str(transcript.out).encode()).hexdigest()[:6]}"
+
+
+# --- what a user may not give -------------------------------------------------------------------------
+
+
+def _refuse_faults(task: AgentTask, own: Mapping[str, str]) -> None:
+    faults = [fault for name, value in own.items() if (fault := _fault(task, name, value))]
+    if faults:
+        raise gathered(faults, f"the env of agent {task.spec.agent}")
+
+
+def _fault(task: AgentTask, name: str, value: str) -> Fault | None:
+    """Only the harness writes to the store. A scrum-master agent opens its pull request itself, so the
+    user may give it a token; no other agent has a use for one."""
+    wrong = ""
+    if NAME.fullmatch(name) is None or "\0" in value:
+        wrong = "is not a name and value that a process can be given"
+    elif OF_THE_STORE.fullmatch(name):
+        wrong = "belongs to the store, which agents do not touch"
+    elif OF_THE_FORGE.fullmatch(name) and task.role != "scrum-master":
+        wrong = f"is a token of the forge, which a {task.role} agent has no use for"
+    if not wrong:
+        return None
+    action = f"Remove it from the env of {task.spec.agent}"
+    return Fault(Code.CONSTRAINT, f"env {name!r} {wrong}", field=f"env.{name}", suggested_action=action)

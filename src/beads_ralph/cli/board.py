@@ -1,0 +1,139 @@
+"""The live view of a run: a table where a person watches, plain lines where none does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Self
+
+from beads_ralph.cli.answer import Style
+from beads_ralph.events import Event, Journal
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+STAGES = {
+    "bead_claimed": "claimed",
+    "worktree_prepared": "worktree ready",
+    "baseline_taken": "baseline",
+    "agent_ended": "thinking",
+    "verifier_ended": "checking",
+    "pull_request_opened": "proposed",
+}
+ENDS = ("bead_closed", "bead_blocked", "bead_parked", "bead_released")
+
+
+@dataclass
+class Row:
+    """A bead at work."""
+
+    bead: str
+    team: str = ""
+    attempt: int = 1
+    stage: str = "claimed"
+    since: float = field(default_factory=time.monotonic)
+
+
+def persona(event: Event) -> str:
+    """`python-dev` for `.claude/agents/python-dev.md`."""
+    return PurePosixPath(str(event.data.get("agent"))).stem
+
+
+def line(event: Event) -> str | None:
+    """One event for people, None for what would only be noise."""
+    bead, data = event.bead or "", event.data
+    texts: dict[str, str] = {
+        "bead_claimed": f"▶ {bead}  attempt {event.attempt}  {data.get('title', '')}",
+        "agent_started": f"  {bead}  {data.get('role')} {persona(event)} ({data.get('model')})",
+        "verdict_given": f"  {bead}  {data.get('ruling')}: {data.get('message')}",
+        "conflict_foreseen": f"! {bead}  will conflict with {data.get('other')} in {data.get('files')}",
+        "pull_request_opened": f"  {bead}  pull request {data.get('url') or data.get('branch')}",
+        "bead_closed": f"✓ {bead}  {data.get('reason')}",
+        "bead_blocked": f"✗ {bead}  {data.get('reason')}",
+        "bead_parked": f"… {bead}  {data.get('reason')}, resumes {data.get('until') or 'later'}",
+        "bead_released": f"= {bead}  given back: {data.get('reason')}",
+        "strays_ended": f"! {len(data.get('pids', ()))} processes of a run that was killed were ended",
+        "attempt_interrupted": f"! {bead}  attempt {event.attempt} was interrupted; it goes on",
+        "run_draining": f"■ {data.get('reason')}: nothing more is started",
+        "run_paused": "■ paused",
+        "run_resumed": "▶ resumed",
+        "warning_given": f"! {bead}  {data.get('message')}",
+    }
+    return texts.get(event.kind)
+
+
+class Board:
+    """Listens to the journal while a run lasts."""
+
+    def __init__(self, journal: Journal, style: Style) -> None:
+        self.journal = journal
+        self.silent = style != "text"
+        self.rows: dict[str, Row] = {}
+        self.closed = 0
+        self.blocked = 0
+        self.live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self.silent:
+            return self
+        if sys.stderr.isatty():
+            self._watch()
+        self.journal.listeners.append(self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def _watch(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live = Live(
+            console=Console(stderr=True), get_renderable=self._table, refresh_per_second=4, transient=True
+        )
+        self.live.start()
+
+    def _hear(self, event: Event) -> None:
+        self._note(event)
+        text = line(event)
+        if text is None:
+            return
+        if self.live is not None:
+            self.live.console.print(text, markup=False, highlight=False)
+        else:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+    def _note(self, event: Event) -> None:
+        if event.bead is None:
+            return
+        if event.kind in ENDS:
+            self.rows.pop(event.bead, None)
+            self.closed += event.kind == "bead_closed"
+            self.blocked += event.kind == "bead_blocked"
+            return
+        if event.kind == "bead_claimed":
+            self.rows[event.bead] = Row(event.bead)
+        if event.bead not in self.rows:
+            return
+        row = self.rows[event.bead]
+        row.team = event.team or row.team
+        row.attempt = event.attempt or row.attempt
+        stage = f"{event.data.get('role')} {persona(event)}" if event.kind == "agent_started" else None
+        row.stage = stage or STAGES.get(event.kind, row.stage)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        title = f"{len(self.rows)} at work, {self.closed} closed, {self.blocked} blocked"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
+        for heading in ("bead", "team", "attempt", "stage", "elapsed"):
+            table.add_column(heading)
+        for row in list(self.rows.values()):
+            elapsed = f"{time.monotonic() - row.since:.0f} s"
+            table.add_row(row.bead, row.team, str(row.attempt), row.stage, elapsed)
+        return table

@@ -1,0 +1,105 @@
+"""pause, resume, stop, retry, release, clean: steering a run, and tidying up after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from beads_ralph import runs, workspace, worktrees
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.protocols import Changes, Query
+from beads_ralph.store.ralph_dir import NAME
+
+AUTHOR = "beads-ralph"
+BeadArgument = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
+
+
+def _home() -> Path:
+    return workspace.find().root / NAME
+
+
+def _told(word: str | None, said: str) -> Answer:
+    home = _home()
+    if not runs.is_running(home):
+        raise RalphError(
+            Code.CONFLICT, "no loop is running here", suggested_action="Start one: beads-ralph run"
+        )
+    runs.order(home, word)
+    return Answer({"order": word}, lambda _: out(said))
+
+
+def pause(json_: options.Json = False) -> Answer:
+    """Let the running loop start nothing more until it is resumed; what runs goes on."""
+    return _told("pause", "the loop starts nothing more until: beads-ralph resume")
+
+
+def resume(json_: options.Json = False) -> Answer:
+    """Let a paused loop go on."""
+    return _told(None, "the loop goes on")
+
+
+def stop(json_: options.Json = False) -> Answer:
+    """Let the running loop finish what runs, and end."""
+    return _told("stop", "the loop ends when what runs has finished")
+
+
+def retry(bead: BeadArgument, store: options.Store = None, json_: options.Json = False) -> Answer:
+    """Open a blocked bead again, with all its attempts before it."""
+    opened = workspace.open_store(workspace.find(), store)
+    found = opened.store.show(bead)
+    if found.status != "blocked":
+        raise RalphError(Code.CONFLICT, f"{bead} is {found.status}, not blocked")
+    # The attempts stay in the history, and in its numbers; they only do not count any more.
+    forgiven = {"attempts_forgiven": found.metadata.attempt_count, "spent": None, "parked": None}
+    changes = Changes(status="open", metadata=forgiven, expected_status="blocked")
+    opened.store.update(bead, changes)
+    opened.store.comment(bead, AUTHOR, f"Opened again after {found.metadata.attempt_count} attempts.")
+    return Answer({"bead": bead}, lambda _: out(f"✓ {bead} is open again; run: beads-ralph run"))
+
+
+def release(bead: BeadArgument, store: options.Store = None, json_: options.Json = False) -> Answer:
+    """Give a bead back that a run holds which is no more."""
+    space = workspace.find()
+    opened = workspace.open_store(space, store)
+    found = opened.store.show(bead)
+    holder = (found.model_extra or {}).get("claimed_by")
+    if found.status != "in_progress" or not holder:
+        raise RalphError(Code.CONFLICT, f"{bead} is {found.status}; nobody holds it")
+    if runs.is_running(space.root / NAME) and str(holder).startswith(runs.actor_prefix(space.root)):
+        action = "Stop the loop first: beads-ralph stop"
+        raise RalphError(Code.CONFLICT, f"{bead} is held by the running loop", suggested_action=action)
+    opened.store.release(bead, str(holder), status="open", reason=f"released by hand from {holder}")
+    return Answer({"bead": bead, "holder": holder}, lambda _: out(f"✓ {bead} is open again"))
+
+
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Remove the worktrees of closed beads whose work is merged or pushed; keep all others."""
+    space = workspace.find()
+    opened = workspace.open_store(space, store)
+    closed = opened.store.find(Query(statuses=["closed"])).beads
+    rows: list[dict[str, Any]] = []
+    for bead in closed:
+        place = bead.metadata
+        path = Path(place.worktree_path)
+        if path.is_dir() and not dry_run:
+            removal = worktrees.remove(space.root, path, place.source_branch)
+            rows.append(
+                {"bead": bead.id, "path": str(path), "removed": removal.removed, "why": removal.why_not}
+            )
+        elif path.is_dir():
+            rows.append({"bead": bead.id, "path": str(path), "removed": False, "why": "dry run"})
+
+    def show() -> None:
+        for row in rows:
+            out(f"{'✓ removed' if row['removed'] else '= kept'} {row['path']}  {row['why']}")
+        out(f"{sum(row['removed'] for row in rows)} of {len(rows)} worktrees removed")
+
+    return Answer({"worktrees": rows}, lambda _: show())

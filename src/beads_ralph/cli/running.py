@@ -1,0 +1,267 @@
+"""run: work through the beads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from beads_ralph import (
+    agents,
+    changes,
+    checkouts,
+    executors,
+    forge,
+    graph,
+    personas,
+    runs,
+    strays,
+    workspace,
+    worktrees,
+)
+from beads_ralph.agents.environment import INHERITED
+from beads_ralph.cli import mason, options
+from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer
+from beads_ralph.cli.board import Board
+from beads_ralph.cli.style import current_style
+from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.events import Journal
+from beads_ralph.forge.network import Network
+from beads_ralph.loop import Budget, Ended, Loop, Scope, Settings, refuse_unknown
+from beads_ralph.protocols import Query
+from beads_ralph.store.ralph_dir import ralph_dir
+from beads_ralph.team import Tools
+from beads_ralph.verify import Bench
+from beads_ralph.workspace import OpenStore, Workspace
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SPARE_THREADS = 8
+
+ExecutorName = Annotated[
+    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
+]
+ForgeName = Annotated[
+    Literal["auto", "local", "github", "none"] | None,
+    typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
+]
+
+
+def run(  # noqa: PLR0913 - one parameter an option
+    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.", show_default=False)] = None,
+    *,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+    ] = None,
+    team: Annotated[
+        list[str] | None, typer.Option("--team", help="Only this team.", show_default=False)
+    ] = None,
+    bead: Annotated[
+        list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
+    stop_on_failure: Annotated[
+        bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
+    ] = False,
+    executor: ExecutorName = None,
+    forge_name: ForgeName = None,
+    store: options.Store = None,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Work through the ready beads with agents until nothing is left, and say why it ended."""
+    space = workspace.find(config_file=config)
+    if space.repository is None:
+        raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
+    if plan is not None:
+        mason.compile_into_store(plan, space, store)
+    opened = workspace.open_store(space, store)
+    plan_file = space.relative(plan) if plan else None
+    scope = Scope(frozenset(bead or ()), frozenset(team or ()), plan_file)
+    refuse_unknown(opened.store, scope.beads)
+    if dry_run:
+        return _dry_run(opened, scope)
+    _preflight(space, opened, scope)
+    run_id = runs.new_run_id()
+    settings = Settings(
+        run_id=run_id,
+        actor=runs.actor_name(space.root, run_id),
+        max_parallel=max_parallel or space.config.max_parallel_sessions,
+        once=once,
+        stop_on_failure=stop_on_failure,
+        poll_seconds=space.config.poll_interval,
+        budget=_budget(space),
+    )
+    chosen = (executor or space.config.executor, forge_name or space.config.forge)
+    ended = _run(space, opened, settings, scope, chosen)
+    return Answer(
+        ended.to_json() | {"run_id": run_id, "store": opened.store.kind},
+        lambda console: show_end(console, ended),
+        exit_code=_exit_code(ended),
+    )
+
+
+def _exit_code(ended: Ended) -> int:
+    """0 only where everything that was asked for is closed."""
+    if ended.complete:
+        return OK
+    return INTERRUPTED if ended.why == "interrupted" else FAILED
+
+
+def _budget(space: Workspace) -> Budget:
+    minutes = space.config.budget_minutes
+    return Budget(minutes * 60 if minutes else None, space.config.budget_usd, space.config.budget_tokens)
+
+
+# --- before -----------------------------------------------------------------------------------------
+
+
+def _dry_run(opened: OpenStore, scope: Scope) -> Answer:
+    listing = opened.store.find(Query(statuses=["open", "in_progress", "blocked"]))
+    beads = {bead.id: bead for bead in listing.beads if scope.holds(bead)}
+    edges = {bead.id: [name for name in bead.dependencies if name in beads] for bead in beads.values()}
+    waves = graph.waves(edges)
+
+    def show(console: Console) -> None:
+        for number, wave in enumerate(waves, 1):
+            console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
+        console.print("nothing was started" if waves else "nothing is left to do")
+
+    return Answer({"dry_run": True, "waves": waves, "store": opened.store.kind}, show)
+
+
+def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> None:
+    """What would make every bead fail is better said before the first one starts."""
+    changes.head(space.root)  # says what to do where there is no commit that a branch could start from
+    if space.config.check_before_start:
+        _require_space(space)
+    listing = opened.store.find(Query(statuses=["open", "in_progress", "blocked"]))
+    beads = [bead for bead in listing.beads if scope.holds(bead)]
+    faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
+    if faults:
+        raise gathered(list(faults.values()), "the beads")
+
+
+def _require_space(space: Workspace) -> None:
+    wanted = space.config.min_free_gb
+    free = shutil.disk_usage(space.root).free / 1e9
+    if free < wanted:
+        message = f"{free:.1f} GB are free, {wanted:g} GB are wanted"
+        action = "Free some space, or lower min_free_gb in beads-ralph.yaml"
+        raise RalphError(Code.WRITE_FAILED, message, suggested_action=action)
+
+
+@contextmanager
+def _alone(space: Workspace, run_id: str) -> Iterator[tuple[Path, list[int]]]:
+    """The only loop on this repository; what a killed one left running and lying about is ended first."""
+    home = ralph_dir(space.root)
+    with runs.exclusive(home, run_id):
+        runs.order(home, None)
+        swept = _sweep(home)
+        worktrees.prune(space.root)
+        checkouts.prune_checks(space.root)
+        yield home, swept
+
+
+def _sweep(home: Path) -> list[int]:
+    """End what killed runs left running. A mark is set when it is done: this, too, may be cut short."""
+    ended: list[int] = []
+    for left in runs.unswept(home):
+        ended += strays.sweep("BEADS_RALPH_RUN_ID", left.run_id)
+        runs.mark_swept(left)
+    return ended
+
+
+# --- during -----------------------------------------------------------------------------------------
+
+
+def _run(
+    space: Workspace, opened: OpenStore, settings: Settings, scope: Scope, chosen: tuple[str, str]
+) -> Ended:
+    with _alone(space, settings.run_id) as (home, swept):
+        folder = runs.RunFolder(home, settings.run_id)
+        journal = Journal(folder.journal, settings.run_id)
+        if swept:
+            journal.tell("strays_ended", pids=swept)
+        tools = _tools(space, folder, journal, chosen)
+        with Board(journal, current_style()):
+            try:
+                return asyncio.run(_supervised(Loop(opened.store, tools, settings, scope, home)))
+            finally:
+                journal.close()
+
+
+def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
+    config = space.config
+    inherited = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
+    environment = {**inherited, "BEADS_RALPH_RUN_ID": folder.run_id}
+    bench = Bench(executors.choose(chosen[0]), folder, journal, environment)
+    network = Network(config.max_network_retries, config.network_timeout, config.retry_backoff)
+    return Tools(
+        space.root, config, bench, agents.select, forge.choose(chosen[1], space.root, network=network)
+    )
+
+
+async def _supervised(loop: Loop) -> Ended:
+    """First Ctrl-C: finish what runs. Second: end it."""
+
+    def interrupted() -> None:
+        if loop.interrupted:
+            loop.cancel()
+        else:
+            loop.drain("interrupted", "interrupted; what ran was finished")
+            loop.interrupted = True
+
+    running = asyncio.get_running_loop()
+    # A bead waits for git or the store in a thread, and no bead should wait for another one's.
+    running.set_default_executor(ThreadPoolExecutor(2 * loop.settings.max_parallel + SPARE_THREADS))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.add_signal_handler(number, interrupted)
+    return await loop.run()
+
+
+# --- after ------------------------------------------------------------------------------------------
+
+WORDS: dict[str, str] = {
+    "done": "[green]✓ done[/green]",
+    "blocked": "[red]✗ blocked[/red]",
+    "stopped": "[yellow]■ stopped[/yellow]",
+    "interrupted": "[yellow]■ interrupted[/yellow]",
+    "no_progress": "[yellow]? no progress[/yellow]",
+}
+
+
+def show_end(console: Console, ended: Ended) -> None:
+    """The summary: what was closed, what blocked, where to look next."""
+    from rich.markup import escape
+
+    console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
+    counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {ended.attempts} attempts"
+    console.print(f"{counts}, {ended.seconds:.1f} s")
+    for bead_id, pull in ended.pull_requests:
+        where = pull.url or pull.branch
+        console.print(f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{pull.commit[:12]}[/dim]")
+    for bead_id, reason in ended.blocked:
+        console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
+    for step in _next_steps(ended):
+        console.print(f"  → {step}")
+
+
+def _next_steps(ended: Ended) -> list[str]:
+    steps: list[Any] = []
+    if ended.blocked:
+        first = ended.blocked[0][0]
+        steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
+    if ended.why in ("stopped", "interrupted") and not ended.complete:
+        steps.append("beads-ralph run")
+    return steps

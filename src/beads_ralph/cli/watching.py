@@ -1,0 +1,214 @@
+"""status, logs, events: a run seen from outside, without touching it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beads_ralph import events, runs, workspace
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.board import line
+from beads_ralph.cli.style import current_style
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.events import Event
+from beads_ralph.models import Bead
+from beads_ralph.protocols import Query
+from beads_ralph.runs import RunFolder
+from beads_ralph.store.ralph_dir import NAME
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
+REFRESH_SECONDS = 1.0
+ENDS = ("bead_closed", "bead_blocked", "bead_released", "bead_parked")
+
+
+def _home() -> Path:
+    return workspace.find().root / NAME
+
+
+def _latest(home: Path) -> RunFolder:
+    folder = runs.latest(home)
+    if folder is None:
+        raise RalphError(Code.FILE_NOT_FOUND, "no run yet", suggested_action="Start one: beads-ralph run")
+    return folder
+
+
+# --- status -----------------------------------------------------------------------------------------
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Show what is at work, what is done and what is blocked."""
+    while watch and current_style() == "text" and runs.is_running(_home()):
+        _show_status(_console(), _status(store))
+        time.sleep(REFRESH_SECONDS)
+    found = _status(store)
+    return Answer(found, lambda console: _show_status(console, found))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.clear()
+    return console
+
+
+def _status(store: Any) -> dict[str, Any]:
+    space = workspace.find()
+    home = space.root / NAME
+    opened = workspace.open_store(space, store)
+    listing = opened.store.find(Query())
+    folder = runs.latest(home)
+    told = list(events.read(folder.journal)) if folder else []
+    running = runs.is_running(home)
+    return {
+        "running": running,
+        "run_id": folder.run_id if folder else None,
+        "order": runs.ordered(home),
+        "counts": dict(Counter(bead.status for bead in listing.beads)),
+        "at_work": at_work(told) if running else [],
+        "parked": [
+            {"id": bead.id, **parked} for bead in listing.beads if (parked := _parked(bead)) is not None
+        ],
+        "blocked": [
+            {"id": bead.id, "reason": _reason(bead.metadata.to_json())}
+            for bead in listing.beads
+            if bead.status == "blocked"
+        ],
+        "store": opened.store.kind,
+    }
+
+
+def _parked(bead: Bead) -> dict[str, Any] | None:
+    said = bead.metadata.to_json().get("parked")
+    return {"until": said.get("until"), "reason": said.get("reason")} if said else None
+
+
+def _reason(metadata: dict[str, Any]) -> str | None:
+    result = metadata.get("scrum_result") or {}
+    return result.get("error")
+
+
+def at_work(told: list[Event]) -> list[dict[str, Any]]:
+    """The beads that were claimed and have not ended, each with its latest stage."""
+    rows: dict[str, dict[str, Any]] = {}
+    for event in told:
+        if event.kind == "run_ended":
+            rows.clear()
+        if event.bead is None:
+            continue
+        if event.kind in ENDS:
+            rows.pop(event.bead, None)
+        elif event.kind == "bead_claimed":
+            rows[event.bead] = {"bead": event.bead, "team": event.team, "since": event.at}
+        if event.bead in rows:
+            rows[event.bead] |= {
+                "stage": event.kind,
+                "attempt": event.attempt or rows[event.bead].get("attempt"),
+            }
+            if event.kind == "agent_started":
+                rows[event.bead] |= {"role": event.data.get("role"), "agent": event.data.get("agent")}
+    return list(rows.values())
+
+
+def _show_status(console: Console, found: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    state = "[green]running[/green]" if found["running"] else "[dim]not running[/dim]"
+    word = f", told to {found['order']}" if found["order"] else ""
+    console.print(f"{state}{word}  [dim]{found['run_id'] or 'no run yet'}[/dim]")
+    counts = found["counts"]
+    console.print(
+        "  ".join(f"{counts.get(name, 0)} {name}" for name in ("open", "in_progress", "blocked", "closed"))
+    )
+    for row in found["at_work"]:
+        doing = f"{row.get('role', '')} {row.get('agent', '')}".strip() or row["stage"]
+        console.print(f"  ▶ {row['bead']}  attempt {row['attempt']}  {escape(doing)}")
+    for row in found["parked"]:
+        console.print(f"  … {row['id']}  {escape(row['reason'] or '')}, resumes {row['until']}")
+    for row in found["blocked"]:
+        console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
+
+
+# --- events and logs --------------------------------------------------------------------------------
+
+
+def show_events(follow: Follow = False, json_: options.Json = False) -> Answer:
+    """Print the journal of the latest run."""
+    home = _home()
+    folder = _latest(home)
+    told = []
+    found = events.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
+    for event in found:
+        told.append(event)
+        if follow and current_style() == "text":
+            out(_shown(event))
+            sys.stdout.flush()
+    data = {"run_id": folder.run_id, "events": [event.to_json() for event in told]}
+    return Answer(data, None if follow else lambda _: out("\n".join(_shown(event) for event in told)))
+
+
+def _shown(event: Event) -> str:
+    return f"{event.at}  {line(event) or ' '.join(filter(None, ('·', event.bead, event.kind)))}"
+
+
+def logs(
+    bead: Annotated[str, typer.Argument(help="The bead.", show_default=False)],
+    follow: Follow = False,
+    json_: options.Json = False,
+) -> Answer:
+    """Print what the agents and checks of a bead printed, oldest first."""
+    home = _home()
+    files = list(_transcripts(home, bead))
+    if not files:
+        raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet")
+    data = {"bead": bead, "files": [str(path) for path in files]}
+    if follow:
+        return Answer(data, lambda _: _follow(home, bead))
+    return Answer(data, lambda _: _print_all(files))
+
+
+def _transcripts(home: Path, bead: str) -> Iterator[Path]:
+    folder = home / runs.RUNS
+    found = folder.glob(f"*/jobs/{bead}/*") if folder.is_dir() and "/" not in bead else iter(())
+    yield from sorted((path for path in found if path.stat().st_size), key=lambda path: path.stat().st_mtime)
+
+
+def _print_all(files: Sequence[Path]) -> None:
+    for path in files:
+        out(f"--- {path.parent.parent.parent.name} {path.name}")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for text in file:
+                sys.stdout.write(text)
+
+
+def _follow(home: Path, bead: str) -> None:
+    """New output as it comes, until the run is over."""
+    seen: dict[Path, int] = {}
+    while True:
+        over = not runs.is_running(home)
+        for path in _transcripts(home, bead):
+            if path not in seen:
+                out(f"--- {path.name}")
+            with path.open("rb") as file:
+                file.seek(seen.get(path, 0))
+                more = file.read()
+            seen[path] = seen.get(path, 0) + len(more)
+            sys.stdout.write(more.decode("utf-8", "replace"))
+        sys.stdout.flush()
+        if over:
+            return
+        time.sleep(events.POLL_SECONDS)

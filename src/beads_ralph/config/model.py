@@ -1,0 +1,283 @@
+"""Every setting: its kind, its default, what it means; and the other places where a file may say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from beads_ralph import personas
+from beads_ralph.legacy import persona_path
+from beads_ralph.models import AgentSpec, Verifier
+from beads_ralph.values import Filled, Positive, SourceBranch
+
+CONFIG_NAME: Final = "beads-ralph.yaml"
+NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
+SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+# --- kinds of values --------------------------------------------------------------------------------
+
+
+def _duration(value: Any) -> Any:
+    """`30s`, `15m`, `1h30m` or a number of seconds."""
+    if isinstance(value, str):
+        if NUMBER.fullmatch(value):
+            return float(value)
+        parts = DURATION.findall(value)
+        if parts and DURATION.sub("", value).strip() == "":
+            return sum(float(number) * SECONDS[unit] for number, unit in parts)
+    return value
+
+
+def _agent(value: Any) -> Any:
+    """An agent as in a plan's bullet, or spelled out as a mapping."""
+    if isinstance(value, str):
+        return personas.parse_agent(value)
+    if isinstance(value, dict):
+        spec = {"role": "polecat", **value}
+        if isinstance(spec.get("agent"), str):
+            spec["agent"] = persona_path(spec["agent"])
+        return AgentSpec.model_validate(spec)
+    return value
+
+
+def _verifier(value: Any) -> Any:
+    return Verifier(name=value, command=value) if isinstance(value, str) else value
+
+
+def _kind(name: str, *shapes: Mapping[str, Any]) -> WithJsonSchema:
+    """The JSON Schema of a value that may be written in several ways; the title is what people call it."""
+    return WithJsonSchema({"title": name, "anyOf": list(shapes)})
+
+
+def _mapping(model: type[BaseModel], *required: str) -> dict[str, Any]:
+    """A mapping with the keys of a model; what their values must be, reading the file says."""
+    keys = dict.fromkeys(model.model_fields, True)
+    return {"type": "object", "properties": keys, "required": [*required], "additionalProperties": False}
+
+
+TEXT: Final = {"type": "string", "minLength": 1}
+Seconds = Annotated[
+    float,
+    BeforeValidator(_duration),
+    Field(gt=0, allow_inf_nan=False),
+    _kind(
+        "duration", {"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}
+    ),
+]
+Agent = Annotated[AgentSpec, BeforeValidator(_agent), _kind("agent", TEXT, _mapping(AgentSpec, "agent"))]
+Command = Annotated[
+    Verifier, BeforeValidator(_verifier), _kind("command", TEXT, _mapping(Verifier, "name", "command"))
+]
+
+
+# --- the settings -----------------------------------------------------------------------------------
+
+
+class Section(BaseModel):
+    # Strict, so that `min_free_gb: true` is a fault, and the published schema says the same.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PlanDefaults(Section):
+    """What a sprint need not say itself. The plan's front matter has the same keys and goes first."""
+
+    rig: Filled | None = Field(
+        None,
+        description="The repository's name in beads; `init` writes the folder's name.",
+        examples=["shop"],
+    )
+    source_branch: SourceBranch | None = Field(
+        None,
+        description="The branch that work starts from; `init` writes the one checked out.",
+        examples=["main"],
+    )
+    branch_template: Filled | None = Field(
+        None,
+        description="How branches are named; may hold {source}, {sprint}, {name} and {repo}.",
+        examples=["work/{sprint}-{name}"],
+    )
+    worktree_root: Filled | None = Field(
+        None, description="Where worktrees go; may hold {repo}.", examples=["../trees"]
+    )
+    scrum_master: Agent | None = Field(
+        None,
+        description="Who leads a team; the built-in one where nothing is set.",
+        examples=["my-scrum-master (opus)"],
+    )
+    dev_agents: list[Agent] | None = Field(
+        None,
+        description="Who does the work; `init` writes `claude (sonnet)`.",
+        examples=[["python-dev (opus)"]],
+    )
+    qa_agents: list[Agent] | None = Field(
+        None, description="Who judges the work; `init` writes one.", examples=[["qa (haiku) - run the tests"]]
+    )
+    team: Filled | None = Field(
+        None, description="One team for all sprints; otherwise each has its own.", examples=["core"]
+    )
+    labels: list[Filled] | None = Field(
+        None, description="Labels for sprints that name none.", examples=[["backend"]]
+    )
+    priority: Annotated[int, Field(ge=0, le=4)] | None = Field(
+        None, description="0, the most urgent, to 4; 1 where nothing is set.", examples=[2]
+    )
+    max_retry_attempts: Positive | None = Field(
+        None, description="Attempts for a bead, in all; goes before the general key.", examples=[5]
+    )
+    verify: list[Command] | None = Field(
+        None, description="Commands that must succeed, for sprints that name none.", examples=[["make test"]]
+    )
+
+    def over(self, weaker: PlanDefaults) -> PlanDefaults:
+        """These defaults, with the weaker ones where these are silent."""
+        return weaker.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+class AgentDefaults(Section):
+    """For agents that do not say it themselves."""
+
+    default_model: Filled | None = Field(
+        None, description="The model; `sonnet` where nothing says one.", examples=["opus"]
+    )
+    default_executable: Filled = Field(
+        "claude", description="The program that plays every agent.", examples=["./my-agent"]
+    )
+    default_options: list[str] = Field(
+        default_factory=lambda: ["--dangerously-skip-permissions"],
+        description="The options of `claude`, for agents that name none.",
+        examples=[["--permission-mode", "acceptEdits"]],
+    )
+    role_models: dict[str, str] = Field(
+        default_factory=dict,
+        description="The model by role: `polecat`, `witness`, `mayor`.",
+        examples=[{"witness": "haiku"}],
+    )
+
+
+class Config(Section):
+    """Every setting, flat, with its default."""
+
+    store: Literal["auto", "embedded", "bd"] = Field(
+        "auto", description="Where beads live; `--store` goes first.", examples=["embedded"]
+    )
+    bd_timeout: Seconds = Field(30.0, description="How long one call of bd may take.", examples=["1m"])
+    plan: PlanDefaults = Field(PlanDefaults(), description="Defaults for what a sprint does not say.")
+    agent_defaults: AgentDefaults = Field(
+        AgentDefaults(), description="For agents that do not say it themselves."
+    )
+    executor: Literal["local", "tmux"] = Field(
+        "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
+    )
+    forge: Literal["auto", "local", "github", "none"] = Field(
+        "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
+    )
+    budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="After so many minutes a run starts nothing more.", examples=[90]
+    )
+    budget_usd: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="When its agents report such a cost, a run starts nothing more.", examples=[20]
+    )
+    budget_tokens: Positive | None = Field(
+        None,
+        description="When its agents report so many tokens, a run starts nothing more.",
+        examples=[5000000],
+    )
+    max_parallel_sessions: Positive = Field(
+        4, description="Beads at work at the same time; `--max-parallel` goes first.", examples=[8]
+    )
+    poll_interval: Seconds = Field(
+        30.0, description="How often a run looks for beads that others have made ready.", examples=["10s"]
+    )
+    scrum_master_timeout: Seconds | None = Field(
+        None,
+        description="The most that a call of a scrum-master agent may take; worked out where not set.",
+        examples=["2h"],
+    )
+    dev_agent_timeout: Seconds = Field(
+        1800.0, description="The most that a call of a dev or merge agent may take.", examples=["45m"]
+    )
+    qa_agent_timeout: Seconds = Field(
+        600.0, description="The most that a call of a QA agent may take.", examples=["5m"]
+    )
+    max_retry_attempts: Positive = Field(
+        3, description="Attempts for a bead, in all, where the plan says nothing.", examples=[5]
+    )
+    pr_creation_retries: Annotated[int, Field(ge=0)] = Field(
+        3, description="Accepted for older files; `max_network_retries` counts.", examples=[5]
+    )
+    cleanup_on_complete: bool = Field(
+        False, description="Remove the worktree of a bead that is done.", examples=[True]
+    )
+    min_free_gb: Annotated[float, Field(ge=0)] = Field(
+        5.0, description="The free disk space that `doctor` and `run` ask for, in GB.", examples=[20]
+    )
+    check_before_start: bool = Field(
+        True, description="Look at the disk before a run starts.", examples=[False]
+    )
+    max_network_retries: Annotated[int, Field(ge=0)] = Field(
+        3, description="How often to try again when the network fails.", examples=[5]
+    )
+    retry_backoff: Literal["exponential", "linear", "constant"] = Field(
+        "exponential", description="How the pauses between such tries grow.", examples=["linear"]
+    )
+    network_timeout: Seconds = Field(
+        30.0, description="How long to wait for an answer from the network.", examples=["1m"]
+    )
+    logging: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Accepted for older files; nothing reads it.",
+        examples=[{"level": "debug"}],
+    )
+
+
+INNER: Final[Mapping[str, type[Section]]] = {"plan": PlanDefaults, "agent_defaults": AgentDefaults}
+KEYS: Final[Mapping[str, type[Section]]] = {
+    **{name: Config for name in Config.model_fields if name not in INNER},
+    **{f"{part}.{name}": model for part, model in INNER.items() for name in model.model_fields},
+}
+"""Every key in full, such as `plan.rig`, and the model that has it."""
+
+
+# --- where else a file may say it -------------------------------------------------------------------
+
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ralph": {},
+    "disk": {},
+    "timeouts": {
+        "scrum_master": "scrum_master_timeout",
+        "dev_agent": "dev_agent_timeout",
+        "qa_agent": "qa_agent_timeout",
+        "network": "network_timeout",
+    },
+    "retry": {
+        "max_attempts": "max_retry_attempts",
+        "pr_creation": "pr_creation_retries",
+        "backoff": "retry_backoff",
+    },
+    "worktrees": {"root": "plan.worktree_root", "base": "plan.worktree_root"},
+    "network": {
+        "max_retries": "max_network_retries",
+        "timeout": "network_timeout",
+        "backoff": "retry_backoff",
+    },
+    "claude": {
+        "model": "agent_defaults.default_model",
+        "executable": "agent_defaults.default_executable",
+        "options": "agent_defaults.default_options",
+    },
+}
+"""Sections of the nested layout; inside one, a key means the flat key of the same name unless listed."""
+
+SHORTCUTS: Final[Mapping[str, str]] = {
+    **{name: f"plan.{name}" for name in PlanDefaults.model_fields if name not in Config.model_fields},
+    **{name: f"agent_defaults.{name}" for name in AgentDefaults.model_fields},
+    "repo_name": "plan.rig",
+    "model": "agent_defaults.default_model",
+}
+"""Keys of `plan` and `agent_defaults` that may stand at the top, and two old names."""

@@ -1,0 +1,46 @@
+"""Where finished branches are proposed: one module per kind of forge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from beads_ralph import git
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.forge import github
+from beads_ralph.forge.github import GitHubForge
+from beads_ralph.forge.local import LocalForge
+from beads_ralph.forge.network import Network
+from beads_ralph.forge.none import NoForge
+from beads_ralph.protocols import Forge
+
+FORGES: Final[Mapping[str, Callable[[Path, str | None, Network], Forge]]] = {
+    "local": LocalForge,
+    "github": GitHubForge,
+    "none": NoForge,
+}
+
+
+def choose(name: str, root: Path, remote: str | None = None, network: Network | None = None) -> Forge:
+    """The forge of that name; `auto` is github where the remote is there and gh is logged in, else local.
+
+    `remote` is the name of a git remote; None means origin, where there is one.
+    """
+    patience = network or Network()
+    used = _remote(root, remote)
+    if name == "auto":
+        name = "github" if used and github.usable(root, used, patience) else "local"
+    if name not in FORGES:
+        known = ", ".join(["auto", *FORGES])
+        raise RalphError(Code.CONFIG_INVALID, f"there is no forge '{name}'; there are: {known}")
+    return FORGES[name](root, used, patience)
+
+
+def _remote(root: Path, given: str | None) -> str | None:
+    if git.remote_addresses(given or "origin", root):
+        return given or "origin"
+    if given is None:
+        return None
+    action = f"Add it (git remote add {given} URL), or name another"
+    raise RalphError(Code.GIT_ERROR, f"there is no remote '{given}'", suggested_action=action)

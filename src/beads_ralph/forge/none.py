@@ -1,0 +1,27 @@
+"""No forge: the finished branch stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beads_ralph import git
+from beads_ralph.forge import branches
+from beads_ralph.forge.network import Network
+from beads_ralph.work import Proposal, PullRequest
+
+
+class NoForge:
+    """Pushes nothing and opens nothing."""
+
+    kind = "none"
+
+    def __init__(self, root: Path, _remote: str | None = None, _network: Network | None = None) -> None:
+        self.root = root
+
+    def propose(self, proposal: Proposal) -> PullRequest:
+        branches.check(self.root, proposal)
+        held = git.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
+        return PullRequest(None, None, proposal.branch, proposal.target, held)
+
+    def find(self, _branch: str) -> PullRequest | None:
+        return None

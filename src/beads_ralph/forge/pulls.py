@@ -1,0 +1,125 @@
+"""The pull requests of the local forge as files: a record and a page to read, in `.ralph/pulls`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from beads_ralph import files
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import Record
+from beads_ralph.values import Positive, Timestamp
+
+TURN_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.02
+
+
+class PullRecord(Record):
+    """One pull request; `commit` is what was last proposed, the ref tells what is there."""
+
+    number: Positive
+    beads: list[str]
+    title: str
+    body: str
+    branch: str
+    target: str
+    commit: str
+    state: Literal["open", "merged", "closed"]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @property
+    def ref(self) -> str:
+        return f"refs/pull/{self.number}/head"
+
+    def page(self) -> str:
+        """What a reviewer opens."""
+        rows = (
+            f"# {self.number}: {self.title}\n",
+            f"- from `{self.branch}` into `{self.target}`, {self.state}",
+            f"- commit `{self.commit}`",
+            f"- beads: {', '.join(self.beads)}",
+            f"- opened {self.created_at}, updated {self.updated_at}\n",
+            "Review it, and take it where it is good:\n",
+            f"    git log {self.target}..{self.ref}",
+            f"    git diff {self.target}...{self.ref}",
+            f"    git switch {self.target} && git merge --no-ff {self.ref}\n",
+            f"{self.body}\n",
+        )
+        return "\n".join(rows)
+
+
+class PullDirectory:
+    """All the records of one repository."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = root / ".ralph" / "pulls"
+
+    def make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
+            raise RalphError(code, f"cannot make {self.path}: {problem.strerror}") from problem
+        ignore = self.path / ".gitignore"
+        if not ignore.exists():
+            files.write_text(ignore, "*\n")
+
+    @contextmanager
+    def turn(self, wait: float = TURN_SECONDS) -> Iterator[None]:
+        """One process and thread at a time; a process that dies gives its turn back."""
+        deadline = time.monotonic() + wait
+        with (self.path / "lock").open("a", encoding="utf-8") as handle:
+            while not _taken(handle.fileno()):
+                if time.monotonic() > deadline:
+                    message = f"another process has held {handle.name} for {wait:g} s"
+                    raise RalphError(Code.FORGE_FAILED, message)
+                time.sleep(POLL_SECONDS)
+            yield
+
+    def all(self) -> list[PullRecord]:
+        numbers = sorted(int(path.stem) for path in self.path.glob("*.json") if path.stem.isdecimal())
+        return [self._read(number) for number in numbers]
+
+    def open_one(self, branch: str) -> PullRecord | None:
+        return next((pull for pull in self.all() if pull.branch == branch and pull.state == "open"), None)
+
+    def write(self, pull: PullRecord) -> None:
+        """The record goes last: with it the pull request is there and has its number."""
+        files.write_text(self.page_path(pull), pull.page())
+        text = json.dumps(pull.to_json(), indent=2, ensure_ascii=False)
+        files.write_text(self._record_path(pull.number), f"{text}\n")
+
+    def page_path(self, pull: PullRecord) -> Path:
+        return self.path / f"{pull.number}.md"
+
+    def _record_path(self, number: int) -> Path:
+        return self.path / f"{number}.json"
+
+    def _read(self, number: int) -> PullRecord:
+        path = self._record_path(number)
+        try:
+            return PullRecord.model_validate_json(files.read_text(path))
+        except ValidationError as problem:
+            wrong = problem.errors()[0]
+            raise RalphError(
+                Code.FORGE_FAILED,
+                f"{path} is not a pull request's record",
+                details=f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".removeprefix(": "),
+                suggested_action=f"Mend the file, or move it away: {path}",
+            ) from None
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""The loop's hand on the store: as few calls as possible, each of them with patience."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, ParamSpec, TypeVar
+
+from beads_ralph import graph, runs
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.events import Journal
+from beads_ralph.loop.terms import Scope, Settings
+from beads_ralph.models import Bead
+from beads_ralph.protocols import Changes, Listing, Query, Store
+from beads_ralph.team import Keep, Order, Outcome, Tools
+from beads_ralph.team.threads import in_thread
+from beads_ralph.values import utc_text
+
+RECLAIM_AGE: Final = timedelta(minutes=10)
+PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
+"""What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
+RETRIES: Final = 3
+FIRST_DELAY: Final = 0.1
+LONGEST_DELAY: Final = 5.0
+LEFT: Final = ("open", "in_progress", "blocked")
+INTERRUPTIONS_KEPT: Final = 20
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+class Pool:
+    """The beads of a run."""
+
+    def __init__(self, store: Store, settings: Settings, scope: Scope, tools: Tools) -> None:
+        self.store = store
+        self.actor = settings.actor
+        self.run_id = settings.run_id
+        self.scope = scope
+        self.root = tools.root
+        self.journal: Journal = tools.bench.journal
+        self.known: dict[str, Bead] = {}
+        self.depth: Mapping[str, int] = {}
+        self.unreadable: dict[str, str] = {}
+
+    async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
+        """The store's answer; passing trouble is waited out, a bounded number of times."""
+        for turn in range(RETRIES):
+            try:
+                return await in_thread(call, *args, **named)
+            except RalphError as error:
+                if error.code not in PASSING:
+                    raise
+            await asyncio.sleep(min(FIRST_DELAY * 2**turn, LONGEST_DELAY))
+        return await in_thread(call, *args, **named)
+
+    # --- recovery -----------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Claims of dead runs on this repository are given back; our lock says that no other run lives."""
+        prefix = runs.actor_prefix(self.root)
+        everything = await self.ask(self.store.find, Query())
+        for bead in everything.beads:
+            holder = str((bead.model_extra or {}).get("claimed_by") or "")
+            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
+                await self._interrupted(bead, holder)
+        await self.ask(self.store.reclaim, RECLAIM_AGE)
+        self.known = {bead.id: bead for bead in everything.beads}
+        left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
+        self.depth = graph.remaining_depth(left)
+
+    async def _interrupted(self, bead: Bead, holder: str) -> None:
+        """Written down before the bead is free again, and only once, should we be killed in between."""
+        said = bead.metadata.to_json()
+        run_id = holder.removeprefix(runs.actor_prefix(self.root))
+        told = list(said.get("interruptions") or [])
+        attempt = bead.metadata.attempt_count + (0 if said.get("proven") else 1)
+        if not any(row.get("run_id") == run_id for row in told):
+            told.append({"run_id": run_id, "attempt": attempt, "noticed_at": utc_text(datetime.now(UTC))})
+            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:]})
+        reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
+        await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
+        self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)
+
+    # --- what may start -----------------------------------------------------------------------------
+
+    async def candidates(self) -> list[Bead]:
+        """The ready beads of the run: the highest priority first, then what the longest chain hangs on."""
+        listing = await self.ask(self.store.ready)
+        self._note_unreadable(listing)
+        ready = [bead for bead in listing.beads if self.scope.holds(bead)]
+        return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
+
+    def _note_unreadable(self, listing: Listing) -> None:
+        for broken in listing.unreadable:
+            if self.scope.may_hold(broken):
+                self.unreadable[broken.id] = f"cannot be read: {broken.faults[0].message}"
+
+    async def claim(self, bead: Bead) -> Bead | None:
+        """The bead as it is now, ours; None where somebody else was quicker."""
+        claim = await self.ask(self.store.claim, bead.id, self.actor)
+        if claim.bead is None:
+            return None
+        self.known[bead.id] = claim.bead
+        return claim.bead
+
+    async def order(self, bead: Bead) -> Order:
+        """Branches and verifiers of other beads do not change while a run lasts, so they are remembered."""
+        unknown = [name for name in bead.dependencies if name not in self.known]
+        if unknown:
+            found = await self.ask(self.store.find, Query(ids=unknown))
+            self.known |= {other.id: other for other in found.beads}
+        before = [self.known[name] for name in bead.dependencies if name in self.known]
+        return Order(
+            bead,
+            self.run_id,
+            f"team-{self.run_id}-{bead.metadata.team_name}",
+            tuple(_branches(before, besides=bead.metadata.branch)),
+            tuple(v for other in self._merged(bead) if (dod := other.metadata.dod) for v in dod.verifiers),
+        )
+
+    def _merged(self, bead: Bead) -> list[Bead]:
+        """The beads whose work is on the branches that this one brings together."""
+        branches = bead.metadata.branches_to_merge or ()
+        return [
+            other
+            for other in self.known.values()
+            if other.metadata.branch in branches and other.metadata.plan_file == bead.metadata.plan_file
+        ]
+
+    # --- keeping and giving back --------------------------------------------------------------------
+
+    def keeper(self, bead_id: str) -> Keep:
+        async def keep(metadata: Mapping[str, Any]) -> None:
+            await self.update(bead_id, metadata)
+
+        return keep
+
+    async def update(self, bead_id: str, metadata: Mapping[str, Any]) -> None:
+        await self.ask(self.store.update, bead_id, Changes(metadata=dict(metadata)))
+
+    async def holds(self, bead: Bead) -> bool:
+        return await self.ask(self.store.heartbeat, bead.id, self.actor)
+
+    async def close(self, bead: Bead, outcome: Outcome) -> None:
+        """Everything about the proof is in the store before the bead says closed."""
+        pull = outcome.pull_request
+        changes = Changes(metadata=dict(outcome.metadata), external_ref=pull.url if pull else None)
+        await self.ask(self.store.update, bead.id, changes)
+        await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
+
+    async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
+        if outcome.metadata:
+            await self.update(bead.id, outcome.metadata)
+        await self.ask(self.store.release, bead.id, self.actor, status=status, reason=outcome.reason)
+
+    async def left(self, only: Collection[str] | None) -> list[Bead]:
+        """What is not closed of all that was asked for."""
+        listing = await self.ask(self.store.find, Query(statuses=LEFT))
+        self._note_unreadable(listing)
+        return [
+            bead for bead in listing.beads if self.scope.holds(bead) and (only is None or bead.id in only)
+        ]
+
+
+def _branches(beads: Iterable[Bead], besides: str) -> Sequence[str]:
+    """Beads on one branch follow one another there, so that there is nothing to merge."""
+    names = dict.fromkeys(bead.metadata.branch for bead in beads)
+    return [name for name in names if name != besides]
+
+
+def refuse_unknown(store: Store, ids: Collection[str]) -> None:
+    """A bead asked for by name must exist."""
+    known = {bead.id for bead in store.find(Query(ids=list(ids))).beads} if ids else set()
+    missing = sorted(set(ids) - known)
+    if missing:
+        raise RalphError(Code.BEAD_NOT_FOUND, f"no such bead: {', '.join(missing)}")

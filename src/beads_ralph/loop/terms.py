@@ -1,0 +1,124 @@
+"""What a run is about, how it behaves, and what it ends with: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from beads_ralph.models import Bead
+from beads_ralph.protocols import UnreadableBead
+from beads_ralph.work import PullRequest, Usage
+
+Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which beads a run is about; empty means all."""
+
+    beads: frozenset[str] = frozenset()
+    teams: frozenset[str] = frozenset()
+    plan_file: str | None = None
+
+    def holds(self, bead: Bead) -> bool:
+        place = bead.metadata
+        return self._holds(bead.id, place.team_name, place.plan_file)
+
+    def may_hold(self, broken: UnreadableBead) -> bool:
+        """Of a bead that cannot be read, as much as can be."""
+        said = broken.raw.get("metadata")
+        place: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        return self._holds(broken.id, place.get("team_name"), place.get("plan_file", self.plan_file))
+
+    def _holds(self, bead_id: str, team: Any, plan_file: Any) -> bool:
+        return (
+            (not self.beads or bead_id in self.beads)
+            and (not self.teams or team in self.teams)
+            and self.plan_file in (None, plan_file)
+        )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to start nothing more; None means no limit."""
+
+    seconds: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+    def used_up(self, spent: Usage, seconds: float) -> str:
+        """Which of them is, in words; empty where none is."""
+        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
+        for name, most, used in (
+            ("time budget (seconds)", self.seconds, seconds),
+            ("cost budget (USD)", self.cost_usd, spent.cost_usd or 0.0),
+            ("token budget", self.tokens, tokens),
+        ):
+            if most is not None and used >= most:
+                return f"the {name} of {most:g} is used up; run again to go on"
+        return ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run behaves."""
+
+    run_id: str
+    actor: str
+    max_parallel: int = 4
+    once: bool = False
+    stop_on_failure: bool = False
+    poll_seconds: float = 30.0
+    heartbeat_seconds: float = 90.0
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a run ended, and what it did."""
+
+    why: Why
+    reason: str
+    closed: tuple[str, ...]
+    blocked: tuple[tuple[str, str], ...]
+    pull_requests: tuple[tuple[str, PullRequest], ...]
+    attempts: int
+    seconds: float
+    complete: bool
+    """Whether everything that was asked for is closed."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ended": self.why,
+            "reason": self.reason,
+            "closed": list(self.closed),
+            "blocked": [{"id": bead_id, "reason": reason} for bead_id, reason in self.blocked],
+            "pull_requests": [{"bead": bead, **pull.to_json()} for bead, pull in self.pull_requests],
+            "attempts": self.attempts,
+            "duration_seconds": round(self.seconds, 3),
+        }
+
+
+def why_of(left: Sequence[Bead], blocked: Mapping[str, str]) -> tuple[Why, str]:
+    """Why nothing more can start, where nobody has told the run to end."""
+    if not left and not blocked:
+        return "done", "every bead is closed"
+    if blocked:
+        waiting = len([bead for bead in left if bead.id not in blocked])
+        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done"
+    shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
+    return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
+
+
+def _obstacle(bead: Bead, left: Sequence[Bead]) -> str:
+    holder = (bead.model_extra or {}).get("claimed_by")
+    if holder:
+        return f"{bead.id} is held by {holder}"
+    known = {other.id for other in left}
+    waits = [name for name in bead.dependencies if name in known] or bead.dependencies
+    return f"{bead.id} waits for {', '.join(waits)}" if waits else f"{bead.id} is {bead.status}"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"1 bead {one}" if number == 1 else f"{number} beads {many}"

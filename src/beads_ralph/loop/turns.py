@@ -1,0 +1,336 @@
+"""Start all you may, reap one, repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph import runs, worktrees
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.events import Event, Journal, Kind
+from beads_ralph.loop.parking import Parking
+from beads_ralph.loop.pool import Pool
+from beads_ralph.loop.terms import Ended, Scope, Settings, Why, counted, why_of
+from beads_ralph.models import Bead
+from beads_ralph.protocols import Store
+from beads_ralph.team import Outcome, Tools, work
+from beads_ralph.team.calls import programs
+from beads_ralph.team.place import forget_start
+from beads_ralph.team.record import sum_of
+from beads_ralph.team.threads import in_thread
+from beads_ralph.work import PullRequest, Usage
+
+LOOK_SECONDS: Final = 0.5
+"""How often orders from outside are looked for."""
+
+
+class Loop:
+    """One run over a repository's beads."""
+
+    def __init__(self, store: Store, tools: Tools, settings: Settings, scope: Scope, home: Path) -> None:
+        self.settings = settings
+        self.home = home
+        self.journal: Journal = tools.bench.journal
+        self.tools = replace(tools, neighbours=self._branches_at_work, why_pause=self._used_up)
+        self.pool = Pool(store, settings, scope, self.tools)
+        self.running: dict[asyncio.Task[Outcome], Bead] = {}
+        self.lost: set[str] = set()
+        self.parking = Parking()
+        self.round: frozenset[str] | None = None
+        self.closed: list[str] = []
+        self.blocked: dict[str, str] = {}
+        self.pulls: list[tuple[str, PullRequest]] = []
+        self.attempts = 0
+        self.spent = Usage()
+        self.halt: tuple[Why, str] | None = None
+        self.interrupted = False
+        """Whether a person has asked once for the end."""
+        self.cancelling = False
+        self.paused = False
+        self.started = datetime.now(UTC)
+        self.changed = True
+        self.next_poll = 0.0
+
+    # --- the whole of it ----------------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
+        self.journal.tell("run_started", max_parallel=self.settings.max_parallel, actor=self.settings.actor)
+        self.journal.listeners.append(self._note_usage)
+        beats = asyncio.create_task(self._keep_leases())
+        try:
+            await self.pool.recover()
+            while not await self._turn():
+                if beats.done():
+                    beats.result()  # it never ends by itself, so this raises what went wrong
+        finally:
+            beats.cancel()
+            self.journal.listeners.remove(self._note_usage)
+            await self._abandon()
+        ended = await self._account()
+        self.journal.tell("run_ended", **ended.to_json())
+        return ended
+
+    async def _turn(self) -> bool:
+        """Start what may start, wait for one to end, settle it; True where the run is over."""
+        self._heed_orders()
+        if self.halt is None and (why := self._used_up()):
+            self.drain("stopped", why)
+        if not self.paused and self.halt is None and self._may_have_changed():
+            await self._start()
+        if self.running:
+            await self._reap()
+            return False
+        if self.halt is not None or not (self.paused or self._waits()):
+            return True
+        await asyncio.sleep(LOOK_SECONDS)
+        return False
+
+    def _may_have_changed(self) -> bool:
+        """Whether a look at the store is worth it: something ended here, or it is time for a slow poll."""
+        now = asyncio.get_running_loop().time()
+        lifted = self.parking.lift()
+        if not (self.changed or lifted or now >= self.next_poll):
+            return False
+        self.changed = False
+        self.next_poll = now + self.settings.poll_seconds
+        return True
+
+    def _waits(self) -> bool:
+        """The beads that a limit holds up are not forgotten, unless one round was asked for."""
+        return bool(self.parking) and not self.settings.once
+
+    # --- starting -----------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        if len(self.running) >= self.settings.max_parallel:
+            self.changed = True  # nobody has looked
+            return
+        for bead in await self._candidates():
+            if self.halt is not None or len(self.running) >= self.settings.max_parallel:
+                break
+            if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
+                await self._claim(bead)
+
+    async def _candidates(self) -> list[Bead]:
+        ready = await self.pool.candidates()
+        if self.settings.once:
+            self.round = self.round or frozenset(bead.id for bead in ready)
+            ready = [bead for bead in ready if bead.id in self.round]
+        for bead in ready:
+            self.parking.remember(bead)
+        at_work = {bead.id for bead in self.running.values()}
+        return [
+            bead
+            for bead in ready
+            if bead.id not in at_work
+            and bead.id not in self.pool.unreadable
+            and bead.id not in self.lost
+            and not self.parking.holds(bead.id, programs(bead, self.tools))
+        ]
+
+    async def _claim(self, bead: Bead) -> None:
+        try:
+            claimed = await self.pool.claim(bead)
+        except RalphError as error:
+            if not error.code.startswith("VALIDATION."):
+                raise
+            self.pool.unreadable[bead.id] = error.message  # it was changed by hand since it was listed
+            return
+        if claimed is None:
+            return
+        self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
+        place = claimed.metadata
+        attempt = place.attempt_count + 1
+        self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, title=bead.title)
+        order = await self.pool.order(claimed)
+        task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
+        self.running[task] = claimed
+        if self.cancelling:
+            task.cancel()
+
+    def _branches_at_work(self) -> Sequence[str]:
+        return tuple(bead.metadata.branch for bead in self.running.values())
+
+    # --- settling -----------------------------------------------------------------------------------
+
+    async def _reap(self) -> None:
+        """An end is noticed at once; orders and parked beads are looked for between."""
+        done, _ = await asyncio.wait(self.running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            self.changed = True
+            await self._settle(task)
+            del self.running[task]  # not before: what goes wrong above leaves the bead to be given back
+
+    async def _settle(self, task: asyncio.Task[Outcome]) -> None:
+        bead = self.running[task]
+        # Anything but an outcome is a bug of ours, and goes up.
+        outcome = None if task.cancelled() else task.result()
+        self.attempts += outcome.attempts if outcome else 0
+        try:
+            await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
+        except RalphError as error:
+            if error.code != Code.CONFLICT:
+                raise
+            self._give_up(bead, error.message)  # somebody else has it by now: it is theirs to end
+
+    async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
+        if outcome.ending == "done":
+            await self._close(bead, outcome)
+        elif outcome.ending == "parked":
+            await self._park(bead, outcome)
+        elif outcome.ending in ("blocked", "stopped"):
+            await self._block(bead, outcome)
+        else:
+            await self.pool.give_back(bead, "open", outcome)
+            self._tell("bead_released", bead, outcome.reason)
+            reason = f"{bead.id}: {outcome.reason}" if outcome.ending == "broken" else outcome.reason
+            self.drain("stopped", reason)
+
+    async def _close(self, bead: Bead, outcome: Outcome) -> None:
+        await self.pool.close(bead, outcome)
+        self.closed.append(bead.id)
+        if outcome.pull_request is not None:
+            self.pulls.append((bead.id, outcome.pull_request))
+        self._tell("bead_closed", bead, outcome.reason)
+        await in_thread(forget_start, self.tools.root, bead.id)
+        if self.tools.config.cleanup_on_complete:
+            place = bead.metadata
+            path = Path(place.worktree_path)
+            await in_thread(worktrees.remove, self.tools.root, path, place.source_branch)
+
+    async def _park(self, bead: Bead, outcome: Outcome) -> None:
+        """Given back until the limit lifts; whatever else runs on that program waits, too."""
+        until = self.parking.park(bead.id, outcome.program, outcome.retry_at)
+        if until is None:
+            await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
+            return
+        text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
+        waits = {**(outcome.metadata.get("parked") or {}), "until": text}
+        await self.pool.give_back(
+            bead, "open", replace(outcome, metadata={**outcome.metadata, "parked": waits})
+        )
+        self._tell("bead_parked", bead, outcome.reason, until=text)
+
+    async def _block(self, bead: Bead, outcome: Outcome) -> None:
+        self.blocked[bead.id] = outcome.reason
+        await self.pool.give_back(bead, "blocked", outcome)
+        self._tell("bead_blocked", bead, outcome.reason)
+        if outcome.ending == "stopped" or self.settings.stop_on_failure:
+            self.drain("stopped", f"{bead.id}: {outcome.reason}")
+
+    async def _let_go(self, bead: Bead) -> None:
+        """Cancelled by us, or taken from us."""
+        if bead.id in self.lost:
+            self._give_up(bead, "it is held by another now; nothing of it was closed here")
+            return
+        await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
+        self._tell("bead_released", bead, "the run was cancelled")
+
+    def _give_up(self, bead: Bead, reason: str) -> None:
+        self.lost.add(bead.id)
+        self._tell("bead_released", bead, reason)
+
+    def _tell(self, kind: Kind, bead: Bead, reason: str, **more: Any) -> None:
+        self.journal.tell(kind, bead.id, bead.metadata.team_name, reason=reason, **more)
+
+    # --- ending -------------------------------------------------------------------------------------
+
+    def drain(self, why: Why = "interrupted", reason: str = "interrupted") -> None:
+        """Start nothing more; what runs may finish."""
+        if self.halt is None:
+            self.halt = (why, reason)
+            at_work = [bead.id for bead in self.running.values()]
+            self.journal.tell("run_draining", reason=reason, running=at_work)
+
+    def cancel(self) -> None:
+        """End what runs, and give its beads back as they were."""
+        if not self.cancelling:
+            self.cancelling = True
+            self.drain("interrupted", "cancelled")
+            self.halt = ("interrupted", "cancelled; run again to go on")
+            for task in self.running:
+                task.cancel()
+
+    async def _abandon(self) -> None:
+        """After a failure of our own: end the agents, and leave no bead in a dead hand."""
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+        for bead in self.running.values():
+            with suppress(RalphError):  # what it is that failed is on its way up already
+                await self.pool.give_back(bead, "open", Outcome("paused", "the run failed"))
+                self._tell("bead_released", bead, "the run failed")
+        self.running.clear()
+
+    def _heed_orders(self) -> None:
+        word = runs.ordered(self.home)
+        if word == "stop":
+            runs.order(self.home, None)
+            self.drain("stopped", "told to stop")
+        if (word == "pause") != self.paused:
+            self.paused = word == "pause"
+            self.changed = True
+            self.journal.tell("run_paused" if self.paused else "run_resumed")
+
+    # --- leases and budgets -------------------------------------------------------------------------
+
+    async def _keep_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.heartbeat_seconds)
+            for task, bead in list(self.running.items()):
+                await self._keep_lease(task, bead)
+
+    async def _keep_lease(self, task: asyncio.Task[Outcome], bead: Bead) -> None:
+        try:
+            held = await self.pool.holds(bead)
+        except RalphError as error:  # the next beat comes before the lease runs out
+            self.journal.tell("warning_given", bead.id, message=f"no heartbeat: {error.message}")
+            return
+        if not held and not task.done():
+            self.lost.add(bead.id)
+            task.cancel()
+
+    def _note_usage(self, event: Event) -> None:
+        """As it is spent, not when the bead ends: three attempts later may be too late."""
+        if event.kind == "agent_ended" and event.data.get("usage"):
+            self.spent = sum_of(self.spent, Usage(**event.data["usage"]))
+
+    def _used_up(self) -> str:
+        seconds = (datetime.now(UTC) - self.started).total_seconds()
+        return self.settings.budget.used_up(self.spent, seconds)
+
+    # --- the account --------------------------------------------------------------------------------
+
+    async def _account(self) -> Ended:
+        left = await self.pool.left(self.round or None)
+        blocked = self.blocked | self.pool.unreadable
+        for bead in left:
+            if bead.status == "blocked" and bead.id not in blocked:
+                result = bead.metadata.scrum_result
+                said = f": {result.error}" if result and result.error else ""
+                blocked[bead.id] = f"blocked before this run{said}"
+        complete = not left and not self.pool.unreadable
+        return Ended(
+            *self._reason(left, blocked, complete=complete),
+            tuple(self.closed),
+            tuple(blocked.items()),
+            tuple(self.pulls),
+            self.attempts,
+            (datetime.now(UTC) - self.started).total_seconds(),
+            complete,
+        )
+
+    def _reason(self, left: Sequence[Bead], blocked: dict[str, str], *, complete: bool) -> tuple[Why, str]:
+        if complete:
+            return "done", "every bead of the one round is closed" if self.round else "every bead is closed"
+        if self.halt is not None:
+            return self.halt
+        if self.parking:
+            return "stopped", f"{counted(len(left), 'is', 'are')} left: {self.parking}"
+        return why_of(left, blocked)

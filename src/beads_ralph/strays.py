@@ -1,0 +1,255 @@
+"""The processes of a job, those that left its group included: found in /proc and ended whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+GRACE: Final = 2.0
+"""How long a sweep lets the strays of a dead run end by themselves."""
+PATIENCE: Final = 5.0
+"""How long killed processes may take; only the kernel can hold one up for so long."""
+STEP: Final = 0.02
+SYNCHRONOUS_SECONDS: Final = 1.0
+EXEC_SECONDS: Final = 0.001
+"""A process has no environment for a moment while it becomes another program."""
+EXEC_LOOKS: Final = 3
+
+# Where /proc/<pid>/stat has them, counted from behind the name.
+_STATE: Final = 0
+_RELATIONS: Final = slice(1, 4)
+_THREADS: Final = 17
+_STARTED: Final = 19
+
+
+class Process(NamedTuple):
+    """One living process; the start time tells it from a later one with the same number."""
+
+    pid: int
+    started: int
+    parent: int = 0
+    group: int = 0
+    session: int = 0
+
+
+class Family:
+    """Everything that a job started.
+
+    A process belongs to it by the leader's group or session, by an entry of its environment, or as a
+    descendant of one that belongs to it. The leader must not have been reaped before the family is ended:
+    its number would be free for strangers. Where there is no /proc the family is the group.
+    """
+
+    def __init__(
+        self, entry: str, *, leader: int = 0, since: int = 0, reap: Callable[[], object] = lambda: None
+    ) -> None:
+        self.entry = os.fsencode(entry)
+        self.leader = leader
+        self.since = since
+        self.spared: set[int] = set()
+        self.gone = False
+        self._known: set[tuple[int, int]] = set()
+        self._reap = reap
+
+    def adopt(self, pid: int) -> None:
+        """Count one in that shows no sign of belonging, as before it takes on its environment."""
+        self._known.add((pid, start_of(pid)))
+
+    def spare_none(self) -> None:
+        """From now on everyone is to be ended."""
+        self.spared.clear()
+        self.gone = False
+
+    def find(self) -> set[Process]:
+        """Those alive now."""
+        if not has_table():
+            return self._group_only()
+        table = read_table(self.since)
+        for pid in self.spared:
+            table.pop(pid, None)
+        found = _with_descendants(table, [one for one in table.values() if self._belongs(one)])
+        # A child in a session of its own with an emptied environment is known by its parent alone, and
+        # the parent dies first.
+        self._known |= {(one.pid, one.started) for one in found}
+        self.gone = not found
+        return found
+
+    def ending(self, grace: float) -> Iterator[float]:
+        """End them all; gives how long to pause before the next step, so that callers may await it."""
+        found = self.find()
+        if not found:
+            return
+        self._signal(found, signal.SIGTERM)
+        until = time.monotonic() + grace
+        while self._still(found) and time.monotonic() < until:
+            yield STEP
+        yield from self.killing(PATIENCE)
+
+    def killing(self, patience: float) -> Iterator[float]:
+        """Kill until none is left: one may fork between our look and our signal."""
+        until = time.monotonic() + patience
+        while found := self.find():
+            self._signal(found, signal.SIGKILL)
+            if time.monotonic() > until:
+                return
+            yield STEP
+
+    def kill_now(self) -> None:
+        """The same without an event loop, for when there is no time left to await anything."""
+        for pause in self.killing(SYNCHRONOUS_SECONDS):
+            time.sleep(pause)
+
+    def _belongs(self, process: Process) -> bool:
+        if self.leader and self.leader in {process.group, process.session}:
+            return True
+        return (process.pid, process.started) in self._known or _has_entry(process, self.entry)
+
+    def _signal(self, processes: Iterable[Process], number: signal.Signals) -> None:
+        """Once per process: a second TERM means "at once" to some programs."""
+        if self.leader:
+            self._signal_group(number)
+        for one in processes:
+            if self.leader and one.group == self.leader:
+                continue
+            try:
+                _signal_one(one, number)
+            except PermissionError:  # it became another user's (sudo): nothing that we could do
+                self.spared.add(one.pid)
+
+    def _signal_group(self, number: int) -> bool:
+        try:
+            os.killpg(self.leader, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    def _still(self, processes: Iterable[Process]) -> bool:
+        if not has_table():
+            return bool(self._group_only())
+        return any(is_alive(one) for one in processes)
+
+    def _group_only(self) -> set[Process]:
+        self._reap()  # a dead leader that was not reaped counts as a member
+        alive = bool(self.leader) and self._signal_group(0)
+        self.gone = not alive
+        return {Process(self.leader, 0, group=self.leader)} if alive else set()
+
+
+def sweep(variable: str, value: str) -> list[int]:
+    """End every process of ours whose environment has VARIABLE=value; their numbers."""
+    if not (variable and value and has_table()):
+        return []
+    family = Family(f"{variable}={value}")
+    found = sorted(one.pid for one in family.find())
+    if found:
+        for pause in family.ending(GRACE):
+            time.sleep(pause)
+    return found
+
+
+# --- the table of processes -----------------------------------------------------------------------
+
+
+def has_table() -> bool:
+    return Path("/proc/self/stat").exists()
+
+
+def read_table(since: int = 0) -> dict[int, Process]:
+    """The living processes that did not start before `since`, without us and those that started us."""
+    with os.scandir("/proc") as entries:
+        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    found = (read_process(number) for number in numbers)
+    table = {one.pid: one for one in found if one and one.started >= since}
+    for ancestor in list(_ourselves(table)):
+        table.pop(ancestor, None)
+    return table
+
+
+def read_process(pid: int) -> Process | None:
+    """One living process, or None."""
+    fields = _stat(pid)
+    if not fields or fields[_STATE] == b"X" or (fields[_STATE] == b"Z" and int(fields[_THREADS]) <= 1):
+        return None  # a zombie has ended, unless only its first thread has
+    parent, group, session = map(int, fields[_RELATIONS])
+    return Process(pid, int(fields[_STARTED]), parent, group, session)
+
+
+def is_alive(process: Process) -> bool:
+    now = read_process(process.pid)
+    return now is not None and now.started == process.started
+
+
+def start_of(pid: int) -> int:
+    """When a process started (it may have ended since), in ticks; 0, before everything, if unknown."""
+    fields = _stat(pid)
+    return int(fields[_STARTED]) if fields else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    data = _read(pid, "stat", 1024) or b""
+    # The name stands in parentheses and may itself hold spaces and parentheses.
+    return data[data.rfind(b")") + 2 :].split(None, _STARTED + 1)
+
+
+def _ourselves(table: dict[int, Process]) -> Iterator[int]:
+    number = os.getpid()
+    while number:
+        yield number
+        process = table.get(number)
+        number = process.parent if process else 0
+
+
+def _with_descendants(table: dict[int, Process], roots: list[Process]) -> set[Process]:
+    if not roots:
+        return set()
+    children: dict[int, list[Process]] = {}
+    for one in table.values():
+        children.setdefault(one.parent, []).append(one)
+    found: set[Process] = set()
+    waiting = list(roots)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting.extend(children.get(one.pid, ()))
+    return found
+
+
+def _has_entry(process: Process, entry: bytes) -> bool:
+    data = _read(process.pid, "environ")
+    for _ in range(EXEC_LOOKS if process.group else 0):  # a thread of the kernel's has no group
+        if data != b"":
+            break
+        time.sleep(EXEC_SECONDS)
+        data = _read(process.pid, "environ")
+    return data is not None and entry in data.split(b"\0")
+
+
+def _signal_one(process: Process, number: signal.Signals) -> None:
+    if is_alive(process):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def _read(pid: int, name: str, size: int = 0) -> bytes | None:
+    """A file of a process; None where it ended meanwhile or is not ours to read."""
+    try:
+        file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return os.read(file, size) if size else _read_all(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
+def _read_all(file: int) -> bytes:
+    # An environment has no bound but that of its program's arguments, a few MB.
+    return b"".join(iter(lambda: os.read(file, 1 << 16), b""))

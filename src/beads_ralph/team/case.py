@@ -1,0 +1,110 @@
+"""One bead at work: what is asked, what it is done with, and what is known of it so far."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beads_ralph import changes, checkouts
+from beads_ralph.events import Kind
+from beads_ralph.models import MERGE, Bead, Metadata, Verifier
+from beads_ralph.team import calls
+from beads_ralph.team.calls import Asked, Call
+from beads_ralph.team.order import Halted, Order, Parked, Tools
+from beads_ralph.team.record import Record
+from beads_ralph.team.threads import in_thread
+
+
+@dataclass
+class Case:
+    """What the stages of a session share."""
+
+    order: Order
+    tools: Tools
+    record: Record
+    base: str = ""
+    """The commit that the bead's own work lies after."""
+    unmerged: bool = False
+    """Whether something is still to be merged into the worktree."""
+    sessions: dict[int, str | None] = field(default_factory=dict)
+    """Of the dev agents, by their place in the list: an agent goes on where it ended."""
+    examined: str | None = None
+    """The commit that the QA agents are looking at, or were when they met a limit."""
+    claimed_pull: str | None = None
+    """The pull request that a scrum-master agent says it has opened."""
+
+    @property
+    def bead(self) -> Bead:
+        return self.order.bead
+
+    @property
+    def place(self) -> Metadata:
+        return self.order.bead.metadata
+
+    @property
+    def worktree(self) -> Path:
+        return Path(self.place.worktree_path)
+
+    @property
+    def merges(self) -> bool:
+        return self.bead.issue_type == MERGE
+
+    @property
+    def verifiers(self) -> list[Verifier]:
+        own = self.place.dod.verifiers if self.place.dod else []
+        unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}
+        return list(unique.values())
+
+    def tell(self, kind: Kind, attempt: int | None = None, **data: Any) -> None:
+        self.tools.bench.journal.tell(kind, self.bead.id, self.place.team_name, attempt, **data)
+
+    # --- what it may cost ---
+
+    def seconds_left(self) -> float | None:
+        """What is left of the bead's time; None where it has no limit."""
+        minutes = self.place.timeout_minutes
+        return None if minutes is None else minutes * 60 - self.record.seconds
+
+    def over_budget(self) -> str:
+        """Which of the bead's own budgets is used up; empty where none is."""
+        said, spent = self.place.to_json(), self.record.spent
+        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
+        for name, most, used in (
+            ("time budget (minutes)", self.place.timeout_minutes, self.record.seconds / 60),
+            ("cost budget (USD)", said.get("budget_usd"), spent.cost_usd or 0.0),
+            ("token budget", said.get("budget_tokens"), tokens),
+        ):
+            if most is not None and used >= most:
+                return f"the bead's {name} of {most:g} is used up"
+        return ""
+
+    # --- doing it ---
+
+    async def head(self) -> str:
+        return await in_thread(changes.head, self.worktree)
+
+    async def ask(self, asked: Asked) -> Call:
+        """Call an agent; a limit and a missing sign-in are no answers, and end the work here."""
+        done = await calls.call(asked, self.order, self.tools)
+        program = done.spec.executable or asked.spec.agent
+        if done.reply.trouble == "limit":
+            self.record.add_usage(done.reply.usage)
+            reason = f"{asked.spec.agent} met a limit of {program}"
+            session = done.reply.session_id if asked.role in ("dev", "scrum-master") else None
+            raise Parked(reason, done.reply.limit_reset_at, program, session)
+        if done.reply.trouble == "auth":
+            raise Halted("broken", f"{program} is not signed in: {done.reply.detail}".rstrip(": "))
+        return done
+
+    @asynccontextmanager
+    async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:
+        """Exactly the commit, somewhere else; git works in a thread, lest everybody wait for it."""
+        into = self.tools.bench.folder.checks(self.bead.id, attempt)
+        place = checkouts.checkout_clean(self.tools.root, commit, into)
+        try:
+            yield await in_thread(place.__enter__)
+        finally:
+            await in_thread(place.__exit__, None, None, None)

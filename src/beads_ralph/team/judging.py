@@ -1,0 +1,227 @@
+"""Whether an attempt holds: what stands on the branch, what the verifiers say, what QA agents find."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from beads_ralph import changes, git, losses, merges, prompts, verify
+from beads_ralph.agents.verdicts import judge
+from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.team.calls import Asked, Call
+from beads_ralph.team.case import Case
+from beads_ralph.team.threads import in_thread
+from beads_ralph.verify import Subject
+from beads_ralph.work import Evidence, Verdict
+
+LOST_SHOWN: Final = 20
+NAMED: Final = 5
+NEIGHBOURS: Final = 8
+OWN: Final = (".beads/", ".ralph/")
+"""Folders that the harness itself writes to."""
+
+
+async def take_baseline(case: Case) -> None:
+    """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
+    if not case.verifiers or case.record.red_before is not None or not case.base:
+        return
+    evidence = await _verified(case, case.base, 0, "baseline")
+    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    case.tell("baseline_taken", red=[row.name for row in evidence if row.ruling != "pass"])
+
+
+async def failed(case: Case, problem: str, flags: Sequence[str] = ()) -> Verdict:
+    """The verdict on an attempt that came to nothing one could check."""
+    there = case.worktree.is_dir()
+    commit = await case.head() if there else case.base
+    row = Evidence("dev agent", "git", "", commit, "fail", problem)
+    return Verdict("fail", problem, [row], flags)
+
+
+async def check(case: Case, attempt: int, outside: Sequence[str]) -> Verdict:
+    """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
+    problem = await _settled(case, attempt)
+    flags = await in_thread(_strayed, case.tools.root, outside)
+    if problem:
+        return await failed(case, "; ".join([problem, *flags]), flags)
+    commit = await case.head()
+    changed, added = await in_thread(_changed, case.worktree, case.base)
+    if not changed:
+        nothing = "nothing was changed: the branch holds no work"
+        return await failed(case, "; ".join([nothing, *flags]), flags)
+    await _warn_of_conflicts(case, attempt)
+    flags += verify.gate_flags(changed, case.verifiers, added)
+    evidence = await _verified(case, commit, attempt, "verify")
+    evidence += await in_thread(_lost, case, commit)
+    if all(row.ruling == "pass" for row in evidence):
+        evidence += await _examined(case, attempt, commit, changed)
+    return verify.verdict(evidence, flags)
+
+
+# --- what stands on the branch ------------------------------------------------------------------------
+
+
+async def _settled(case: Case, attempt: int) -> str:
+    """The agent's work as commits on the branch; what hinders that, empty where nothing does."""
+    if not case.worktree.is_dir():
+        return f"the worktree {case.worktree} was removed"
+    branch = await in_thread(changes.current_branch, case.worktree)
+    if branch != case.place.branch:
+        waiting = await in_thread(changes.unfinished, case.worktree)
+        if waiting:
+            return f"a {waiting} was left unfinished in the worktree"
+        return f"the worktree was left on {branch or 'no branch'}, not on {case.place.branch}"
+    message = f"{case.bead.id}: {case.bead.title} (attempt {attempt})"
+    left = await in_thread(changes.commit_leftovers, case.worktree, message)
+    if left.unfinished:
+        return f"a {left.unfinished} was left unfinished in the worktree"
+    if left.nested:
+        text = f"git repositories inside the worktree were not committed: {', '.join(left.nested[:NAMED])}"
+        case.tell("warning_given", attempt, message=text)
+    if left.commit:
+        text = "uncommitted work was committed for the agent"
+        case.tell("warning_given", attempt, message=text, commit=left.commit)
+    return ""
+
+
+def _strayed(root: Path, before: Sequence[str]) -> list[str]:
+    """Changes in the main checkout while the agent worked. It may have been the user, who is free to work
+    there; so this fails nothing by itself, but whoever judges the work is told."""
+    names = sorted(name for name in set(changes.uncommitted(root)) - set(before) if not name.startswith(OWN))
+    return [f"files outside the worktree were changed meanwhile: {', '.join(names[:NAMED])}"] if names else []
+
+
+def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
+    """The files that differ from `base`, and those among them that were not there."""
+    words = ("diff", "--name-status", "-z", "--no-renames", "--end-of-options", base, "HEAD")
+    fields = git.output(*words, cwd=path).split("\0")
+    rows = sorted(zip(fields[1::2], fields[::2], strict=False))
+    return [name for name, _ in rows], [name for name, status in rows if status == "A"]
+
+
+async def _warn_of_conflicts(case: Case, attempt: int) -> None:
+    own = case.place.branch
+    others = [branch for branch in case.tools.neighbours() if branch != own][:NEIGHBOURS]
+    known = await in_thread(merges.find_branches, case.tools.root, others)
+    for branch in (name for name in others if name in known):
+        files = await in_thread(merges.foresee, case.tools.root, own, branch)
+        if files:
+            case.tell("conflict_foreseen", attempt, other=branch, files=files)
+
+
+# --- verifiers and merges -----------------------------------------------------------------------------
+
+
+async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[Evidence]:
+    verifiers = case.verifiers
+    if not verifiers:
+        return []
+    baseline = stage == "baseline"
+    if baseline:  # each of them is asked, whatever the others say
+        verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
+    async with case.clean_checkout(commit, attempt) as checkout:
+        subject = Subject(case.bead.id, attempt, checkout, commit, stage, case.place.team_name)
+        red = None if baseline else case.record.red_before
+        return await verify.run_verifiers(verifiers, subject, case.tools.bench, red)
+
+
+def _lost(case: Case, commit: str) -> list[Evidence]:
+    """A side of a merge whose changes are gone is a failure that names them."""
+    names = case.place.branches_to_merge or []
+    sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    return [_loss(case, commit, name, sides) for name in names if name in sides]
+
+
+def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence:
+    root, side = case.tools.root, sides[name]
+    ended = git.run("merge-base", case.base, side, cwd=root)
+    others = [case.base, *(other for key, other in sides.items() if key != name)]
+    gone = losses.lost_changes(root, ended.stdout.strip(), side, commit, others) if ended.ok else []
+    shown = "; ".join(str(hunk) for hunk in gone[:LOST_SHOWN])
+    return Evidence(
+        name=f"changes of {name}",
+        kind="merge",
+        command="",
+        commit=commit,
+        ruling="fail" if gone else "pass",
+        message=f"lost in the merge: {shown}" if gone else "all there",
+        details={"lost": [hunk.to_json() for hunk in gone[:LOST_SHOWN]]} if gone else {},
+    )
+
+
+# --- QA agents ----------------------------------------------------------------------------------------
+
+
+async def _examined(case: Case, attempt: int, commit: str, changed: Sequence[str]) -> list[Evidence]:
+    """Every QA agent at the same time, on one clean checkout; what they change there is thrown away."""
+    case.examined = commit
+    async with case.clean_checkout(commit, attempt) as checkout:
+        asked = [
+            _question(case, number, spec, attempt, commit, changed, checkout)
+            for number, spec in enumerate(case.place.qa_agents, 1)
+        ]
+        answered = await _all(case, asked)
+        touched = await in_thread(changes.uncommitted, checkout)
+    if touched:
+        text = f"QA changed {', '.join(touched[:NAMED])}; thrown away"
+        case.tell("warning_given", attempt, message=text)
+    return [_finding(case, attempt, commit, done) for done in answered]
+
+
+async def _all(case: Case, asked: Sequence[Asked]) -> list[Call]:
+    """Where one of them ends the work, the others are not left running without anybody to hear them."""
+    tasks = [asyncio.ensure_future(case.ask(one)) for one in asked]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _question(
+    case: Case,
+    number: int,
+    spec: AgentSpec,
+    attempt: int,
+    commit: str,
+    changed: Sequence[str],
+    checkout: Path,
+) -> Asked:
+    prompt = prompts.render(
+        "qa",
+        bead_id=case.bead.id,
+        worktree=str(checkout),
+        branch=case.place.branch,
+        source_branch=case.place.source_branch,
+        commit=commit,
+        context=spec.context or "",
+        title=case.bead.title,
+        tasks=case.place.dev_prompts,
+        acceptance_criteria=case.place.acceptance_criteria or [],
+        changed_files=list(changed),
+        output_schema=json.dumps(spec.output_schema or OUTPUT_SCHEMA, indent=2),
+    )
+    return Asked(
+        spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seconds=case.seconds_left()
+    )
+
+
+def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:
+    ruling, message, details = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
+    case.record.add_qa(attempt, done, ruling, message, details)
+    return Evidence(
+        name=done.spec.agent,
+        kind="qa",
+        command=done.spec.executable or CLAUDE,
+        commit=commit,
+        ruling=ruling,
+        message=message,
+        exit_code=done.ended.code,
+        seconds=done.ended.seconds,
+        output_sha256=verify.hash_of(done.ended.transcript),
+        details=details,
+    )

@@ -1,0 +1,97 @@
+"""What a session is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from beads_ralph.config import Config
+from beads_ralph.models import Bead, Verifier
+from beads_ralph.protocols import AgentCLI, Forge
+from beads_ralph.verify import Bench
+from beads_ralph.work import PullRequest, Usage
+
+OUTPUT_LIMIT: Final = 100 * 1024 * 1024
+
+Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Puts metadata of the bead into the store; what it returns from is on disk."""
+
+Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
+"""blocked: this bead needs a person. stopped: so does the whole run. broken: the world failed, not the
+bead, which is given back. parked: a limit must lift first. paused: there is no budget left for more."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One bead to work on."""
+
+    bead: Bead
+    run_id: str
+    session_id: str
+    """The team's session in this run; every bead of the team carries it."""
+    dependency_branches: tuple[str, ...] = ()
+    merged_verifiers: tuple[Verifier, ...] = ()
+    """Those of the beads whose branches this one merges: they must hold on the merged tree, too."""
+
+
+def _nothing_said() -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the work is done with."""
+
+    root: Path
+    config: Config
+    bench: Bench
+    select: Callable[[str], AgentCLI]
+    forge: Forge
+    neighbours: Callable[[], Sequence[str]] = tuple
+    """The branches that are being worked on at the same time."""
+    why_pause: Callable[[], str] = _nothing_said
+    """Why no further attempt may begin now; empty where it may."""
+    output_limit: int = OUTPUT_LIMIT
+    """The most that an agent may print, in bytes."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the work on a bead ended."""
+
+    ending: Ending
+    reason: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    pull_request: PullRequest | None = None
+    attempts: int = 0
+    """Those that were judged in this session, not those of earlier runs."""
+    usage: Usage = field(default_factory=Usage)
+    retry_at: str | None = None
+    """When a parked bead may go on; None where nobody said."""
+    program: str = ""
+    """Whose limit a parked bead waits for."""
+
+
+# --- ends that come in the midst of the work ----------------------------------------------------------
+
+
+class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
+    """An agent met a limit; the bead waits for it to lift."""
+
+    def __init__(self, reason: str, retry_at: str | None, program: str, session_id: str | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_at = retry_at
+        self.program = program
+        self.session_id = session_id
+
+
+class Halted(Exception):  # noqa: N818 - a verdict, not an error
+    """Nothing more can be done for this bead, and perhaps for none."""
+
+    def __init__(self, ending: Ending, reason: str) -> None:
+        super().__init__(reason)
+        self.ending: Ending = ending
+        self.reason = reason

@@ -1,0 +1,123 @@
+"""Where a bead is worked on: its worktree, where its work starts, and what is merged into it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+from beads_ralph import changes, git, locking, merges, prompts, worktrees
+from beads_ralph.team.calls import Asked
+from beads_ralph.team.case import Case
+from beads_ralph.team.order import Halted
+from beads_ralph.team.threads import in_thread
+
+STARTS: Final = "refs/beads-ralph/start"
+"""Where a bead's work began is a ref of the repository: it costs no call of the store, and outlives us."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+async def prepare(case: Case) -> str | None:
+    """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
+    wanted = case.place.branches_to_merge or [] if case.merges else []
+    prepared = await in_thread(
+        worktrees.prepare,
+        case.tools.root,
+        case.worktree,
+        case.place.branch,
+        case.place.source_branch,
+        [branch for branch in case.order.dependency_branches if branch not in wanted],
+    )
+    conflict = prepared.conflict
+    case.unmerged = conflict is not None or bool(wanted)
+    if case.merges or conflict is None:
+        place = (case.tools.root, case.bead.id, prepared.head_commit)
+        case.base = await in_thread(_begin if prepared.created else _start, *place)
+    case.tell(
+        "worktree_prepared",
+        path=str(case.worktree),
+        branch=case.place.branch,
+        conflict=str(conflict or ""),
+    )
+    if not prepared.unfinished:
+        return None
+    return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."
+
+
+# --- the start ----------------------------------------------------------------------------------------
+
+
+def _ref(bead_id: str) -> str:
+    plain = PLAIN.fullmatch(bead_id) is not None
+    return f"{STARTS}/{bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]}"
+
+
+def _start(root: Path, bead_id: str, head: str) -> str:
+    """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now."""
+    known = git.commit_of(_ref(bead_id), root)
+    if known is not None and (known == head or merges.contains(root, head, known)):
+        return known
+    return _begin(root, bead_id, head)
+
+
+def _begin(root: Path, bead_id: str, head: str) -> str:
+    locking.output("update-ref", _ref(bead_id), head, cwd=root)
+    return head
+
+
+def forget_start(root: Path, bead_id: str) -> None:
+    """A closed bead that is opened again starts anew."""
+    locking.run("update-ref", "-d", _ref(bead_id), cwd=root)
+
+
+# --- merging ------------------------------------------------------------------------------------------
+
+
+async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
+    """Merge what is to be merged, and ask the merge agent where git cannot; why not, empty where it is."""
+    wanted = _wanted(case)
+    while case.unmerged:
+        waiting = await in_thread(changes.unfinished, case.worktree)
+        if waiting not in ("", "merge"):
+            return f"a {waiting} stands half done in the worktree, so nothing can be merged there"
+        outcome = await in_thread(merges.merge_all, case.worktree, wanted)
+        if outcome.missing and case.merges:
+            raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
+        if outcome.conflict is not None:
+            problem = await _resolve(case, attempt, outcome.conflict, feedback)
+            if problem:
+                return problem
+        case.unmerged = outcome.conflict is not None
+    if not case.base:
+        case.base = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
+    return ""
+
+
+def _wanted(case: Case) -> list[str]:
+    return list(dict.fromkeys([*case.order.dependency_branches, *(case.place.branches_to_merge or ())]))
+
+
+async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
+    """Ask the merge agent, then see for ourselves whether the merge is concluded."""
+    again = [f"An earlier attempt was not accepted:\n{feedback}"] if feedback else []
+    prompt = prompts.render(
+        "merge",
+        bead_id=case.bead.id,
+        worktree=str(case.worktree),
+        branch=case.place.branch,
+        merging=conflict.branch,
+        branches=_wanted(case),
+        conflicts=list(conflict.files or conflict.markers),
+        tasks=[*case.place.dev_prompts, *again],
+        verifiers=[verifier.command for verifier in case.verifiers],
+    )
+    spec = case.place.dev_agents[0]
+    done = await case.ask(Asked(spec, "merge", prompt, case.worktree, attempt, f"a{attempt}-merge"))
+    case.record.add_dev(attempt, done, feedback)
+    if done.problem:
+        return f"merge agent {spec.agent} {done.problem}"
+    if await in_thread(changes.current_branch, case.worktree) != case.place.branch:
+        return f"the merge agent left the branch {case.place.branch}"
+    outcome = await in_thread(merges.finish_merge, case.worktree, conflict)
+    return f"the merge is not resolved: {outcome.conflict}" if outcome.conflict else ""

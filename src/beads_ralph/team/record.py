@@ -1,0 +1,183 @@
+"""What a session remembers of a bead, as the bead's metadata keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from beads_ralph.models import Bead
+from beads_ralph.team.calls import Call
+from beads_ralph.work import Evidence, PullRequest, Usage, Verdict
+
+DEV_STATUS = {True: "timeout", False: "failed"}
+COUNTS = ("input_tokens", "output_tokens", "cache_tokens", "cost_usd")
+
+
+@dataclass
+class Record:
+    """The history of a bead's attempts; grows as they end."""
+
+    bead: Bead
+    session_id: str
+    attempts: int = 0
+    """All that were ever judged; those of this session are the ones after `before`."""
+    before: int = 0
+    forgiven: int = 0
+    """So many do not count against the bead any more: somebody has opened it again since."""
+    dev: list[dict[str, Any]] = field(default_factory=list)
+    qa: list[dict[str, Any]] = field(default_factory=list)
+    verdict: Verdict | None = None
+    proven: str | None = None
+    red_before: dict[str, bool] | None = None
+    """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    spent: Usage = field(default_factory=Usage)
+    """By all sessions on this bead since it was last forgiven."""
+    usage: Usage = field(default_factory=Usage)
+    """By this session alone."""
+    seconds_before: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, bead: Bead, session_id: str) -> Record:
+        """Goes on where the bead's metadata ends."""
+        said = bead.metadata.to_json()
+        spent = said.get("spent") or {}
+        return cls(
+            bead,
+            session_id,
+            bead.metadata.attempt_count,
+            bead.metadata.attempt_count,
+            int(said.get("attempts_forgiven") or 0),
+            list(said.get("dev_agent_executions") or []),
+            list(said.get("qa_agent_executions") or []),
+            proven=_proven(said),
+            red_before=said.get("red_before"),
+            spent=Usage(**{name: spent.get(name) for name in COUNTS}),
+            seconds_before=float(spent.get("seconds") or 0.0),
+        )
+
+    @property
+    def counted(self) -> int:
+        """The attempts that count against the bead's maximum."""
+        return self.attempts - self.forgiven
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.began
+
+    def add_dev(self, attempt: int, call: Call, feedback: str | None) -> None:
+        status = "completed" if not call.problem else DEV_STATUS[call.ended.timed_out]
+        self.dev.append({**_execution(attempt, call), "status": status, "feedback_from_qa": feedback})
+        self.add_usage(call.reply.usage)
+
+    def add_qa(self, attempt: int, call: Call, ruling: str, message: str, details: Mapping[str, Any]) -> None:
+        judged = {"status": ruling, "message": message, "details": dict(details)}
+        self.qa.append({**_execution(attempt, call), **judged})
+        self.add_usage(call.reply.usage)
+
+    def add_usage(self, more: Usage) -> None:
+        self.spent, self.usage = sum_of(self.spent, more), sum_of(self.usage, more)
+
+    def metadata(self) -> dict[str, Any]:
+        """What the store keeps after each attempt."""
+        return {
+            "attempt_count": self.attempts,
+            "scrum_master_session_id": self.session_id,
+            "dev_agent_session_id": self.dev[-1]["session_id"] if self.dev else None,
+            "dev_agent_executions": self.dev,
+            "qa_agent_executions": self.qa,
+            "last_verdict": verdict_json(self.verdict) or self.bead.metadata.to_json().get("last_verdict"),
+            "proven": {"commit": self.proven, "of": subject_of(self._said)} if self.proven else None,
+            "red_before": self.red_before,
+            "spent": {name: getattr(self.spent, name) for name in COUNTS}
+            | {"seconds": round(self.seconds, 3)},
+            "parked": None,
+        }
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        return self.bead.metadata.to_json()
+
+    def result(
+        self, *, success: bool, error: str | None, fatal: bool, pull: PullRequest | None
+    ) -> dict[str, Any]:
+        """The seed's ScrumResult."""
+        return {
+            "bead_id": self.bead.id,
+            "success": success,
+            "pr_url": pull.url if pull else None,
+            "pr_number": pull.number if pull else None,
+            "bead_updated": True,
+            "attempt_count": self.attempts,
+            "qa_results": [
+                {key: row[key] for key in ("agent_path", "status", "message", "details")}
+                for row in self.qa
+                if row["attempt"] == self.attempts
+            ],
+            "error": error,
+            "fatal": fatal,
+        }
+
+
+# --- what was proven ----------------------------------------------------------------------------------
+
+
+def subject_of(metadata: Mapping[str, Any]) -> str:
+    """A hash of what the bead asks for: a proof of other tasks or other checks proves nothing."""
+    keys = ("dev_prompts", "acceptance_criteria", "dod", "qa_agents", "branches_to_merge")
+    text = json.dumps([metadata.get(key) for key in keys], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _proven(metadata: Mapping[str, Any]) -> str | None:
+    said = metadata.get("proven") or {}
+    return said.get("commit") if said.get("of") == subject_of(metadata) else None
+
+
+def last_feedback(metadata: Mapping[str, Any]) -> str | None:
+    """What an earlier session found: a bead that comes back is told why it came back."""
+    said = metadata.get("last_verdict") or {}
+    if said.get("ruling") != "fail":
+        return None
+    known = Evidence.__dataclass_fields__
+    rows = [Evidence(**{key: row[key] for key in known if key in row}) for row in said.get("evidence", ())]
+    return Verdict("fail", str(said.get("message", "")), rows).feedback
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "ruling": verdict.ruling,
+        "message": verdict.message,
+        "flags": list(verdict.flags),
+        "evidence": [row.to_json() for row in verdict.evidence],
+    }
+
+
+def _execution(attempt: int, call: Call) -> dict[str, Any]:
+    return {
+        "attempt": attempt,
+        "session_id": call.reply.session_id,
+        "agent_path": call.spec.agent,
+        "model": call.model,
+        "started_at": call.started_at,
+        "completed_at": call.completed_at,
+    }
+
+
+# --- what it cost -------------------------------------------------------------------------------------
+
+
+def sum_of(one: Usage, other: Usage) -> Usage:
+    return Usage(*(_sum(getattr(one, name), getattr(other, name)) for name in COUNTS))
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """Unknown plus unknown is unknown; unknown plus something is at least that."""
+    known: Sequence[Any] = [value for value in (one, other) if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,129 @@
+"""The built-in scrum-master: takes one bead from its worktree to a pull request, or says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beads_ralph import changes
+from beads_ralph.errors import RalphError
+from beads_ralph.team import judging, place
+from beads_ralph.team.case import Case
+from beads_ralph.team.develop import develop
+from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
+from beads_ralph.team.proposing import propose
+from beads_ralph.team.record import Record, last_feedback
+from beads_ralph.team.threads import in_thread
+from beads_ralph.work import Verdict
+
+
+async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
+    """Work on a bead until there is nothing more to do for now. `keep` has every attempt on disk.
+
+    Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
+    """
+    case = Case(order, tools, Record.of(order.bead, order.session_id))
+    try:
+        return await _work(case, keep)
+    except Parked as parked:
+        return _parked(case, parked)
+    except Halted as halted:
+        return _failed(case, halted.ending, halted.reason)
+    except RalphError as error:
+        # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
+        ending: Ending = "blocked" if error.code.startswith("VALIDATION.") else "broken"
+        return _failed(case, ending, f"{error.message} ({error.suggested_action})")
+
+
+async def _work(case: Case, keep: Keep) -> Outcome:
+    record = case.record
+    unfinished = await place.prepare(case)
+    if record.proven is not None and record.proven == await case.head():
+        return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
+    finished = await _taken_up(case)
+    await judging.take_baseline(case)
+    feedback = unfinished or last_feedback(case.place.to_json())
+    while record.counted < case.place.max_retry_attempts:
+        if why := case.tools.why_pause():
+            return _ended(case, "paused", why)
+        if why := case.over_budget():
+            return _failed(case, "blocked", why)
+        attempt = record.attempts + 1
+        verdict = await _attempt(case, attempt, feedback, finished=finished)
+        await _judged(case, attempt, verdict, keep)
+        if verdict.ruling == "pass":
+            return await propose(case, verdict.evidence[0].commit)
+        if verdict.ruling == "stop":
+            raise Halted("stopped", verdict.message)
+        feedback, finished = verdict.feedback, False
+    last = record.verdict.message if record.verdict else "all of them were used up before"
+    return _failed(case, "blocked", f"{record.counted} attempts did not suffice; the last: {last}")
+
+
+async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
+    if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
+        await place.prepare(case)
+    outside = await in_thread(changes.uncommitted, case.tools.root)
+    problem = await place.bring_together(case, attempt, feedback)
+    # What git merged by itself needs no developer, unless something was found wrong with it.
+    if not problem and not finished and not (case.merges and feedback is None):
+        await judging.take_baseline(case)
+        problem = await develop(case, attempt, feedback)
+    if problem:
+        return await judging.failed(case, problem)
+    return await judging.check(case, attempt, outside)
+
+
+async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> None:
+    record = case.record
+    case.examined = None
+    record.attempts, record.verdict = attempt, verdict
+    record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+    await keep(record.metadata())
+    case.tell(
+        "verdict_given",
+        attempt,
+        ruling=verdict.ruling,
+        message=verdict.message,
+        flags=list(verdict.flags),
+    )
+
+
+async def _taken_up(case: Case) -> bool:
+    """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
+    said = case.place.to_json().get("parked") or {}
+    if said.get("session_id"):
+        case.sessions[0] = said["session_id"]
+    return bool(said.get("commit")) and said["commit"] == await case.head()
+
+
+# --- ends ---------------------------------------------------------------------------------------------
+
+
+def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
+    result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
+    return _ended(case, ending, reason, scrum_result=result)
+
+
+def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
+    record = case.record
+    metadata = {**record.metadata(), **more}
+    return Outcome(ending, reason, metadata, None, record.attempts - record.before, record.usage)
+
+
+def _parked(case: Case, parked: Parked) -> Outcome:
+    record = case.record
+    waits = {
+        "until": parked.retry_at,
+        "reason": parked.reason,
+        "session_id": parked.session_id,
+        "commit": case.examined,
+    }
+    return Outcome(
+        "parked",
+        parked.reason,
+        {**record.metadata(), "parked": waits},
+        attempts=record.attempts - record.before,
+        usage=record.usage,
+        retry_at=parked.retry_at,
+        program=parked.program,
+    )

@@ -1,0 +1,213 @@
+"""Verifiers → evidence, on a clean checkout of the commit that would be proposed."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from beads_ralph.events import Journal
+from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.models import Expectation, Verifier
+from beads_ralph.protocols import Executor
+from beads_ralph.runs import RunFolder
+from beads_ralph.work import Evidence, Verdict
+
+SHELL: Final = ("/bin/sh", "-c")
+TAIL_LENGTH: Final = 4000
+SEARCHED: Final = 64 * 1024 * 1024  # how much of an output is searched for an expected text
+CHUNK: Final = 1024 * 1024
+
+GATES: Final = (
+    ".github/*",
+    ".gitlab-ci.yml",
+    ".circleci/*",
+    ".claude/agents/*",
+    ".pre-commit-config.yaml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    "beads-ralph.yaml",
+)
+"""Files that decide what passes; a change to one is flagged for the reviewer."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What checks are run with."""
+
+    executor: Executor
+    folder: RunFolder
+    journal: Journal
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked: a commit in a clean checkout, for a bead's attempt."""
+
+    bead_id: str
+    attempt: int
+    checkout: Path
+    commit: str
+    label: str = "verify"
+    team: str | None = None
+
+
+async def run_verifiers(
+    verifiers: Sequence[Verifier],
+    subject: Subject,
+    bench: Bench,
+    red_before: Mapping[str, bool] | None = None,
+) -> list[Evidence]:
+    """Each in order, on the same checkout; a failure ends the list unless its verifier says continue."""
+    found: list[Evidence] = []
+    for number, verifier in enumerate(verifiers, 1):
+        row = await _run(verifier, number, subject, bench)
+        if red_before is not None and verifier.command in red_before:
+            row = _compared(row, was_red=red_before[verifier.command])
+        found.append(row)
+        bench.journal.tell(
+            "verifier_ended",
+            subject.bead_id,
+            subject.team,
+            subject.attempt,
+            name=row.name,
+            ruling=row.ruling,
+            exit_code=row.exit_code,
+            seconds=round(row.seconds, 3),
+            commit=row.commit,
+            stage=subject.label,
+        )
+        if row.ruling != "pass" and verifier.on_failure == "stop":
+            break
+    return found
+
+
+async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) -> Evidence:
+    name = f"a{subject.attempt}-{subject.label}-{number}"
+    transcript = bench.folder.transcript(subject.bead_id, name)
+    job = Job(
+        (*SHELL, verifier.command),
+        subject.checkout,
+        env=bench.environment,
+        timeout=float(verifier.timeout_seconds),
+        name=f"{subject.label}-{subject.bead_id}-{number}",
+        transcript=transcript,
+    )
+    ended = await bench.executor.run(job)
+    problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
+    return Evidence(
+        name=verifier.name,
+        kind="verifier",
+        command=verifier.command,
+        commit=subject.commit,
+        ruling="fail" if problem else "pass",
+        message=problem or "passed",
+        exit_code=ended.code,
+        seconds=ended.seconds,
+        output_sha256=hash_of(transcript),
+        output_tail=_tail(ended) if problem else "",
+    )
+
+
+def failure(expect: Expectation, ended: Exit, transcript: Transcript, limit: int) -> str:
+    """Why a verifier failed, empty where it passed: exit code first, then stdout, then stderr."""
+    if ended.timed_out:
+        return f"timed out after {limit} s"
+    if ended.flooded:
+        return "printed more than is kept"
+    if ended.code != expect.exit_code:
+        return f"exit code {ended.code} (expected {expect.exit_code})"
+    for name, wanted, path in (
+        ("stdout", expect.stdout_contains, transcript.out),
+        ("stderr", expect.stderr_contains, transcript.err),
+    ):
+        if wanted is not None and not _contains(path, wanted):
+            return f"{name} does not contain {wanted!r}"
+    return ""
+
+
+def _compared(row: Evidence, *, was_red: bool) -> Evidence:
+    """A failure that was there before the work began is said to be so; it is a failure all the same."""
+    if row.ruling == "pass" or not was_red:
+        return replace(row, red_before=was_red)
+    return replace(row, red_before=True, message=f"{row.message}; it failed before the work began, too")
+
+
+def _contains(path: Path, wanted: str) -> bool:
+    needle = wanted.encode()
+    kept = b""
+    if not path.is_file():  # the command removed it, and with it the proof
+        return False
+    with path.open("rb") as file:
+        for _ in range(SEARCHED // CHUNK):
+            chunk = file.read(CHUNK)
+            if not chunk:
+                return False
+            kept = kept[-len(needle) :] + chunk
+            if needle in kept:
+                return True
+    return False
+
+
+def hash_of(transcript: Transcript | None) -> str:
+    """SHA-256 of all that was printed, stdout first; empty where the files are gone."""
+    digest = hashlib.sha256()
+    try:
+        for path in (transcript.out, transcript.err) if transcript else ():
+            with path.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    digest.update(chunk)
+    except OSError:
+        return ""
+    return digest.hexdigest() if transcript else ""
+
+
+def _tail(ended: Exit) -> str:
+    parts = [part.strip()[-TAIL_LENGTH:] for part in (ended.stdout, ended.stderr) if part.strip()]
+    return "\n".join(parts)
+
+
+# --- the verdict ------------------------------------------------------------------------------------
+
+
+def verdict(evidence: Sequence[Evidence], flags: Sequence[str] = ()) -> Verdict:
+    """All must pass; a single stop outweighs every failure."""
+    stopped = [row for row in evidence if row.ruling == "stop"]
+    failed = [row for row in evidence if row.ruling == "fail"]
+    if stopped:
+        return Verdict("stop", f"{stopped[0].name} says stop: {stopped[0].message}", evidence, flags)
+    if failed:
+        names = ", ".join(row.name for row in failed)
+        return Verdict("fail", f"{len(failed)} of {len(evidence)} checks failed: {names}", evidence, flags)
+    return Verdict("pass", f"{len(evidence)} checks passed", evidence, flags)
+
+
+def gate_flags(
+    changed: Iterable[str], verifiers: Sequence[Verifier], added: Collection[str] = ()
+) -> list[str]:
+    """What the change touched that decides whether it passes: CI's own files, new ones too, and what a
+    verifier names, unless it is new: then the tasks asked for it."""
+    named = {PurePosixPath(word) for verifier in verifiers for word in _words(verifier.command)}
+    flags = []
+    for file in changed:
+        path = PurePosixPath(file)
+        if any(fnmatch.fnmatch(file, gate) for gate in GATES):
+            flags.append(f"{file} decides what passes, and was {'added' if file in added else 'changed'}")
+        elif file not in added and any(path == word or word in path.parents for word in named):
+            flags.append(f"{file} is named by a verifier, and was changed")
+    return flags
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command that may be paths; `tests/test_x.py::test_y` names the file before `::`."""
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        words = command.split()
+    bare = (word.partition("::")[0].removeprefix("./") for word in words)
+    return [word for word in bare if word not in ("", ".", "..", "/") and not word.startswith("-")]

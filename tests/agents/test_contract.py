@@ -1,0 +1,193 @@
+"""What every agent adapter promises, over all of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beads_ralph.agents import AGENTS
+from beads_ralph.agents.verdicts import judge
+from beads_ralph.jobs import Exit
+from beads_ralph.models import AgentSpec
+from beads_ralph.protocols import AgentCLI
+from beads_ralph.work import AgentTask, Reply
+from tests.agents import running
+from tests.agents.running import executable, spec, task, transcript
+
+TRICKY = (
+    "--help\n-rf /\n$(touch hacked) `touch hacked` ; touch hacked\n'quoted' \"twice\" \\ \u00fc \U0001f600\n"
+)
+PROMPT = TRICKY + "x" * 600_000 + "\r\n\n  last line"
+
+FACTS = {"BEAD", "ROLE", "AGENT", "ATTEMPT", "WORKTREE", "BRANCH", "RUN_ID", "MODEL", "SESSION"}
+ALLOWED = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "TZ", "SHELL", "USER", "LOGNAME"}
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a program is to do when it is called: the same for every adapter under test."""
+
+    say: str = ""
+    code: int = 0
+    hang: bool = False
+
+
+Rig = Callable[[Path, Act], AgentSpec]
+
+
+def scripted(folder: Path, act: Act) -> AgentSpec:
+    steps: list[dict[str, Any]] = [{"prompt": "prompt.txt"}, {"say": act.say}]
+    steps += [{"hang": True}] if act.hang else [{"crash": act.code}]
+    path = folder / "script.yaml"
+    path.write_text(yaml.safe_dump({"beads": {"*": {"qa": steps}}}), encoding="utf-8")
+    return spec(executable="scripted", env={"BEADS_RALPH_SCRIPT": str(path)})
+
+
+def program(folder: Path, act: Act) -> AgentSpec:
+    (folder / "said").write_text(act.say + "\n", encoding="utf-8")
+    end = "sleep 60" if act.hang else f"exit {act.code}"
+    path = executable(folder / "agent", f"#!/bin/sh\ncat > prompt.txt\ncat said\n{end}\n")
+    return spec(executable=str(path))
+
+
+RIGS: dict[str, Rig] = {"scripted": scripted, "command": program}
+"""How each adapter is made to act; one line for a new adapter."""
+
+
+@pytest.fixture(params=sorted(AGENTS))
+def name(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def agent(name: str) -> AgentCLI:
+    return AGENTS[name]
+
+
+def asked(folder: Path, name: str, act: Act, **fields: Any) -> AgentTask:
+    return task(folder, RIGS[name](folder, act), **{"role": "qa", "timeout": 20.0, **fields})
+
+
+def test_every_adapter_is_under_test() -> None:
+    assert set(RIGS) == set(AGENTS)
+    assert all(isinstance(agent, AgentCLI) for agent in AGENTS.values())
+
+
+# --- the command line ---------------------------------------------------------------------------------
+
+
+def test_no_text_of_others_is_an_argument(agent: AgentCLI, tmp_path: Path) -> None:
+    strange = "--evil $(touch hacked)"
+    asked = task(
+        tmp_path,
+        spec(agent=strange, context=strange, agent_id=strange),
+        prompt=strange,
+        persona=strange,
+        model=strange,
+        session_id=strange,
+        branch=strange,
+        bead_id=strange,
+        run_id=strange,
+    )
+    job = agent.command(asked, transcript(tmp_path))
+    assert [word for word in job.argv if "evil" in word] == []
+    assert job.stdin is not None
+    assert strange in job.stdin
+
+
+def test_the_environment_holds_the_task_and_nothing_that_is_not_allowed(
+    agent: AgentCLI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GH_TOKEN", "GITHUB_TOKEN", "BD_ACTOR", "BEADS_DB", "SSH_AUTH_SOCK", "CLAUDECODE", "SECRET"):
+        monkeypatch.setenv(name, "secret")
+    env = running.environment(agent.command(task(tmp_path, env={"PORT": "1"}), transcript(tmp_path)))
+    assert "secret" not in env.values()
+    ours = {name.removeprefix("BEADS_RALPH_") for name in env if name.startswith("BEADS_RALPH_")}
+    assert ours == FACTS
+    others = {name for name in env if not name.startswith(("BEADS_RALPH_", "LC_", "GIT_AUTHOR", "GIT_COMM"))}
+    assert others <= ALLOWED | {"PORT"}
+    assert {"PATH", "HOME", "PORT"} <= others
+
+
+def test_a_job_has_a_name_a_place_a_limit_and_a_transcript(agent: AgentCLI, tmp_path: Path) -> None:
+    files = transcript(tmp_path)
+    job = agent.command(task(tmp_path, timeout=12.5), files)
+    assert (job.cwd, job.timeout, job.transcript) == (tmp_path, 12.5, files)
+    assert job.name.startswith("agent-bd-1-1-setup-dev-")
+
+
+def test_asking_twice_gives_the_same_job(agent: AgentCLI, tmp_path: Path) -> None:
+    first, second = (agent.command(task(tmp_path), transcript(tmp_path)) for _ in range(2))
+    assert first == second
+
+
+# --- real calls ---------------------------------------------------------------------------------------
+
+
+def play(agent: AgentCLI, name: str, folder: Path, act: Act, **fields: Any) -> tuple[Exit, Reply]:
+    return running.call(agent, asked(folder, name, act, **fields), folder)
+
+
+def test_a_prompt_arrives_whole(agent: AgentCLI, name: str, tmp_path: Path) -> None:
+    ended, _ = play(agent, name, tmp_path, Act(), prompt=PROMPT)
+    assert ended.ok, ended.stderr
+    assert (tmp_path / "prompt.txt").read_bytes().decode() == PROMPT
+    assert not (tmp_path / "hacked").exists()
+
+
+def block(**result: Any) -> str:
+    return f"My verdict:\n\n```json\n{json.dumps(result)}\n```"
+
+
+@pytest.mark.parametrize(
+    ("act", "ruling", "message"),
+    [
+        (Act(block(status="pass", message="all green")), "pass", "all green"),
+        (Act(block(status="fail", message="2 red")), "fail", "2 red"),
+        (Act(block(status="fail", message="2 red"), code=1), "fail", "2 red"),
+        (Act(block(status="stop", message="a secret")), "stop", "a secret"),
+        (Act("Everything is fine, trust me."), "fail", "no JSON: "),
+        (Act(), "fail", "no JSON: "),
+        (Act("```json\n{status: pass}\n```"), "fail", "bad JSON: "),
+        (Act("```json\n{"), "fail", "bad JSON: "),
+        (Act(block(status="pass")), "fail", "missing field: "),
+        (Act(block(status="passed", message="x")), "fail", "wrong value: "),
+        (Act(block(status="pass", message="x"), code=7), "fail", "crash: said pass, but exited with code 7"),
+        (Act(code=7), "fail", "crash: exited with code 7"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_a_call_comes_to(
+    agent: AgentCLI, name: str, tmp_path: Path, act: Act, ruling: str, message: str
+) -> None:
+    ended, reply = play(agent, name, tmp_path, act)
+    found = judge(reply, ended)
+    assert found.ruling == ruling
+    assert found.message.startswith(message)
+
+
+def test_a_call_that_takes_too_long_is_a_time_out_whatever_it_said(
+    agent: AgentCLI, name: str, tmp_path: Path
+) -> None:
+    act = Act(block(status="pass", message="x"), hang=True)
+    ended, reply = play(agent, name, tmp_path, act, timeout=1.5)
+    assert ended.timed_out
+    assert judge(reply, ended).message.startswith("time-out: ")
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["\x00\xff"], ["```json"], ["{" * 1000]])
+def test_no_output_is_too_strange_to_be_read(agent: AgentCLI, lines: list[str]) -> None:
+    for ended in (Exit(0), Exit(-11, stderr="\x00"), Exit(0, timed_out=True), Exit(0, flooded=True)):
+        assert agent.reply(ended, lines).result is None
+
+
+def test_the_scripted_agent_runs_on_this_python(tmp_path: Path) -> None:
+    assert AGENTS["scripted"].command(task(tmp_path), transcript(tmp_path)).argv[0] == sys.executable

@@ -1,0 +1,592 @@
+"""Each way in which agents, checks and the world go wrong: named, survived, told to whoever can mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.work import AgentTask, Reply
+from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
+
+ONE = sprint("1.1", "One")
+BEAD = "bd-1-1-one"
+BRANCH = "feature/1-1-one"
+
+
+def attempts(project: Project, bead: str = BEAD) -> list[tuple[str, str]]:
+    """The verdicts on a bead, in order."""
+    return [(row["ruling"], row["message"]) for row in project.events("verdict_given", bead=bead)]
+
+
+def messages(project: Project, bead: str = BEAD) -> str:
+    """Everything that was found against the bead, in the words that its developer got."""
+    return "\n".join(filter(None, project.feedback(bead)))
+
+
+# --- what developers do -----------------------------------------------------------------------------
+
+CONFLICT = (
+    "git checkout -q -b side; echo a > f; git add f; git commit -qm a;"
+    f"git checkout -q {BRANCH}; echo b > f; git add f; git commit -qm b; git merge -q side || true"
+)
+MISBEHAVIOUR: dict[str, tuple[Steps, str, Steps]] = {
+    "gives up": ([{"say": "I cannot do this"}, {"crash": 1}], "ended with exit code 1", []),
+    "crashes": ([{"crash": "SIGSEGV"}], "was ended by signal 11", []),
+    "times out": ([{"hang": True}], "timed out after", []),
+    "floods": ([{"flood": 110_000_000}], "printed more than is allowed", []),
+    "lies": ([{"lie": True}], "nothing was changed: the branch holds no work", []),
+    "leaves a merge": (
+        [{"run": CONFLICT}],
+        "a merge was left unfinished",
+        [{"run": "git checkout -q --theirs f; git add f; git commit -qm merged"}],
+    ),
+    "changes the branch": (
+        [{"run": "git checkout -q -b elsewhere"}, *work()],
+        f"was left on elsewhere, not on {BRANCH}",
+        [{"run": f"git checkout -q {BRANCH}"}],
+    ),
+    "detaches HEAD": (
+        [*work(), {"run": "git checkout -q --detach"}],
+        f"was left on no branch, not on {BRANCH}",
+        [{"run": f"git checkout -q {BRANCH}"}],
+    ),
+    "works elsewhere": (
+        [{"run": 'echo x > "$(git worktree list | head -n 1 | cut -d " " -f 1)/stray.txt"'}],
+        "files outside the worktree were changed meanwhile: stray.txt",
+        [],
+    ),
+    "removes the worktree": ([{"run": 'rm -rf "$BEADS_RALPH_WORKTREE"'}], "was removed", []),
+}
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOUR)
+def test_a_misbehaving_developer_is_told_and_tries_again(repo: Path, name: str) -> None:
+    wrong, finding, repair = MISBEHAVIOUR[name]
+    mended = [{"expect": finding}, *repair, *work()]
+    project = Project.make(repo, ONE, script={"*": {"dev": [wrong, mended]}}, dev_agent_timeout="2s")
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out + messages(project)
+    assert [ruling for ruling, _ in attempts(project)] == ["fail", "pass"]
+    assert finding in attempts(project)[0][1]
+    status = "timeout" if name == "times out" else "failed"
+    problems = ("gives up", "crashes", "times out", "floods")
+    first = project.metadata(BEAD)["dev_agent_executions"][0]
+    assert first["status"] == (status if name in problems else "completed")
+    project.assert_tidy()
+
+
+def test_uncommitted_work_is_committed(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [{"write": {"one.txt": "kept\n"}}]}})
+    assert project.run().code == 0
+    assert git(repo, "show", f"{BRANCH}:one.txt") == "kept"
+    assert "uncommitted work" in project.events("warning_given")[0]["message"]
+
+
+def test_work_of_the_user_in_the_main_checkout_fails_nobody(repo: Path) -> None:
+    """Who writes there while an agent works may well be a person; the reviewer is told."""
+    project = Project.make(
+        repo, ONE, script={"*": {"dev": [{"write": {str(repo / "notes.txt"): "mine"}}, *work()]}}
+    )
+    assert project.run().code == 0
+    (flag,) = project.metadata(BEAD)["last_verdict"]["flags"]
+    assert "notes.txt" in flag
+    assert flag in (repo / ".ralph" / "pulls" / "1.md").read_text("utf-8")
+
+
+def test_changed_gates_are_flagged(repo: Path) -> None:
+    (repo / "tests").mkdir()
+    (repo / "tests" / "check.sh").write_text("test -f one.txt\n", encoding="utf-8")
+    cheat: Steps = [
+        {"edit_gate": {"tests/check.sh": "true\n", ".github/workflows/ci.yml": "on: never\n"}},
+        *work("other.txt"),
+    ]
+    project = Project.make(
+        repo, sprint("1.1", "One", verify="`sh tests/check.sh`"), script={"*": {"dev": cheat}}
+    )
+    assert project.run().code == 0
+    assert project.metadata(BEAD)["last_verdict"]["flags"] == [
+        ".github/workflows/ci.yml decides what passes, and was added",
+        "tests/check.sh is named by a verifier, and was changed",
+    ]
+    assert project.events("verdict_given")[0]["flags"]
+
+
+def test_a_new_file_that_a_verifier_names_is_no_changed_gate(repo: Path) -> None:
+    project = Project.make(
+        repo, sprint("1.1", "One", verify="`sh check.sh`"), script={"*": {"dev": work("check.sh", "true\n")}}
+    )
+    assert project.run().code == 0
+    assert project.metadata(BEAD)["last_verdict"]["flags"] == []
+
+
+# --- what checks say --------------------------------------------------------------------------------
+
+
+def test_failing_output_reaches_the_developer(repo: Path) -> None:
+    check = "`echo expected 42, got $(cat one.txt); grep -q 42 one.txt`"
+    wrong, right = work("one.txt", "41\n"), work("one.txt", "42\n")
+    script = {
+        "*": {
+            "dev": [
+                wrong,
+                [{"expect": "expected 42, got 41"}, {"expect": "exit code 1 (expected 0)"}, *right],
+            ]
+        }
+    }
+    project = Project.make(repo, sprint("1.1", "One", verify=check), script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2)
+    first, second = project.metadata(BEAD)["dev_agent_executions"]
+    assert first["feedback_from_qa"] is None
+    assert "expected 42, got 41" in second["feedback_from_qa"]
+    assert first["session_id"] == second["session_id"], "the same session goes on"
+
+
+def test_a_verifier_that_was_red_before_says_so(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", verify="`false`"),
+        sprint("1.1a", "Two", verify="`test ! -e two.txt`"),
+        script={"*": {"dev": work("two.txt")}},
+        plan_settings={"max_retry_attempts": 1},
+    )
+    project.run()
+    (old,) = project.metadata(BEAD)["last_verdict"]["evidence"]
+    assert (old["red_before"], old["message"]) == (
+        True,
+        "exit code 1 (expected 0); it failed before the work began, too",
+    )
+    (new,) = project.metadata("bd-1-1a-two")["last_verdict"]["evidence"]
+    assert (new["red_before"], new["message"]) == (False, "exit code 1 (expected 0)")
+    assert project.events("baseline_taken", bead=BEAD)[0]["red"] == ["false"]
+
+
+QA_TROUBLE: dict[str, tuple[Steps, str]] = {
+    "time-out": ([{"hang": True}], "time-out: did not answer in time"),
+    "bad JSON": ([{"say": "```json\n{status: pass\n```"}], "bad JSON: "),
+    "no JSON": ([{"say": "All is well."}], "no JSON: "),
+    "missing field": ([{"json": {"status": "pass"}}], "missing field: 'message' is missing"),
+    "wrong value": ([{"json": {"status": "ok", "message": "m"}}], "wrong value: 'status'"),
+    "crash": ([{"crash": 3}], "crash: exited with code 3"),
+    "a pass that crashes": ([*passes(), {"crash": 3}], "crash: said pass, but exited with code 3"),
+    "a verdict": (fails("app.py:3: off by one"), "app.py:3: off by one"),
+}
+
+
+@pytest.mark.parametrize("name", QA_TROUBLE)
+def test_what_is_no_pass_of_qa_is_a_named_failure(repo: Path, name: str) -> None:
+    said, finding = QA_TROUBLE[name]
+    script = {"*": {"dev": [work(), [{"expect": finding}, *work()]], "qa": [said, passes()]}}
+    project = Project.make(repo, ONE, script=script, qa_agent_timeout="2s")
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    first, second = project.metadata(BEAD)["qa_agent_executions"]
+    assert (first["attempt"], first["status"]) == (1, "fail")
+    assert finding in first["message"]
+    assert (second["attempt"], second["status"]) == (2, "pass")
+
+
+def two_qa_agents(repo: Path, *, first: Steps, second: Steps) -> Project:
+    (repo / ".claude" / "agents").mkdir(parents=True)
+    for name in ("careful", "quick"):
+        (repo / ".claude" / "agents" / f"{name}.md").write_text(f"You are {name}.\n", encoding="utf-8")
+    project = Project(repo)
+    env = {"BEADS_RALPH_SCRIPT": str(project.script)}
+    qa = [{"agent": name, "executable": "scripted", "env": env} for name in ("careful", "quick")]
+    script = {"*": {"dev": work(), "qa:careful": first, "qa:quick": second}}
+    return Project.make(repo, ONE, script=script, plan_settings={"qa_agents": qa, "max_retry_attempts": 1})
+
+
+def test_when_qa_agents_disagree_all_must_pass(repo: Path) -> None:
+    project = two_qa_agents(repo, first=fails("unsafe"), second=passes())
+    ran = project.run()
+    assert ran.data["ended"] == "blocked"
+    rulings = {
+        row["agent_path"]: row["status"] for row in project.metadata(BEAD)["scrum_result"]["qa_results"]
+    }
+    assert rulings == {".claude/agents/careful.md": "fail", ".claude/agents/quick.md": "pass"}
+
+
+def test_a_stop_outweighs_failures_and_ends_the_run(repo: Path) -> None:
+    project = two_qa_agents(repo, first=fails("unsafe"), second=fails("a secret", "stop"))
+    ran = project.run()
+    assert (ran.code, ran.data["ended"]) == (1, "stopped")
+    assert ran.data["blocked"] == [{"id": BEAD, "reason": ".claude/agents/quick.md says stop: a secret"}]
+    assert project.metadata(BEAD)["scrum_result"]["fatal"] is True
+
+
+def test_what_qa_changes_is_thrown_away(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"write": {"x": "y"}}, *passes()]}})
+    assert project.run().code == 0
+    assert "QA changed x; thrown away" in [row["message"] for row in project.events("warning_given")]
+    assert git(repo, "ls-tree", "--name-only", BRANCH).splitlines().count("x") == 0
+
+
+# --- the world --------------------------------------------------------------------------------------
+
+
+def test_a_worktree_that_cannot_be_made_ends_the_run_and_blames_nobody(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    place = project.worktree(BRANCH)
+    place.mkdir(parents=True)
+    (place / "precious.txt").write_text("mine", encoding="utf-8")
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
+    assert f"{place} exists, but is no worktree" in ran.data["reason"]
+    assert project.statuses() == {BEAD: "open"}
+    assert (place / "precious.txt").read_text("utf-8") == "mine"
+    place.rename(place.with_name("moved"))
+    assert project.run().data["closed"] == [BEAD]
+
+
+def test_a_bead_that_another_holds_is_skipped(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.1a", "Other"), sprint("1.2", "After"))
+    project.ralph("mason", "plan.md", "--json")
+    assert EmbeddedStore(repo).claim(BEAD, "somebody").won
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "no_progress", ["bd-1-1a-other"])
+    assert f"{BEAD} is held by somebody" in ran.data["reason"]
+    assert project.events("agent_started", bead=BEAD) == []
+
+
+def test_a_full_disk_refuses_to_start(repo: Path) -> None:
+    project = Project.make(repo, ONE, check_before_start=True, min_free_gb=10**9)
+    ran = project.run()
+    assert (ran.code, ran.error["code"]) == (1, "IO.WRITE_FAILED")
+    assert "GB are wanted" in ran.error["message"]
+    assert project.run_ids() == []
+
+
+def test_a_lock_that_a_dead_git_left_is_survived(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    lock = repo / ".git" / "refs" / "heads" / f"{BRANCH}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    long_ago = time.time() - 3600
+    os.utime(lock, (long_ago, long_ago))
+    assert project.run().data["closed"] == [BEAD]
+    assert not lock.exists()
+
+
+def test_a_bead_that_cannot_be_read_is_named_and_the_rest_goes_on(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.1a", "Other"))
+    project.ralph("mason", "plan.md", "--json")
+    with closing(sqlite3.connect(repo / ".ralph" / "beads.db")) as database, database:
+        (text,) = database.execute("SELECT metadata FROM beads WHERE id = ?", (BEAD,)).fetchone()
+        broken = json.dumps({**json.loads(text), "branch": "not a branch"})
+        database.execute("UPDATE beads SET metadata = ? WHERE id = ?", (broken, BEAD))
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1a-other"])
+    (blocked,) = ran.data["blocked"]
+    assert blocked["id"] == BEAD
+    assert "cannot be read" in blocked["reason"]
+    assert "branch" in blocked["reason"]
+
+
+def test_a_missing_agent_file_is_said_before_anything_starts(repo: Path) -> None:
+    project = two_qa_agents(repo, first=passes(), second=passes())
+    project.ralph("mason", "plan.md", "--json")
+    (repo / ".claude" / "agents" / "quick.md").unlink()
+    ran = project.ralph("run", "--json")
+    assert ran.code == 1
+    assert "Agent path '.claude/agents/quick.md' does not exist" in ran.error["message"]
+    assert project.events() == []
+
+
+def test_a_program_that_is_not_there_ends_the_run(repo: Path) -> None:
+    agent = {"agent": "claude", "executable": "no-such-agent"}
+    project = Project.make(repo, ONE, plan_settings={"dev_agents": [agent]})
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
+    assert "no-such-agent" in ran.data["reason"]
+    assert project.statuses() == {BEAD: "open"}
+
+
+class NotSignedIn:
+    """A CLI whose user has to sign in first."""
+
+    name = "not-signed-in"
+
+    def command(self, task: AgentTask, transcript: Transcript) -> Job:
+        return Job(("true",), task.cwd, timeout=task.timeout, transcript=transcript)
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        return Reply(trouble="auth", detail="run its login")
+
+
+def test_an_agent_that_is_not_signed_in_ends_the_run(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.1a", "Other"))
+    with loop_of(project, select=lambda _: NotSignedIn(), max_parallel=1) as loop:
+        ended = asyncio.run(loop.run())
+    assert (ended.why, ended.complete, ended.attempts) == ("stopped", False, 0)
+    assert "is not signed in: run its login" in ended.reason
+    assert set(project.statuses().values()) == {"open"}
+
+
+# --- limits -----------------------------------------------------------------------------------------
+
+
+def test_a_rate_limit_parks_the_bead_and_it_goes_on_at_the_reset_time(repo: Path) -> None:
+    limited = {"once": [{"write": {"half.txt": "half\n"}}, {"limit": {"reset_in": 1}}]}
+    project = Project.make(repo, ONE, script={"*": {"dev": [limited, *work()]}})
+    ran = project.run()
+    assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (0, [BEAD], 1)
+    (parked,) = project.events("bead_parked")
+    first, second = project.events("bead_claimed")
+    assert first["at"] < parked["at"] < second["at"]
+    assert datetime.fromisoformat(second["at"]) >= datetime.fromisoformat(parked["until"])
+    assert project.metadata(BEAD)["attempt_count"] == 1
+    assert git(repo, "show", f"{BRANCH}:half.txt") == "half"
+
+
+def test_when_qa_meets_a_limit_the_developer_is_not_asked_again(repo: Path) -> None:
+    limited = {"once": [{"limit": {"reset_in": 1}}]}
+    project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [limited, *passes()]}})
+    assert project.run().code == 0
+    assert names(project.events("agent_started"), "role") == ["dev", "qa", "qa"]
+    assert [row["attempt"] for row in project.metadata(BEAD)["dev_agent_executions"]] == [1]
+
+
+def test_a_far_away_reset_costs_nothing_and_is_shown(repo: Path) -> None:
+    limited = {"once": [{"limit": {"reset_in": 3600}}]}
+    project = Project.make(
+        repo, ONE, sprint("1.1a", "Other"), script={"*": {"dev": [limited, *work()]}}, poll_interval="1h"
+    )
+    with project.running("--max-parallel", "1") as process:
+        soon(lambda: project.events("bead_parked"))
+        shown = project.ralph("status", "--json").data
+        assert shown["running"] is True
+        assert [row["id"] for row in shown["parked"]] == [BEAD]
+        assert shown["parked"][0]["until"] == project.events("bead_parked")[0]["until"]
+        # What else runs on that program would only meet the same limit.
+        assert names(project.events("bead_claimed")) == [BEAD]
+        process.send_signal(signal.SIGINT)
+        ran = project.finished(process)
+    assert (ran.code, ran.data["ended"]) == (130, "interrupted")
+    # A later run knows it, too.
+    ran = project.run("--once", "--bead", BEAD)
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
+    assert f"{BEAD} waits until" in ran.data["reason"]
+    assert len(project.events("agent_started", bead=BEAD)) == 1
+
+
+# --- merges -----------------------------------------------------------------------------------------
+
+
+def merging(repo: Path, merge: dict[str, Any], **settings: Any) -> Project:
+    """Two sprints that change the same line of one file, and one that brings them together."""
+    (repo / "app.txt").write_text("title\nbody\nend\n", encoding="utf-8")
+    script = {
+        "1.1a": {"dev": work("app.txt", "title\nleft one\nleft two\nend\n")},
+        "1.1b": {"dev": work("app.txt", "title\nright one\nright two\nend\n")},
+        "1.2": merge,
+    }
+    return Project.make(
+        repo,
+        sprint("1.1a", "Left", verify="`grep -q left app.txt`"),
+        sprint("1.1b", "Right", verify="`grep -q right app.txt`"),
+        sprint("1.2", "Merge both", type="merge"),
+        script=script,
+        **settings,
+    )
+
+
+MERGED = "title\nleft one\nleft two\nright one\nright two\nend\n"
+MERGE_BEAD = "bd-1-2-merge-both"
+
+
+def test_a_conflict_is_resolved_by_the_merge_agent(repo: Path) -> None:
+    project = merging(repo, {"merge": [{"expect": "app.txt"}, *work("app.txt", MERGED)]})
+    ran = project.run()
+    assert (ran.code, ran.data["ended"]) == (0, "done"), ran.out
+    assert git(repo, "show", "feature/1-2-merge-both:app.txt") == MERGED.strip()
+    evidence = project.metadata(MERGE_BEAD)["last_verdict"]["evidence"]
+    assert [row["name"] for row in evidence if row["kind"] == "verifier"] == [
+        "grep -q left app.txt",
+        "grep -q right app.txt",
+    ]
+    assert {row["name"]: row["message"] for row in evidence if row["kind"] == "merge"} == {
+        "changes of feature/1-1a-left": "all there",
+        "changes of feature/1-1b-right": "all there",
+    }
+    assert len(project.events("conflict_foreseen")) >= 1
+
+
+def test_a_conflict_that_nobody_resolves_blocks_the_bead(repo: Path) -> None:
+    project = merging(repo, {"merge": [{"say": "done!"}]}, plan_settings={"max_retry_attempts": 2})
+    ran = project.run()
+    assert (ran.code, ran.data["ended"]) == (1, "blocked")
+    assert "the merge is not resolved" in ran.data["blocked"][0]["reason"]
+    assert "app.txt" in ran.data["blocked"][0]["reason"]
+    assert names(project.events("agent_started", bead=MERGE_BEAD), "role") == ["merge", "merge"]
+
+
+def test_a_merge_that_drops_a_side_is_caught_and_names_the_hunks(repo: Path) -> None:
+    ours = [{"run": "git checkout -q --ours app.txt; git add app.txt; git commit -qm merged"}]
+    repair = [{"expect": "lost in the merge: app.txt:2-3"}, *work("app.txt", MERGED)]
+    project = merging(repo, {"merge": ours, "dev": repair}, plan_settings={"verify": ["true"]})
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    (ruling, message), (second, _) = attempts(project, MERGE_BEAD)
+    assert (ruling, second) == ("fail", "pass")
+    assert "changes of feature/1-1b-right" in message
+    assert git(repo, "show", "feature/1-2-merge-both:app.txt") == MERGED.strip()
+
+
+def test_a_clean_merge_whose_tests_fail_is_mended_by_a_developer(repo: Path) -> None:
+    both = "`test ! -e a.txt -o ! -e b.txt -o -e fixed.txt`"
+    project = Project.make(
+        repo,
+        sprint("1.1a", "Left", verify=both),
+        sprint("1.1b", "Right", verify=both),
+        sprint("1.2", "Merge both", type="merge"),
+        script={
+            "1.1a": {"dev": work("a.txt")},
+            "1.1b": {"dev": work("b.txt")},
+            "1.2": {"dev": [{"expect": "exit code 1"}, *work("fixed.txt")]},
+        },
+    )
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    assert [ruling for ruling, _ in attempts(project, MERGE_BEAD)] == ["fail", "pass"]
+    # Where git merges by itself no agent is asked until something is wrong.
+    assert [row["role"] for row in project.events("agent_started", bead=MERGE_BEAD)] == ["dev", "qa"]
+
+
+def test_dependencies_that_conflict_are_resolved_before_the_developer_begins(repo: Path) -> None:
+    (repo / "app.txt").write_text("title\nbody\nend\n", encoding="utf-8")
+    project = Project.make(
+        repo,
+        sprint("1.1a", "Left"),
+        sprint("1.1b", "Right"),
+        sprint("1.2", "Build on both"),
+        script={
+            "1.1a": {"dev": work("app.txt", "title\nleft\nend\n")},
+            "1.1b": {"dev": work("app.txt", "title\nright\nend\n")},
+            "1.2": {"merge": work("app.txt", "title\nleft\nright\nend\n"), "dev": work("more.txt")},
+        },
+    )
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    bead = "bd-1-2-build-on-both"
+    assert names(project.events("agent_started", bead=bead), "role") == ["merge", "dev", "qa"]
+    assert "right" in git(repo, "show", "feature/1-2-build-on-both:app.txt")
+
+
+# --- exhaustion -------------------------------------------------------------------------------------
+
+
+def test_stop_on_failure_ends_at_the_first_blocked_bead(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        ONE,
+        sprint("1.1a", "Other", priority="4"),
+        script={"1.1": {"dev": [{"crash": 1}]}, "*": {"dev": work()}},
+        plan_settings={"max_retry_attempts": 1},
+    )
+    ran = project.run("--max-parallel", "1", "--stop-on-failure")
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "stopped", [])
+    assert project.statuses() == {BEAD: "blocked", "bd-1-1a-other": "open"}
+
+
+def test_a_blocked_bead_can_be_tried_again_with_all_its_history(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        ONE,
+        script={"*": {"dev": work(), "qa": [fails("first"), fails("second"), passes()]}},
+        plan_settings={"max_retry_attempts": 2},
+    )
+    assert project.run().data["attempts"] == 2
+    assert project.ralph("retry", BEAD, "--json").code == 0
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1)
+    metadata = project.metadata(BEAD)
+    assert metadata["attempt_count"] == 3
+    assert [row["attempt"] for row in metadata["qa_agent_executions"]] == [1, 2, 3]
+    # The new run knows what the last one found.
+    assert "second" in project.feedback(BEAD)[2]
+    assert project.ralph("retry", BEAD, "--json").error["code"] == "DATABASE.CONFLICT"
+
+
+# --- a scrum-master of the user's own ---------------------------------------------------------------
+
+
+def led(repo: Path, *attempts_: Steps, **settings: Any) -> Project:
+    """A bead that names a scrum-master agent file; `attempts_` are its scripts."""
+    folder = repo / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "my-master.md").write_text("You lead.\n", encoding="utf-8")
+    project = Project(repo)
+    env = {"BEADS_RALPH_SCRIPT": str(project.script)}
+    master = {"agent": "my-master", "executable": "scripted", "env": env}
+    return Project.make(
+        repo,
+        sprint("1.1", "One", verify="`test -f one.txt`"),
+        script={"*": {"scrum-master": list(attempts_), "dev": [{"crash": 1}]}},
+        plan_settings={"scrum_master": master, "max_retry_attempts": 2, **settings},
+    )
+
+
+def result(**said: Any) -> dict[str, Any]:
+    return {"json": {"bead_id": BEAD, "success": True, "pr_url": None, "pr_number": None, **said}}
+
+
+def test_a_scrum_master_agent_leads_and_its_pull_request_is_opened_for_it(repo: Path) -> None:
+    project = led(repo, [{"expect": "You are the scrum-master"}, *work("one.txt"), result()])
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    assert project.pulls() == {BRANCH: git(repo, "rev-parse", BRANCH)}
+    assert names(project.events("agent_started"), "role") == ["scrum-master", "qa"]
+    session = project.events("agent_ended")[0]["session_id"]
+    assert project.metadata(BEAD)["scrum_master_session_id"] == session
+
+
+def test_a_scrum_master_agent_that_lies_is_caught_and_recovers(repo: Path) -> None:
+    lie = [result(pr_url="https://forge.invalid/pull/1", pr_number=1)]
+    repair = [{"expect": "nothing was changed"}, {"expect": "once more"}, *work("one.txt"), result()]
+    project = led(repo, lie, repair)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    assert ran.data["pull_requests"][0]["url"].startswith("file:")
+
+
+def test_a_scrum_master_whose_answer_cannot_be_read_is_asked_once_for_it(repo: Path) -> None:
+    # The first call ends before its result, with exit code 0; the second gives it.
+    steps: Steps = [
+        *work("one.txt"),
+        {"once": [{"say": "All done, no block."}, {"crash": 0}]},
+        {"expect": "The answer cannot be used: it has no fenced json block"},
+        result(),
+    ]
+    project = led(repo, steps)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1), ran.out
+    assert names(project.events("agent_started"), "role") == ["scrum-master", "scrum-master", "qa"]
+
+
+def test_a_scrum_master_that_says_fatal_ends_the_run(repo: Path) -> None:
+    project = led(repo, [result(success=False, error="the database is gone", fatal=True)])
+    ran = project.run()
+    assert (ran.code, ran.data["ended"]) == (1, "stopped")
+    assert "the database is gone" in ran.data["reason"]
+    assert project.statuses() == {BEAD: "blocked"}
+
+
+def test_a_scrum_master_that_never_succeeds_blocks_the_bead(repo: Path) -> None:
+    project = led(repo, [result(success=False, error="too hard")])
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "blocked", 2)
+    assert "did not succeed: too hard" in ran.data["blocked"][0]["reason"]

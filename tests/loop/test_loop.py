@@ -1,0 +1,486 @@
+"""What starts when, what a person can steer, and what a script is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.loop import Ended, Loop
+from beads_ralph.protocols import Changes, Claim
+from beads_ralph.store.embedded import EmbeddedStore
+from tests.cli.running import RALPH, environment
+from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
+
+ONE, TWO = sprint("1.1", "One"), sprint("1.2", "Two")
+
+
+def gate(name: str) -> Steps:
+    """A developer who says that it is at work, and waits to be let on."""
+    return [
+        {"run": f"touch up-{name}; while [ ! -e go-{name} ]; do sleep 0.05; done; rm up-{name} go-{name}"}
+    ]
+
+
+# --- order ------------------------------------------------------------------------------------------
+
+
+def test_priority_goes_first_then_what_the_longest_chain_hangs_on(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        sprint("1b.1", "Short"),
+        sprint("1a.1", "Long"),
+        sprint("1a.2", "Longer"),
+        sprint("1a.3", "Longest"),
+        sprint("1c.1", "Urgent", priority="0"),
+    )
+    assert project.run("--max-parallel", "1").code == 0
+    assert names(project.events("bead_claimed")) == [
+        "bd-1c-1-urgent",
+        "bd-1a-1-long",
+        "bd-1a-2-longer",
+        "bd-1b-1-short",
+        "bd-1a-3-longest",
+    ]
+
+
+def most_at_once(project: Project) -> int:
+    at_work, most = 0, 0
+    for event in project.events("bead_claimed", "bead_closed"):
+        at_work += 1 if event["kind"] == "bead_claimed" else -1
+        most = max(most, at_work)
+    return most
+
+
+def test_no_more_than_max_parallel_at_once(repo: Path) -> None:
+    beads = [sprint(f"1.1{letter}", f"Part {letter}") for letter in "abcde"]
+    project = Project.make(repo, *beads)
+    assert project.run("--max-parallel", "2").code == 0
+    assert most_at_once(project) == 2
+
+
+def test_a_dependent_starts_because_its_dependency_ended_not_because_of_a_poll(repo: Path) -> None:
+    project = Project.make(repo, ONE, TWO, poll_interval="1h")
+    assert project.run().data["closed"] == ["bd-1-1-one", "bd-1-2-two"]
+    assert git(repo, "ls-tree", "--name-only", "feature/1-2-two").splitlines().count("bd-1-1-one.txt") == 1
+
+
+def test_beads_of_one_branch_follow_one_another_in_one_worktree(repo: Path) -> None:
+    shared = {"branch": "`feature/shared`"}
+    project = Project.make(repo, sprint("1.1a", "One", **shared), sprint("1.1b", "Two", **shared))
+    ran = project.run("--max-parallel", "4")
+    assert ran.data["closed"] == ["bd-1-1a-one", "bd-1-1b-two"]
+    assert most_at_once(project) == 1
+    assert len(project.pulls()) == 1
+    text = (repo / ".ralph" / "pulls" / "1.md").read_text("utf-8")
+    assert "beads: bd-1-1a-one, bd-1-1b-two" in text
+
+
+def test_the_beads_of_a_team_share_its_session(repo: Path) -> None:
+    project = Project.make(
+        repo, sprint("1.1a", "One", team="core"), sprint("1.1b", "Other"), sprint("1.2", "Two", team="core")
+    )
+    assert project.run().code == 0
+    sessions = {bead: project.metadata(bead)["scrum_master_session_id"] for bead in project.statuses()}
+    assert sessions["bd-1-1a-one"] == sessions["bd-1-2-two"] != sessions["bd-1-1b-other"]
+    assert "core" in sessions["bd-1-1a-one"]
+
+
+# --- what is asked for ------------------------------------------------------------------------------
+
+
+def test_once_works_on_what_is_ready_now(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other"), TWO)
+    ran = project.run("--once", "--max-parallel", "1")
+    assert (ran.code, ran.data["ended"]) == (0, "done")
+    assert sorted(ran.data["closed"]) == ["bd-1-1a-one", "bd-1-1b-other"]
+    assert project.statuses()["bd-1-2-two"] == "open"
+    assert project.run("--once").data["closed"] == ["bd-1-2-two"]
+
+
+def test_team_and_bead_narrow_a_run(repo: Path) -> None:
+    project = Project.make(
+        repo, sprint("1.1a", "One", team="red"), sprint("1.1b", "Two", team="blue"), sprint("1.1c", "Three")
+    )
+    ran = project.run("--team", "blue")
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1b-two"])
+    ran = project.run("--bead", "bd-1-1c-three")
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1c-three"])
+    assert project.statuses()["bd-1-1a-one"] == "open"
+
+
+def test_dry_run_shows_waves_and_starts_nothing(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other"), TWO)
+    ran = project.run("--dry-run")
+    assert ran.code == 0
+    assert ran.data["waves"] == [["bd-1-1a-one", "bd-1-1b-other"], ["bd-1-2-two"]]
+    assert (project.run_ids(), set(project.statuses().values())) == ([], {"open"})
+
+
+def test_run_compiles_the_plan_first_and_only_once(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    assert project.run().data["closed"] == ["bd-1-1-one"]
+    (repo / "plan.md").write_text((repo / "plan.md").read_text("utf-8") + TWO, encoding="utf-8")
+    assert project.run().data["closed"] == ["bd-1-2-two"]
+    assert project.run().data["closed"] == []
+    assert len(project.statuses()) == 2
+
+
+def test_a_whole_plan_runs_on_any_program(repo: Path) -> None:
+    program = repo.parent / "agent"
+    program.write_text(
+        '#!/bin/sh\nprompt=$(cat)\ncase "$BEADS_RALPH_ROLE" in\n'
+        'dev) echo "$BEADS_RALPH_BRANCH" > "$BEADS_RALPH_BEAD.txt"; git add -A; git commit -qm work;;\n'
+        'qa) printf \'```json\\n{"status": "pass", "message": "%s"}\\n```\\n\' "$BEADS_RALPH_ATTEMPT";;\n'
+        "esac\n",
+        encoding="utf-8",
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    agents = {"dev_agents": ["claude (sonnet)"], "qa_agents": ["claude (haiku) - Look"]}
+    defaults = {"default_executable": str(program)}
+    project = Project.make(repo, ONE, TWO, plan_settings=agents, agent_defaults=defaults)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1-one", "bd-1-2-two"]), ran.out
+    assert git(repo, "show", "feature/1-2-two:bd-1-2-two.txt") == "feature/1-2-two"
+
+
+# --- for scripts ------------------------------------------------------------------------------------
+
+
+def test_the_envelope_of_run(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        sprint("1.1a", "Good"),
+        sprint("1.1b", "Bad"),
+        script={"1.1b": {"dev": work(), "qa": fails()}, "*": {"dev": work()}},
+        plan_settings={"max_retry_attempts": 1},
+    )
+    ran = project.run()
+    assert ran.code == 1
+    data = ran.data
+    head = git(repo, "rev-parse", "feature/1-1a-good")
+    assert data["ended"] == "blocked"
+    assert data["closed"] == ["bd-1-1a-good"]
+    (blocked,) = data["blocked"]
+    assert (blocked["id"], blocked["reason"][:31]) == ("bd-1-1b-bad", "1 attempts did not suffice; the")
+    (pull,) = data["pull_requests"]
+    assert pull == {
+        "bead": "bd-1-1a-good",
+        "number": 1,
+        "url": (repo / ".ralph" / "pulls" / "1.md").as_uri(),
+        "branch": "feature/1-1a-good",
+        "target": "main",
+        "commit": head,
+    }
+    assert data["attempts"] == 2
+    assert data["duration_seconds"] > 0
+    result = project.metadata("bd-1-1a-good")["scrum_result"]
+    assert result == {
+        "bead_id": "bd-1-1a-good",
+        "success": True,
+        "pr_url": pull["url"],
+        "pr_number": 1,
+        "bead_updated": True,
+        "attempt_count": 1,
+        "qa_results": [
+            {
+                "agent_path": "claude",
+                "status": "pass",
+                "message": "the script has nothing against it",
+                "details": {},
+            }
+        ],
+        "error": None,
+        "fatal": False,
+    }
+
+
+def test_status_logs_and_events(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        ONE,
+        TWO,
+        script={"1.1": {"dev": [{"say": "hello there"}, *gate("a"), *work()]}, "*": {"dev": work()}},
+    )
+    place = project.worktree("feature/1-1-one")
+    with project.running() as process:
+        soon((place / "up-a").exists)
+        shown = project.ralph("status", "--json").data
+        assert shown["running"] is True
+        assert shown["counts"] == {"in_progress": 1, "open": 1}
+        (row,) = shown["at_work"]
+        assert (row["bead"], row["attempt"], row["role"]) == ("bd-1-1-one", 1, "dev")
+        followed = subprocess.Popen(
+            [*RALPH, "events", "-f"], cwd=repo, env=environment({}), stdout=subprocess.PIPE, text=True
+        )
+        (place / "go-a").touch()
+        assert project.finished(process).code == 0
+        text = followed.communicate(timeout=60)[0]
+    assert "✓ bd-1-1-one  proven on" in text
+    assert text.rstrip().splitlines()[-1].endswith("· run_ended")
+    shown = project.ralph("status", "--json").data
+    assert (shown["running"], shown["at_work"], shown["counts"]) == (False, [], {"closed": 2})
+    told = project.ralph("events", "--json").data["events"]
+    assert [row["kind"] for row in told][:2] == ["run_started", "bead_claimed"]
+    assert told == project.events()
+    logs = project.ralph("logs", "bd-1-1-one")
+    assert "hello there" in logs.out
+    assert project.ralph("logs", "bd-1-1-one", "--json").data["files"]
+    assert "hello there" in project.ralph("logs", "bd-1-1-one", "-f").out
+    assert "2 closed" in project.ralph("status", "--watch").out
+    assert project.ralph("logs", "nope", "--json").error["code"] == "IO.FILE_NOT_FOUND"
+
+
+def test_people_see_lines_and_a_summary(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    ran = project.ralph("run", "plan.md")
+    assert "▶ bd-1-1-one  attempt 1  One" in ran.err
+    assert "✓ done: every bead is closed" in ran.out
+    assert "file://" in ran.out
+
+
+def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [*RALPH, "run", "plan.md"], cwd=repo, env=environment({}), stdout=subprocess.DEVNULL, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        with suppress(OSError):  # how a terminal says that nobody writes to it any more
+            while more := os.read(ours, 65536):
+                seen += more
+        os.close(ours)
+    assert process.returncode == 0
+    text = seen.decode("utf-8", "replace")
+    assert "1 at work, 0 closed, 0 blocked" in text
+    assert "bd-1-1-one" in text
+
+
+# --- steering ---------------------------------------------------------------------------------------
+
+
+def test_a_second_loop_is_refused_and_the_first_goes_on(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [*gate("a"), *work()]}})
+    place = project.worktree("feature/1-1-one")
+    with project.running() as process:
+        soon((place / "up-a").exists)
+        second = project.run()
+        assert (second.code, second.error["code"]) == (1, "DATABASE.CONFLICT")
+        assert str(process.pid) in second.error["message"]
+        refused = project.ralph("release", "bd-1-1-one", "--json")
+        assert refused.error["message"] == "bd-1-1-one is held by the running loop"
+        (place / "go-a").touch()
+        assert project.finished(process).data["closed"] == ["bd-1-1-one"]
+    assert len(project.run_ids()) == 1
+
+
+def test_pause_resume_and_stop(repo: Path) -> None:
+    script = {
+        "1.1": {"dev": [*gate("a"), *work()]},
+        "1.2": {"dev": [*gate("b"), *work()]},
+        "*": {"dev": work()},
+    }
+    project = Project.make(repo, ONE, TWO, sprint("1.3", "Three"), script=script)
+    first, second = project.worktree("feature/1-1-one"), project.worktree("feature/1-2-two")
+    assert project.ralph("pause", "--json").error["message"] == "no loop is running here"
+    with project.running() as process:
+        soon((first / "up-a").exists)
+        assert project.ralph("pause", "--json").code == 0
+        soon(lambda: project.events("run_paused"))
+        (first / "go-a").touch()
+        soon(lambda: project.events("bead_closed"))
+        assert project.ralph("status", "--json").data["order"] == "pause"
+        assert names(project.events("bead_claimed")) == ["bd-1-1-one"]
+        assert project.ralph("resume", "--json").code == 0
+        soon((second / "up-b").exists)
+        assert project.ralph("stop", "--json").code == 0
+        soon(lambda: project.events("run_draining"))
+        (second / "go-b").touch()
+        ran = project.finished(process)
+    assert (ran.code, ran.data["ended"], ran.data["reason"]) == (1, "stopped", "told to stop")
+    assert ran.data["closed"] == ["bd-1-1-one", "bd-1-2-two"]
+    assert project.run().data["closed"] == ["bd-1-3-three"]
+
+
+def test_release_frees_a_bead_of_a_dead_run(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [*gate("a"), *work()]}})
+    with project.running() as process:
+        soon((project.worktree("feature/1-1-one") / "up-a").exists)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert project.ralph("release", "bd-1-1-one", "--json").code == 0
+        assert project.statuses() == {"bd-1-1-one": "open"}
+    assert project.ralph("release", "bd-1-1-one", "--json").error["code"] == "DATABASE.CONFLICT"
+
+
+def test_a_bead_that_is_opened_again_while_the_loop_runs_is_taken_up(repo: Path) -> None:
+    script = {
+        "1.1a": {"dev": [*gate("a"), *work()]},
+        "1.1b": {"dev": work(), "qa": [fails(), passes()]},
+    }
+    project = Project.make(
+        repo,
+        sprint("1.1a", "Slow"),
+        sprint("1.1b", "Twice"),
+        script=script,
+        plan_settings={"max_retry_attempts": 1},
+        poll_interval="300ms",
+    )
+    with project.running() as process:
+        soon(lambda: project.events("bead_blocked"))
+        assert project.ralph("retry", "bd-1-1b-twice", "--json").code == 0
+        soon(lambda: project.events("bead_closed"))
+        (project.worktree("feature/1-1a-slow") / "go-a").touch()
+        ran = project.finished(process)
+    assert (ran.code, ran.data["ended"], ran.data["blocked"]) == (0, "done", [])
+
+
+def test_the_worktree_of_a_pushed_bead_is_removed_where_that_is_wanted(repo: Path) -> None:
+    remote = repo.parent / "remote.git"
+    git(repo.parent, "init", "--quiet", "--bare", str(remote))
+    git(repo, "remote", "add", "origin", str(remote))
+    project = Project.make(repo, ONE, TWO, cleanup_on_complete=True)
+    assert project.run().code == 0
+    assert not project.worktree("feature/1-1-one").exists()
+    assert git(remote, "rev-parse", "feature/1-2-two") == git(repo, "rev-parse", "feature/1-2-two")
+
+
+# --- budgets ----------------------------------------------------------------------------------------
+
+
+def test_a_budget_pauses_the_run_and_the_next_one_goes_on(repo: Path) -> None:
+    spend: dict[str, Any] = {"usage": {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.5}}
+    project = Project.make(repo, ONE, TWO, script={"*": {"dev": [spend, *work()]}}, budget_tokens=100)
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "stopped", ["bd-1-1-one"])
+    assert "token budget of 100 is used up" in ran.data["reason"]
+    assert project.metadata("bd-1-1-one")["spent"]["cost_usd"] == 0.5
+    assert project.run().data["ended"] == "done"
+
+
+def test_a_budget_holds_within_a_bead_too(repo: Path) -> None:
+    spend: dict[str, Any] = {"usage": {"cost_usd": 1.5}}
+    script = {"*": {"dev": [spend, *work()], "qa": [fails("again"), passes()]}}
+    project = Project.make(repo, ONE, script=script, budget_usd=1.0)
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 1)
+    assert project.statuses() == {"bd-1-1-one": "open"}
+    assert project.metadata("bd-1-1-one")["attempt_count"] == 1
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1)
+    assert "again" in project.feedback("bd-1-1-one")[1]
+
+
+def test_a_bead_has_budgets_of_its_own(repo: Path) -> None:
+    spend: dict[str, Any] = {"usage": {"cost_usd": 1.5}}
+    project = Project.make(repo, ONE, script={"*": {"dev": [spend, *work()], "qa": fails()}})
+    project.ralph("mason", "plan.md", "--json")
+    project.store.update("bd-1-1-one", Changes(metadata={"budget_usd": 2.0}))
+    ran = project.run()
+    assert (ran.data["ended"], ran.data["attempts"]) == ("blocked", 2)
+    assert "the bead's cost budget (USD) of 2 is used up" in ran.data["blocked"][0]["reason"]
+
+
+# --- leases and the store's moods -------------------------------------------------------------------
+
+
+def test_a_lost_lease_ends_the_work_and_closes_nothing(repo: Path) -> None:
+    half = [{"write": {"half.txt": "half\n"}}, {"hang": True}]
+    project = Project.make(repo, ONE, script={"*": {"dev": half}})
+    store = EmbeddedStore(repo)
+
+    async def story(loop: Loop) -> Ended:
+        running = asyncio.create_task(loop.run())
+        while not (project.worktree("feature/1-1-one") / "half.txt").exists():
+            await asyncio.sleep(0.02)
+        store.release("bd-1-1-one", loop.settings.actor, status="open")
+        assert store.claim("bd-1-1-one", "another").won
+        return await running
+
+    with loop_of(project, heartbeat_seconds=0.2) as loop:
+        ended = asyncio.run(story(loop))
+    assert (ended.why, ended.closed) == ("no_progress", ())
+    assert "bd-1-1-one is held by another" in ended.reason
+    assert (store.show("bd-1-1-one").model_extra or {})["claimed_by"] == "another"
+    assert project.strays() == []
+
+
+class Moody(EmbeddedStore):
+    """Has its bad moments, as bd has under load."""
+
+    moods = 3
+
+    def claim(self, bead_id: str, actor: str) -> Claim:
+        if self.moods:
+            self.moods -= 1
+            raise RalphError(Code.DATABASE_TIMEOUT, "the database is busy")
+        return super().claim(bead_id, actor)
+
+
+@pytest.mark.parametrize(("moods", "closed"), [(3, True), (4, False)])
+def test_claims_are_tried_four_times(repo: Path, moods: int, closed: bool) -> None:
+    project = Project.make(repo, ONE)
+    store = Moody(repo)
+    store.moods = moods
+    with loop_of(project, store) as loop:
+        if closed:
+            assert asyncio.run(loop.run()).closed == ("bd-1-1-one",)
+            return
+        with pytest.raises(RalphError, match="the database is busy"):
+            asyncio.run(loop.run())
+    assert project.statuses() == {"bd-1-1-one": "open"}
+
+
+# --- the other store and the other executor ---------------------------------------------------------
+
+PATHS = (
+    sprint("1.1a", "Left", verify="`test -f bd-1-1a-left.txt`"),
+    sprint("1.1b", "Right", verify="`test -f bd-1-1b-right.txt`"),
+    sprint("1.2", "Merge both", type="merge"),
+)
+PATHS_SCRIPT = {"1.1a": {"dev": work(), "qa": [fails("once more"), passes()]}, "*": {"dev": work()}}
+
+
+@pytest.mark.bd
+@pytest.mark.slow
+def test_the_whole_path_on_bd(bd_repo: Path) -> None:
+    project = Project.make(bd_repo, PATHS[0], sprint("1.2", "After"), script=PATHS_SCRIPT, store="bd")
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["store"]) == (0, "done", "bd"), ran.out
+    assert len(project.pulls()) == 2
+    assert set(project.statuses().values()) == {"closed"}
+    bead = project.bead("bd-1-1a-left")
+    assert bead.metadata.attempt_count == 2
+    assert bead.external_ref is not None
+    assert bead.metadata.scrum_result is not None
+    project.assert_tidy()
+
+
+@pytest.mark.tmux
+def test_the_whole_path_in_tmux(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMUX_TMPDIR", str(repo.parent))
+    project = Project.make(repo, *PATHS, script=PATHS_SCRIPT)
+    ran = project.run("--executor", "tmux")
+    assert (ran.code, ran.data["ended"]) == (0, "done"), ran.out
+    assert len(project.pulls()) == 3
+    project.assert_tidy()
+
+
+def test_the_journal_is_json_lines_of_one_writer(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    project.run()
+    (run_id,) = project.run_ids()
+    lines = (repo / ".ralph" / "runs" / run_id / "events.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {row["run_id"] for row in rows} == {run_id}
+    assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)

@@ -1,0 +1,207 @@
+"""The demonstration does the whole job: merged and tested code, a liar caught, a report to open."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beads_ralph import events, page, runs
+from beads_ralph.draw import Drawing, Node
+from beads_ralph.events import Event
+from beads_ralph.models import Bead
+from beads_ralph.protocols import Query
+from beads_ralph.store.embedded import EmbeddedStore
+from tests.beads import make_bead
+from tests.cli.running import ralph
+
+LIAR = "bd-2a-1-reminders"
+REPAIRED = "bd-1-2b-command-line"
+MERGED = "bd-1-3-integration-of-storage-and-com"
+VOID = ("meta", "br")
+
+
+def git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_the_demonstration_ends_in_merged_tested_code(tmp_path: Path) -> None:
+    ran = ralph("demo", "--dir", tmp_path / "shown", "--json", cwd=tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    assert ran.data["ended"] == "done"
+    root = Path(ran.data["root"])
+    beads = {bead.id: bead for bead in EmbeddedStore(root).find(Query()).beads}
+    assert list(beads) == ran.data["bead_ids"]
+    told = list(events.read(_latest(root).journal))
+    _check_main(root, beads, tmp_path)
+    _check_what_went_wrong(beads, told)
+    _check_nothing_is_left(root, tmp_path)
+    text = Path(ran.data["report"]).read_text(encoding="utf-8")
+    _check_page(text)
+    assert all(bead.title in text for bead in beads.values())
+    assert text.count("<li><b>") >= len(beads)  # a pull request each
+
+
+def _latest(root: Path) -> runs.RunFolder:
+    found = runs.latest(root / ".ralph")
+    assert found is not None
+    return found
+
+
+def _check_main(root: Path, beads: dict[str, Bead], tmp_path: Path) -> None:
+    """Every sprint's proven commit is in main, and a fresh clone passes its tests."""
+    assert git(root, "symbolic-ref", "--short", "HEAD") == "main"
+    assert git(root, "status", "--porcelain") == ""
+    for bead in beads.values():
+        assert bead.status == "closed"
+        proven = bead.metadata.to_json()["proven"]["commit"]
+        assert git(root, "rev-parse", f"refs/heads/{bead.metadata.branch}") == proven
+        git(root, "merge-base", "--is-ancestor", proven, "main")
+    git(tmp_path, "clone", "--quiet", str(root), "clone")
+    suite = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+    done = subprocess.run(
+        suite, cwd=tmp_path / "clone", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 0 tests" not in done.stderr
+
+
+def _check_what_went_wrong(beads: dict[str, Bead], told: list[Event]) -> None:
+    liar = beads[LIAR].metadata
+    assert liar.attempt_count == 2
+    assert "nothing was changed" in str([row.feedback_from_qa for row in liar.dev_agent_executions or ()])
+    repaired = beads[REPAIRED].metadata
+    assert [row.status for row in repaired.qa_agent_executions or ()] == ["fail", "pass"]
+    assert "overdue ones first" in str([row.feedback_from_qa for row in repaired.dev_agent_executions or ()])
+    roles = [event.data["role"] for event in told if event.kind == "agent_started" and event.bead == MERGED]
+    assert roles == ["merge", "qa"]
+    conflicts = [event.data["conflict"] for event in told if event.kind == "worktree_prepared"]
+    assert [words for words in conflicts if words] == [
+        words for words in conflicts if "todo/model.py" in words
+    ]
+    assert any(conflicts)
+
+
+def _check_nothing_is_left(root: Path, tmp_path: Path) -> None:
+    assert len(git(root, "worktree", "list").splitlines()) == 1
+    assert not any((root / ".ralph" / "checks").iterdir())
+    assert not (tmp_path / "shown-worktrees").exists()
+
+
+@pytest.mark.slow
+def test_people_are_told_what_happened_and_where_to_look(tmp_path: Path) -> None:
+    ran = ralph("demo", cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
+    assert ran.code == 0, ran.out + ran.err
+    assert "✓ 8 sprints proven, merged into main and tested there" in ran.out
+    assert "2a.1  attempt 1 was sent back: nothing was changed" in ran.out
+    for words in ("report.html", "git log --graph", f"beads-ralph show {LIAR}", "beads-ralph init"):
+        assert words in ran.out
+    assert f"✓ {LIAR}" in ran.err  # live progress
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+class Outline(HTMLParser):
+    """Checks that tags nest, and gathers what a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src", "action", "data")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _check_page(text: str) -> Outline:
+    outline = Outline()
+    outline.feed(text)
+    outline.close()
+    assert outline.open == []
+    assert not outline.seen & {"script", "link", "img", "iframe", "object", "base", "form"}
+    assert not [address for address in outline.addresses if ":" in address or address.startswith("/")]
+    assert "url(" not in text
+    assert "@import" not in text
+    assert 'name="viewport"' in text
+    inner = [address[1:] for address in outline.addresses if address.startswith("#")]
+    assert set(inner) <= set(outline.ids)
+    return outline
+
+
+NASTY = "<script>alert('x')</script> & \"quoted\" </style>"
+
+
+def _event(kind: Any, second: int, attempt: int | None = None, **data: Any) -> Event:
+    return Event(kind, f"2026-03-02T10:00:{second:02d}.000Z", "run", "bd-1-1-x", None, attempt, data)
+
+
+def _subject(**changes: Any) -> page.Subject:
+    bead = make_bead("bd-1-1-x", title=NASTY)
+    told = [
+        _event("bead_claimed", 0),
+        _event("worktree_prepared", 1, conflict=f"merging {NASTY} into y: a.py"),
+        _event("agent_ended", 3, 1, role="dev", agent=NASTY, seconds=1.5, problem=NASTY),
+        _event("verdict_given", 4, 1, ruling="fail", message=NASTY),
+        _event("agent_ended", 5, 2, role="dev", agent="dev", seconds=0.5, problem=""),
+        _event("verifier_ended", 6, 2, name=NASTY, ruling="fail", exit_code=1, seconds=0.5, stage="verify"),
+    ]
+    ended = {
+        "ended": "blocked",
+        "reason": NASTY,
+        "closed": [],
+        "attempts": 2,
+        "duration_seconds": 6.0,
+        "pull_requests": [{"bead": NASTY, "number": None, "branch": NASTY, "commit": "0" * 40}],
+    }
+    drawing = Drawing.of([Node("1.1", "bd-1-1-x", NASTY, 1)], {"1.1": []})
+    return replace(page.Subject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
+
+
+def test_whatever_agents_and_plans_say_stays_text() -> None:
+    text = page.html(_subject())
+    _check_page(text)
+    assert "&lt;script&gt;" in text
+    assert text.count("</style>") == 1
+
+
+def test_an_attempt_that_was_cut_off_is_shown_as_such() -> None:
+    assert list(page.story(_subject()))[-1][1].startswith("attempt 2 was sent back")
+    assert "interrupted" in page.html(_subject())
+
+
+def test_a_run_without_events_or_beads_is_a_page_too() -> None:
+    _check_page(page.html(_subject(beads=[], events=[], drawing=Drawing.of([], {}))))
+
+
+@pytest.mark.parametrize("wide", [1, 2, 7])
+def test_no_two_boxes_of_the_graph_overlap(wide: int) -> None:
+    names = [f"1.{number}" for number in range(wide)]
+    edges: dict[str, list[str]] = {"0.1": [], **{name: ["0.1"] for name in names}}
+    edges |= {f"2.{number}": [names[number // 2]] for number in range(wide)}
+    drawing = Drawing.of([Node(name, f"bd-{name}", name, 1) for name in edges], edges)
+    text = page.html(_subject(drawing=drawing, beads=[]))
+    boxes = [(int(x), int(y)) for x, y in re.findall(r'<rect class="box[^>]* x="(\d+)" y="(\d+)"', text)]
+    assert len(boxes) == len(edges)
+    for at, (x, y) in enumerate(boxes):
+        assert not [other for other in boxes[at + 1 :] if other[1] == y and abs(other[0] - x) < page.BOX[0]]
