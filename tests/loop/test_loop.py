@@ -249,7 +249,7 @@ def test_people_see_lines_and_a_summary(repo: Path) -> None:
 
 
 def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
-    project = Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
+    Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
     ours, theirs = os.openpty()
     with subprocess.Popen(
         [*RALPH, "run", "plan.md"], cwd=repo, env=environment({}), stdout=subprocess.DEVNULL, stderr=theirs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +31,12 @@ async def prepare(case: Case) -> str | None:
         [branch for branch in case.order.dependency_branches if branch not in wanted],
     )
     conflict = prepared.conflict
-    case.unmerged = conflict is not None or bool(wanted)
     if case.merges or conflict is None:
         place = (case.tools.root, case.bead.id, prepared.head_commit)
         case.base = await in_thread(_begin if prepared.created else _start, *place)
+    if wanted and conflict is None and not prepared.unfinished:
+        conflict = await _merge(case, wanted)
+    case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
     case.tell(
         "worktree_prepared",
         path=str(case.worktree),
@@ -81,17 +84,20 @@ async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
         waiting = await in_thread(changes.unfinished, case.worktree)
         if waiting not in ("", "merge"):
             return f"a {waiting} stands half done in the worktree, so nothing can be merged there"
-        outcome = await in_thread(merges.merge_all, case.worktree, wanted)
-        if outcome.missing and case.merges:
-            raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
-        if outcome.conflict is not None:
-            problem = await _resolve(case, attempt, outcome.conflict, feedback)
-            if problem:
-                return problem
-        case.unmerged = outcome.conflict is not None
+        conflict = await _merge(case, wanted)
+        if conflict is not None and (problem := await _resolve(case, attempt, conflict, feedback)):
+            return problem
+        case.unmerged = conflict is not None
     if not case.base:
         case.base = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
     return ""
+
+
+async def _merge(case: Case, wanted: Sequence[str]) -> merges.Conflict | None:
+    outcome = await in_thread(merges.merge_all, case.worktree, wanted)
+    if outcome.missing and case.merges:
+        raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
+    return outcome.conflict
 
 
 def _wanted(case: Case) -> list[str]:
