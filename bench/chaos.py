@@ -133,7 +133,7 @@ def _habit(name: str, number: int) -> Part:
         [{"json": {"status": "pass", "message": "ok"}}],
     ]
     habits: dict[int, Part] = {
-        1: Part(name, dev=[{"once": [{"hang": {"ignore_term": True}}]}, own]),
+        1: Part(name, dev=[[{"hang": {"ignore_term": True}}], [own]]),
         2: Part(name, dev=[pause, own, pause, {"commit": "slow"}, pause]),
         3: Part(name, dev=[again, {"commit": "first half"}, pause, own, {"commit": "second half"}]),
         4: Part(name, dev=[[own, {"commit": "wrong"}], [again, {"commit": "right"}]], qa=failed),

@@ -97,7 +97,8 @@ class Bare:
 
     def _bead(self, part: Part, earlier: Part | None) -> None:
         place = self.folder / "worktrees" / part.id
-        self._git(self.root, "worktree", "add", "--quiet", "-b", _branch(part), str(place), "main")
+        self._git(self.root, "branch", _branch(part), "main")  # `add -b` could not be tried again
+        self._git(self.root, "worktree", "add", "--quiet", str(place), _branch(part))
         if earlier is not None:
             self._git(place, "merge", "--quiet", "--no-ff", "-m", "merge", _branch(earlier))
         base = self._git(place, "rev-parse", "HEAD")

@@ -556,11 +556,13 @@ def test_a_scrum_master_agent_leads_and_its_pull_request_is_opened_for_it(repo: 
 
 def test_a_scrum_master_agent_that_lies_is_caught_and_recovers(repo: Path) -> None:
     lie = [result(pr_url="https://forge.invalid/pull/1", pr_number=1)]
-    repair = [{"expect": "nothing was changed"}, {"expect": "once more"}, *work("one.txt"), result()]
+    again = result(pr_url="https://forge.invalid/pull/1", pr_number=1)
+    repair = [{"expect": "nothing was changed"}, {"expect": "once more"}, *work("one.txt"), again]
     project = led(repo, lie, repair)
     ran = project.run()
     assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
     assert ran.data["pull_requests"][0]["url"].startswith("file:")
+    assert "named https://forge.invalid/pull/1, but" in project.events("warning_given")[-1]["message"]
 
 
 def test_a_scrum_master_whose_answer_cannot_be_read_is_asked_once_for_it(repo: Path) -> None:

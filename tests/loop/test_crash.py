@@ -159,7 +159,7 @@ def test_killed_again_and_again(repo: Path) -> None:
     for kind in ("bead_claimed", "worktree_prepared", "agent_ended", "verdict_given", "bead_closed"):
         kill_after(project, kind)
     ran = project.run()
-    assert (ran.code, ran.data["ended"]) == (0, "done")
+    assert (ran.code, ran.data["ended"]) == (0, "done"), ran.out
     assert set(project.statuses().values()) == {"closed"}
     closed = names(project.events("bead_closed"))
     assert len(closed) == len(set(closed))

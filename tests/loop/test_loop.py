@@ -248,6 +248,18 @@ def test_people_see_lines_and_a_summary(repo: Path) -> None:
     assert "file://" in ran.out
 
 
+def test_people_are_told_what_to_do_next(repo: Path) -> None:
+    project = Project.make(
+        repo, ONE, script={"*": {"dev": work(), "qa": fails()}}, plan_settings={"max_retry_attempts": 1}
+    )
+    assert "wave 1  bd-1-1-one" in project.ralph("run", "plan.md", "--dry-run").out
+    ran = project.ralph("run", "plan.md")
+    assert "✗ blocked: 1 bead is blocked" in ran.out
+    assert "→ beads-ralph retry bd-1-1-one" in ran.out
+    assert "✗ bd-1-1-one  1 attempts did not suffice" in project.ralph("status").out
+    assert "0 of 0 worktrees removed" in project.ralph("clean").out
+
+
 def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
     ours, theirs = os.openpty()
@@ -413,6 +425,25 @@ def test_a_lost_lease_ends_the_work_and_closes_nothing(repo: Path) -> None:
     assert "bd-1-1-one is held by another" in ended.reason
     assert (store.show("bd-1-1-one").model_extra or {})["claimed_by"] == "another"
     assert project.strays() == []
+
+
+def test_a_bead_that_another_took_is_theirs_to_close(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [*gate("a"), *work()]}})
+    store, place = EmbeddedStore(repo), project.worktree("feature/1-1-one")
+
+    async def story(loop: Loop) -> Ended:
+        running = asyncio.create_task(loop.run())
+        while not (place / "up-a").exists():
+            await asyncio.sleep(0.02)
+        store.release("bd-1-1-one", loop.settings.actor, status="open")
+        assert store.claim("bd-1-1-one", "another").won
+        (place / "go-a").touch()
+        return await running
+
+    with loop_of(project) as loop:
+        ended = asyncio.run(story(loop))
+    assert (ended.why, ended.closed) == ("no_progress", ())
+    assert project.statuses() == {"bd-1-1-one": "in_progress"}
 
 
 class Moody(EmbeddedStore):
