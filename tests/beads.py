@@ -39,7 +39,7 @@ def raw_metadata(bead_id: str) -> dict[str, Any]:
     """Metadata in which every required key has a plausible value."""
     return {
         "rig": "shop",
-        "worktree_path": f"/work/shop-worktrees/feature/{bead_id}",
+        "worktree_path": f"/srv/shop-worktrees/feature/{bead_id}",
         "branch": "feature/1-1-schema",
         "source_branch": "develop",
         "phase": "1",

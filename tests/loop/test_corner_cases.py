@@ -68,6 +68,11 @@ MISBEHAVIOUR: dict[str, tuple[Steps, str, Steps]] = {
         "files outside the worktree were changed meanwhile: stray.txt",
         [],
     ),
+    "is killed inside git": (
+        [{"run": 'touch "$(git rev-parse --git-dir)/index.lock"'}, {"crash": "KILL"}],
+        "was ended by signal 9",
+        [],
+    ),
     "removes the worktree": ([{"run": 'rm -rf "$BEADS_RALPH_WORKTREE"'}], "was removed", []),
 }
 
@@ -82,7 +87,7 @@ def test_a_misbehaving_developer_is_told_and_tries_again(repo: Path, name: str) 
     assert [ruling for ruling, _ in attempts(project)] == ["fail", "pass"]
     assert finding in attempts(project)[0][1]
     status = "timeout" if name == "times out" else "failed"
-    problems = ("gives up", "crashes", "times out", "floods")
+    problems = ("gives up", "crashes", "times out", "floods", "is killed inside git")
     first = project.metadata(BEAD)["dev_agent_executions"][0]
     assert first["status"] == (status if name in problems else "completed")
     project.assert_tidy()

@@ -13,6 +13,7 @@ from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
+from beads_ralph.team.place import clear_locks
 from beads_ralph.team.threads import in_thread
 from beads_ralph.verify import Subject
 from beads_ralph.work import Evidence, Verdict
@@ -68,6 +69,7 @@ async def _settled(case: Case, attempt: int) -> str:
     """The agent's work as commits on the branch; what hinders that, empty where nothing does."""
     if not case.worktree.is_dir():
         return f"the worktree {case.worktree} was removed"
+    await clear_locks(case)
     branch = await in_thread(changes.current_branch, case.worktree)
     if branch != case.place.branch:
         waiting = await in_thread(changes.unfinished, case.worktree)

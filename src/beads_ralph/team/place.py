@@ -74,6 +74,31 @@ def forget_start(root: Path, bead_id: str) -> None:
     locking.run("update-ref", "-d", _ref(bead_id), cwd=root)
 
 
+# --- locks --------------------------------------------------------------------------------------------
+
+
+async def clear_locks(case: Case) -> None:
+    """An agent that was killed inside git leaves git's locks, over which the next one would stumble."""
+    cleared = await in_thread(_clear_locks, case.worktree, case.place.branch)
+    if cleared:
+        text = f"removed what a killed git left: {', '.join(cleared)}"
+        case.tell("warning_given", message=text)
+
+
+def _clear_locks(worktree: Path, branch: str) -> list[str]:
+    """The worktree is ours alone, and its agents are gone; so a lock there without a git is nobody's."""
+    link = worktree / ".git"
+    own = Path(link.read_text("utf-8").removeprefix("gitdir: ").strip()) if link.is_file() else link
+    common = own.parents[1] if own.parent.name == "worktrees" else own
+    locks = [*own.glob("*.lock"), common / "refs" / "heads" / f"{branch}.lock"]
+    left = [lock for lock in locks if lock.exists()]
+    if not left or locking.gits_at(worktree):
+        return []
+    for lock in left:
+        lock.unlink(missing_ok=True)
+    return [lock.name for lock in left]
+
+
 # --- merging ------------------------------------------------------------------------------------------
 
 

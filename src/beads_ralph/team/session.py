@@ -36,6 +36,7 @@ async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
 
 async def _work(case: Case, keep: Keep) -> Outcome:
     record = case.record
+    await place.clear_locks(case)
     unfinished = await place.prepare(case)
     if record.proven is not None and record.proven == await case.head():
         return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
@@ -62,6 +63,7 @@ async def _work(case: Case, keep: Keep) -> Outcome:
 async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
     if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
         await place.prepare(case)
+    await place.clear_locks(case)
     outside = await in_thread(changes.uncommitted, case.tools.root)
     problem = await place.bring_together(case, attempt, feedback)
     # What git merged by itself needs no developer, unless something was found wrong with it.
