@@ -208,7 +208,7 @@ def _acquire(place: Path, name: str, seconds: float) -> int:
     until = time.monotonic() + seconds
     while True:
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if _locked(descriptor) and _still_there(descriptor, place):
+        if try_lock(descriptor) and _still_there(descriptor, place):
             return descriptor
         os.close(descriptor)
         if time.monotonic() > until:
@@ -217,7 +217,8 @@ def _acquire(place: Path, name: str, seconds: float) -> int:
         time.sleep(POLL_SECONDS)
 
 
-def _locked(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Take the file's lock if nobody has it; never waits."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

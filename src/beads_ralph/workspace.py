@@ -14,7 +14,7 @@ from beads_ralph.config import CONFIG_NAME, Config
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.protocols import Store
 from beads_ralph.store import bd, embedded
-from beads_ralph.store.ralph_dir import ralph_dir
+from beads_ralph.store.ralph_dir import NAME, ralph_dir
 
 StoreChoice = Literal["auto", "embedded", "bd"]
 
@@ -29,6 +29,11 @@ class Workspace:
     warnings: tuple[Fault, ...] = ()
     checkout: Path | None = None
     """The working tree we stand in, where that is a worktree beside the main one."""
+
+    @property
+    def home(self) -> Path:
+        """Where our own files of this repository lie, made or not."""
+        return self.root / NAME
 
     def branches(self) -> frozenset[str]:
         return self.repository.branches() if self.repository else frozenset()

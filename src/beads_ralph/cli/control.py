@@ -12,18 +12,13 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.protocols import Changes, Query
-from beads_ralph.store.ralph_dir import NAME
 
 AUTHOR = "beads-ralph"
 BeadArgument = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
 
 
-def _home() -> Path:
-    return workspace.find().root / NAME
-
-
 def _told(word: str | None, said: str) -> Answer:
-    home = _home()
+    home = workspace.find().home
     if not runs.is_running(home):
         raise RalphError(
             Code.CONFLICT, "no loop is running here", suggested_action="Start one: beads-ralph run"
@@ -69,7 +64,7 @@ def release(bead: BeadArgument, store: options.Store = None, json_: options.Json
     holder = (found.model_extra or {}).get("claimed_by")
     if found.status != "in_progress" or not holder:
         raise RalphError(Code.CONFLICT, f"{bead} is {found.status}; nobody holds it")
-    if runs.is_running(space.root / NAME) and str(holder).startswith(runs.actor_prefix(space.root)):
+    if runs.is_running(space.home) and str(holder).startswith(runs.actor_prefix(space.root)):
         action = "Stop the loop first: beads-ralph stop"
         raise RalphError(Code.CONFLICT, f"{bead} is held by the running loop", suggested_action=action)
     opened.store.release(bead, str(holder), status="open", reason=f"released by hand from {holder}")

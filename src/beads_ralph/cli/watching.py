@@ -21,7 +21,6 @@ from beads_ralph.events import Event
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.runs import RunFolder
-from beads_ralph.store.ralph_dir import NAME
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
 REFRESH_SECONDS = 1.0
 ENDS = ("bead_closed", "bead_blocked", "bead_released", "bead_parked")
-
-
-def _home() -> Path:
-    return workspace.find().root / NAME
 
 
 def _latest(home: Path) -> RunFolder:
@@ -51,7 +46,7 @@ def status(
     json_: options.Json = False,
 ) -> Answer:
     """Show what is at work, what is done and what is blocked."""
-    while watch and current_style() == "text" and runs.is_running(_home()):
+    while watch and current_style() == "text" and runs.is_running(workspace.find().home):
         _show_status(_console(), _status(store))
         time.sleep(REFRESH_SECONDS)
     found = _status(store)
@@ -68,7 +63,7 @@ def _console() -> Console:
 
 def _status(store: Any) -> dict[str, Any]:
     space = workspace.find()
-    home = space.root / NAME
+    home = space.home
     opened = workspace.open_store(space, store)
     listing = opened.store.find(Query())
     folder = runs.latest(home)
@@ -148,7 +143,7 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
 
 def show_events(follow: Follow = False, json_: options.Json = False) -> Answer:
     """Print the journal of the latest run."""
-    home = _home()
+    home = workspace.find().home
     folder = _latest(home)
     told = []
     found = events.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
@@ -171,7 +166,7 @@ def logs(
     json_: options.Json = False,
 ) -> Answer:
     """Print what the agents and checks of a bead printed, oldest first."""
-    home = _home()
+    home = workspace.find().home
     files = list(_transcripts(home, bead))
     if not files:
         raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet")

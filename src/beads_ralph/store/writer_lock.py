@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.locking import try_lock
 
 POLL_SECONDS: Final = 0.05
 
@@ -27,7 +27,7 @@ def only_writer(lock_file: Path, wait: float) -> Iterator[None]:
         raise _too_late(lock_file, wait)
     try:
         with _opened(lock_file) as handle:
-            while not _taken(handle.fileno()):
+            while not try_lock(handle.fileno()):
                 if time.monotonic() > deadline:
                     raise _too_late(lock_file, wait)
                 time.sleep(POLL_SECONDS)
@@ -46,14 +46,6 @@ def _opened(lock_file: Path) -> TextIO:
         return lock_file.open("a", encoding="utf-8")
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot open {lock_file}: {problem}") from problem
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _too_late(lock_file: Path, wait: float) -> RalphError:
