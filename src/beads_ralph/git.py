@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,3 +89,18 @@ def toplevel(start: Path) -> Path | None:
     """The working tree that `start` lies in, be it the main one or a worktree beside it."""
     top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
     return Path(top.stdout.strip()) if top.ok and top.stdout.strip() else None
+
+
+def folders_of(tree: Path) -> tuple[Path, ...]:
+    """Where git keeps what belongs to a worktree, outside of it: the repository's folder and its own in
+    there. Nothing for a main working tree, whose folder lies inside it. Read without asking git."""
+    link = tree / ".git"
+    try:
+        own = Path(link.read_text("utf-8").removeprefix("gitdir:").strip()) if link.is_file() else None
+        common = Path((own / "commondir").read_text("utf-8").strip()) if own else None
+    except (OSError, ValueError):
+        return ()
+    if own is None or common is None:
+        return ()
+    own = Path(os.path.abspath(tree / own))  # noqa: PTH100 - git may write it relative, links stay links
+    return Path(os.path.abspath(own / common)), own  # noqa: PTH100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -31,6 +31,9 @@ class Job:
     """Unique; put into the environment as BEADS_RALPH_JOB, so that every descendant can be found."""
     transcript: Transcript | None = None
     output_limit: int = 512 * 1024 * 1024
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """What the process expects to find, such as a schema that it is told the path of; written before it
+    starts, for its owner's eyes only."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,28 @@ class Exit:
     @property
     def ok(self) -> bool:
         return self.code == 0 and not self.timed_out and not self.flooded
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of an agent's program before it is called."""
+
+    title: str
+    """What people call it, such as Claude Code."""
+    executable: str = ""
+    """Its name on PATH; empty where it is whatever the user names."""
+    tested: str = ""
+    """The version that the adapter was tried with; empty where any will do."""
+    version_args: tuple[str, ...] = ("--version",)
+    passes: str = ""
+    """Which variables of our own environment it may have besides the harmless ones: a regular expression."""
+    keys: tuple[str, ...] = ()
+    """Variables any of which signs it in."""
+    credentials: tuple[str, ...] = ()
+    """Files below HOME any of which says that somebody has signed in."""
+    state: tuple[str, ...] = ()
+    """Files and folders below HOME that it writes to while it works."""
+    install: str = ""
+    """What a user does to get it."""
+    sign_in: str = ""
+    """What a user does to be let in."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from beads_ralph.errors import Code, Fault
 from beads_ralph.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
 from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
+from beads_ralph.work import Persona
 
 DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally
 DEFAULT_MODEL: Final = "sonnet"
@@ -55,16 +55,6 @@ def _program(text: str | None) -> dict[str, str]:
     return match.groupdict()
 
 
-@dataclass(frozen=True)
-class Persona:
-    """What an agent file says of itself."""
-
-    path: Path
-    name: str
-    description: str = ""
-    recommended_model: str | None = None
-
-
 def persona_file(agent: str, root: Path) -> Path | None:
     """The file of a persona, None where its path does not name a file inside `.claude/agents/`.
 
@@ -79,19 +69,32 @@ def persona_file(agent: str, root: Path) -> Path | None:
 
 
 def read_persona(path: Path) -> Persona:
-    """The front matter of an agent file; a file without one is a persona all the same."""
-    try:
-        match = FRONT_MATTER.match(path.read_text("utf-8", errors="replace"))
-        said = yaml.safe_load(match[1]) if match else {}
-    except (OSError, yaml.YAMLError, ValueError, RecursionError):  # ValueError: the 99th of a month
-        said = {}  # the agent's own CLI will complain; the model falls back to the defaults
-    facts: Mapping[str, Any] = said if isinstance(said, dict) else {}
+    """An agent file; one without front matter is a persona all the same. OSError where there is none."""
+    text = path.read_text("utf-8", errors="replace")
+    match = FRONT_MATTER.match(text)
+    facts = _front_matter(match[1]) if match else {}
     return Persona(
-        path,
-        str(facts.get("name") or path.stem),
-        str(facts.get("description") or ""),
-        _model_word(facts.get("recommended_model")) or _model_word(facts.get("model")),
+        name=str(facts.get("name") or path.stem),
+        description=str(facts.get("description") or ""),
+        body=(text[match.end() :] if match else text.removeprefix("\ufeff")).strip(),
+        recommended_model=_model_word(facts.get("recommended_model")) or _model_word(facts.get("model")),
+        tools=_tools(facts.get("tools")),
     )
+
+
+def _front_matter(text: str) -> Mapping[str, Any]:
+    """Nothing where it cannot be read: the model falls back to the defaults then."""
+    try:
+        said = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: the 99th of a month
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _tools(value: Any) -> tuple[str, ...]:
+    """`Bash, Read` or a list of names."""
+    words = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
+    return tuple(word.strip() for word in words if isinstance(word, str) and word.strip())
 
 
 def _model_word(value: Any) -> str | None:

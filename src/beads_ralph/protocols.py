@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from beads_ralph.errors import Fault
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.legacy import LegacyBead
 from beads_ralph.models import Bead
 from beads_ralph.work import AgentTask, Proposal, PullRequest, Reply
@@ -156,6 +156,7 @@ class AgentCLI(Protocol):
     """A program that plays personas. Both methods are pure, so that they can be tested as tables."""
 
     name: str
+    profile: Profile
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         """The process that gives the task to the program."""

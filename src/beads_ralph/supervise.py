@@ -78,6 +78,7 @@ class Output:
     def __init__(self, job: Job) -> None:
         if job.transcript is None:
             raise ValueError(f"{describe(job)} has no transcript")
+        _write_files(job)
         self.transcript: Transcript = job.transcript
         self.limit = job.output_limit
         self.began = time.monotonic()
@@ -129,6 +130,16 @@ def unnamed(data: bytes) -> IO[bytes]:
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot write a temporary file: {problem}") from None
     return file
+
+
+def _write_files(job: Job) -> None:
+    for path, text in job.files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(text, encoding="utf-8", errors="replace")
+        except OSError as problem:
+            raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {proc.why(problem)}") from None
 
 
 def _open_to_append(path: Path) -> IO[bytes]:

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from beads_ralph.models import AgentSpec
 
 AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
 Ruling = Literal["pass", "fail", "stop"]
+
+
+@dataclass(frozen=True)
+class Persona:
+    """Who an agent is to be: an agent file, read."""
+
+    name: str
+    description: str = ""
+    body: str = ""
+    """What follows the front matter: the agent's standing instructions."""
+    recommended_model: str | None = None
+    tools: tuple[str, ...] = ()
+    """Those it is meant to use; empty where the file does not say."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +39,24 @@ class AgentTask:
     branch: str
     run_id: str
     model: str
-    persona: str = ""
-    """The body of the agent file; empty for the plain CLI."""
+    persona: Persona | None = None
+    """Who to be; None for the plain CLI."""
     session_id: str | None = None
     """A session to go on with, None for a new one."""
     timeout: float = 1800.0
+    output_schema: Mapping[str, Any] | None = None
+    """What the answer must look like; None where prose will do."""
+    budget_usd: float | None = None
+    """The most that this call may cost, for a CLI that can see to it itself."""
+    git_folders: tuple[Path, ...] = ()
+    """Outside `cwd`, what git must be able to write to for a commit there."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-Trouble = Literal["", "limit", "auth", "server", "refused", "unreadable"]
+Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unreadable"]
+"""limit: a rate or usage limit. auth: not signed in. server: may be over in a moment. refused: the CLI or
+its model will not do it, however often it is asked. forgotten: the session to go on with is not known.
+unreadable: there is an answer, but not one that can be read."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,38 @@ class Usage:
     cache_tokens: int | None = None
     cost_usd: float | None = None
 
+    def __add__(self, other: Usage) -> Usage:
+        """Unknown plus unknown is unknown; unknown plus something is at least that."""
+        return Usage(*(_sum(getattr(self, name), getattr(other, name)) for name in COUNTS))
+
+    def __sub__(self, other: Usage) -> Usage:
+        """What came on top of `other`, which was counted from the same beginning."""
+        return Usage(*(_difference(getattr(self, name), getattr(other, name)) for name in COUNTS))
+
+
+COUNTS: Final = ("input_tokens", "output_tokens", "cache_tokens", "cost_usd")
+
+
+def _sum(one: Any, other: Any) -> Any:
+    known = [value for value in (one, other) if value is not None]
+    return sum(known) if known else None
+
+
+def _difference(total: Any, before: Any) -> Any:
+    """A count that went down was begun anew."""
+    if total is None or before is None or before > total:
+        return total
+    return total - before
+
+
+@dataclass(frozen=True)
+class Session:
+    """A conversation that an agent can go on with."""
+
+    id: str
+    counted: Usage = Usage()
+    """What its CLI has counted from its beginning, so that a call can be told from those before it."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -56,6 +110,11 @@ class Reply:
     result: Mapping[str, Any] | None = None
     """Its structured answer, such as a QA verdict; None where there is none to be read."""
     usage: Usage = Usage()
+    """What the CLI counts for this call alone."""
+    session_usage: Usage = Usage()
+    """What it counts from the session's beginning: some count so, some count this and not that."""
+    denied: tuple[str, ...] = ()
+    """Tools that the agent asked for and was not allowed to use."""
     trouble: Trouble = ""
     detail: str = ""
     limit_reset_at: str | None = None

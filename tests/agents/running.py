@@ -117,6 +117,12 @@ def executable(path: Path, text: str) -> Path:
     return path
 
 
+def set_by_itself(agent: AgentCLI, folder: Path) -> set[str]:
+    """Variables that the adapter sets whatever we have, such as one that turns telemetry off."""
+    bare = type(agent)({})  # type: ignore[call-arg]
+    return set(environment(bare.command(task(folder, env={}), transcript(folder))))
+
+
 def environment(job: Job) -> Mapping[str, str]:
     assert job.env is not None
     return job.env

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents import AGENTS, environment, select
+from beads_ralph.agents import environment
 from beads_ralph.agents.command import Command
+from beads_ralph.agents.known import AGENTS, select
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Job
-from beads_ralph.work import Usage
+from beads_ralph.work import Persona, Usage
 from tests.agents import running
 from tests.agents.running import call, executable, spec, task, transcript
 
@@ -103,7 +104,7 @@ def test_a_command_line_is_a_plain_function_of_its_task(tmp_path: Path) -> None:
 
 def test_the_persona_is_told_before_the_prompt(tmp_path: Path) -> None:
     assert command(tmp_path, prompt="Build it.").stdin == "Build it."
-    told = command(tmp_path, persona="You are careful.\n", prompt="Build it.").stdin
+    told = command(tmp_path, persona=Persona("dev", body="You are careful."), prompt="Build it.").stdin
     assert told == "You are careful.\n\nBuild it."
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from beads_ralph.agents import AGENTS
+from beads_ralph.agents.known import AGENTS, select
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.jobs import Exit
 from beads_ralph.models import AgentSpec
 from beads_ralph.protocols import AgentCLI
-from beads_ralph.work import AgentTask, Reply
+from beads_ralph.work import AgentTask, Persona, Reply
 from tests.agents import running
 from tests.agents.running import executable, spec, task, transcript
 
@@ -58,39 +58,49 @@ def program(folder: Path, act: Act) -> AgentSpec:
 
 
 RIGS: dict[str, Rig] = {"scripted": scripted, "command": program}
-"""How each adapter is made to act; one line for a new adapter."""
+"""How the adapters that need no model are made to act; the others do so in tests/real, with a model."""
 
 
 @pytest.fixture(params=sorted(AGENTS))
+def agent(request: pytest.FixtureRequest) -> AgentCLI:
+    return AGENTS[request.param]
+
+
+@pytest.fixture(params=sorted(RIGS))
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
-
-
-@pytest.fixture
-def agent(name: str) -> AgentCLI:
-    return AGENTS[name]
 
 
 def asked(folder: Path, name: str, act: Act, **fields: Any) -> AgentTask:
     return task(folder, RIGS[name](folder, act), **{"role": "qa", "timeout": 20.0, **fields})
 
 
-def test_every_adapter_is_under_test() -> None:
-    assert set(RIGS) == set(AGENTS)
-    assert all(isinstance(agent, AgentCLI) for agent in AGENTS.values())
+def test_every_adapter_says_what_it_is(agent: AgentCLI) -> None:
+    assert isinstance(agent, AgentCLI)
+    assert AGENTS[agent.name] is agent
+    assert agent.profile.title
+    if agent.profile.executable:
+        assert select(agent.profile.executable) is agent
+        assert select(f"/opt/tools/{agent.profile.executable}") is agent
+        assert agent.profile.tested
+        assert agent.profile.install
+        assert agent.profile.sign_in
 
 
 # --- the command line ---------------------------------------------------------------------------------
 
 
-def test_no_text_of_others_is_an_argument(agent: AgentCLI, tmp_path: Path) -> None:
+def test_no_text_of_others_is_taken_for_a_flag_and_the_prompt_is_no_argument(
+    agent: AgentCLI, tmp_path: Path
+) -> None:
+    """A prompt may be longer than an argument can be; anybody on the machine can read arguments."""
     strange = "--evil $(touch hacked)"
     asked = task(
         tmp_path,
         spec(agent=strange, context=strange, agent_id=strange),
-        prompt=strange,
-        persona=strange,
+        prompt=f"The prompt: {strange}",
+        persona=Persona(strange, strange, strange, strange, (strange,)),
         model=strange,
         session_id=strange,
         branch=strange,
@@ -98,9 +108,9 @@ def test_no_text_of_others_is_an_argument(agent: AgentCLI, tmp_path: Path) -> No
         run_id=strange,
     )
     job = agent.command(asked, transcript(tmp_path))
-    assert [word for word in job.argv if "evil" in word] == []
+    assert [word for word in job.argv if word.startswith("--evil") or "The prompt" in word] == []
     assert job.stdin is not None
-    assert strange in job.stdin
+    assert asked.prompt in job.stdin
 
 
 def test_the_environment_holds_the_task_and_nothing_that_is_not_allowed(
@@ -113,8 +123,8 @@ def test_the_environment_holds_the_task_and_nothing_that_is_not_allowed(
     ours = {name.removeprefix("BEADS_RALPH_") for name in env if name.startswith("BEADS_RALPH_")}
     assert ours == FACTS
     others = {name for name in env if not name.startswith(("BEADS_RALPH_", "LC_", "GIT_AUTHOR", "GIT_COMM"))}
-    assert others <= ALLOWED | {"PORT"}
     assert {"PATH", "HOME", "PORT"} <= others
+    assert others - running.set_by_itself(agent, tmp_path) <= ALLOWED | {"PORT"}
 
 
 def test_a_job_has_a_name_a_place_a_limit_and_a_transcript(agent: AgentCLI, tmp_path: Path) -> None:
@@ -132,12 +142,12 @@ def test_asking_twice_gives_the_same_job(agent: AgentCLI, tmp_path: Path) -> Non
 # --- real calls ---------------------------------------------------------------------------------------
 
 
-def play(agent: AgentCLI, name: str, folder: Path, act: Act, **fields: Any) -> tuple[Exit, Reply]:
-    return running.call(agent, asked(folder, name, act, **fields), folder)
+def play(name: str, folder: Path, act: Act, **fields: Any) -> tuple[Exit, Reply]:
+    return running.call(AGENTS[name], asked(folder, name, act, **fields), folder)
 
 
-def test_a_prompt_arrives_whole(agent: AgentCLI, name: str, tmp_path: Path) -> None:
-    ended, _ = play(agent, name, tmp_path, Act(), prompt=PROMPT)
+def test_a_prompt_arrives_whole(name: str, tmp_path: Path) -> None:
+    ended, _ = play(name, tmp_path, Act(), prompt=PROMPT)
     assert ended.ok, ended.stderr
     assert (tmp_path / "prompt.txt").read_bytes().decode() == PROMPT
     assert not (tmp_path / "hacked").exists()
@@ -165,20 +175,16 @@ def block(**result: Any) -> str:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_a_call_comes_to(
-    agent: AgentCLI, name: str, tmp_path: Path, act: Act, ruling: str, message: str
-) -> None:
-    ended, reply = play(agent, name, tmp_path, act)
+def test_what_a_call_comes_to(name: str, tmp_path: Path, act: Act, ruling: str, message: str) -> None:
+    ended, reply = play(name, tmp_path, act)
     found = judge(reply, ended)
     assert found.ruling == ruling
     assert found.message.startswith(message)
 
 
-def test_a_call_that_takes_too_long_is_a_time_out_whatever_it_said(
-    agent: AgentCLI, name: str, tmp_path: Path
-) -> None:
+def test_a_call_that_takes_too_long_is_a_time_out_whatever_it_said(name: str, tmp_path: Path) -> None:
     act = Act(block(status="pass", message="x"), hang=True)
-    ended, reply = play(agent, name, tmp_path, act, timeout=1.5)
+    ended, reply = play(name, tmp_path, act, timeout=1.5)
     assert ended.timed_out
     assert judge(reply, ended).message.startswith("time-out: ")
 

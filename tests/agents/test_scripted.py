@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from beads_ralph.agents import AGENTS, script
+from beads_ralph.agents import script
+from beads_ralph.agents.known import AGENTS
 from beads_ralph.agents.script import Call, Step
 from beads_ralph.jobs import Exit
 from beads_ralph.work import Reply, Usage

@@ -289,6 +289,15 @@ def test_it_runs_where_the_job_says(executor: Executor, tmp_path: Path) -> None:
     assert run(executor, job(tmp_path, "pwd", cwd=place)).stdout == f"{place}\n"
 
 
+def test_the_files_of_a_job_are_there_before_it_starts(executor: Executor, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "schema.json"
+    wanted = shell(tmp_path, f"cat {path}; stat -c %a {path}")
+    assert run(executor, replace(wanted, files={path: "{ü}\n"})).stdout == "{ü}\n600\n"
+    with pytest.raises(RalphError) as caught:
+        run(executor, replace(wanted, files={path / "below a file": ""}))
+    assert caught.value.code == Code.WRITE_FAILED
+
+
 def test_a_missing_program_is_an_exit(executor: Executor, tmp_path: Path) -> None:
     wanted = job(tmp_path, "no-such-program")
     ended = run(executor, wanted)

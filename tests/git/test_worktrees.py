@@ -14,6 +14,7 @@ import pytest
 
 from beads_ralph import changes, checkouts, locking, worktrees
 from beads_ralph.errors import RalphError
+from beads_ralph.git import folders_of
 from beads_ralph.locking import Patience
 from beads_ralph.worktrees import Prepared, prepare, remove
 from tests.git.repos import commit, git, lines, on_branch
@@ -579,3 +580,13 @@ def test_pruning_forgets_only_what_is_gone(repo: Path, beside: Path) -> None:
     assert second.path.exists()
     assert git(repo, "branch", "--list", "x").strip() == "x"
     assert worktrees.prune(repo) == []
+
+
+def test_where_git_keeps_what_belongs_to_a_worktree(repo: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    git(repo, "worktree", "add", "--quiet", "--detach", str(tree))
+    assert folders_of(tree) == (repo / ".git", repo / ".git" / "worktrees" / "tree")
+    assert folders_of(repo) == ()
+    assert folders_of(tmp_path) == ()
+    (tree / ".git").write_text("gitdir: nowhere\n", encoding="utf-8")
+    assert folders_of(tree) == ()

@@ -20,7 +20,8 @@ from typing import Any
 
 import yaml
 
-from beads_ralph import agents, executors, forge, runs, workspace
+from beads_ralph import executors, forge, runs, workspace
+from beads_ralph.agents import known
 from beads_ralph.events import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.models import Bead
@@ -218,7 +219,7 @@ class Project:
 def loop_of(
     project: Project,
     store: Store | None = None,
-    select: Callable[[str], AgentCLI] = agents.select,
+    select: Callable[[str], AgentCLI] = known.select,
     **settings: Any,
 ) -> Iterator[Loop]:
     """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's."""

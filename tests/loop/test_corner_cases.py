@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.store.embedded import EmbeddedStore
 from beads_ralph.work import AgentTask, Reply
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
@@ -324,6 +324,7 @@ class NotSignedIn:
     """A CLI whose user has to sign in first."""
 
     name = "not-signed-in"
+    profile = Profile("a CLI")
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         return Job(("true",), task.cwd, timeout=task.timeout, transcript=transcript)

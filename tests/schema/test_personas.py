@@ -8,6 +8,7 @@ import pytest
 
 from beads_ralph.models import AgentSpec, Bead
 from beads_ralph.personas import check_agents, parse_agent, persona_file, read_persona, resolve_model
+from beads_ralph.work import Persona
 from tests.schema.samples import changed, sample, work
 
 WORK_AGENTS = ("backend-dev", "qa-unit-tests", "qa-security-scan")
@@ -200,3 +201,11 @@ def test_what_is_no_agent_is_refused_in_one_line(text: str) -> None:
         parse_agent(text)
     assert "\n" not in str(caught.value)
     assert "pydantic" not in str(caught.value)
+
+
+def test_an_agent_file_says_who_to_be(root: Path) -> None:
+    text = "---\nname: careful\ndescription: Careful\ntools: Bash, Read\nmodel: opus\n---\n\nYou take care.\n"
+    found = read_persona(agent(root, "x", text))
+    assert found == Persona("careful", "Careful", "You take care.", "opus", ("Bash", "Read"))
+    assert read_persona(agent(root, "y", "Just words.\n")) == Persona("y", body="Just words.")
+    assert read_persona(agent(root, "z", "---\ntools: [Bash, 1, Edit]\n---\n")).tools == ("Bash", "Edit")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.agents import environment
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.agents import environment, replies, streams
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.work import AgentTask, Reply
@@ -19,6 +19,7 @@ class Command:
     """Plays whatever is none of the known CLIs."""
 
     name = "command"
+    profile = Profile("any program")
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         """`inherited` is what the few harmless variables are taken from."""
@@ -29,18 +30,11 @@ class Command:
             argv=(task.spec.executable or DEFAULT_EXECUTABLE, *(task.spec.options or ())),
             cwd=task.cwd,
             env=environment.of_task(task, transcript, self.inherited),
-            stdin=_told(task),
+            stdin=streams.instructed(task),
             timeout=task.timeout,
             name=environment.job_name(task, transcript),
             transcript=transcript,
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        from beads_ralph.agents import replies  # heavy, and the scripted player imports this module too
-
         return replies.read(ended, lines)
-
-
-def _told(task: AgentTask) -> str:
-    """The persona goes first: such a program has no other way to be told who it is."""
-    return f"{task.persona.rstrip()}\n\n{task.prompt}" if task.persona.strip() else task.prompt

@@ -38,12 +38,21 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SESSIONS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "beads-ralph:session")
 
 
-def of_task(task: AgentTask, transcript: Transcript, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of an agent's process."""
+def of_task(
+    task: AgentTask, transcript: Transcript, inherited: Mapping[str, str], passes: str = ""
+) -> dict[str, str]:
+    """The whole environment of an agent's process; `passes` is what its program may inherit besides."""
     own = dict(task.spec.env or {})
     _refuse_faults(task, own)
-    kept = {name: value for name, value in inherited.items() if INHERITED.fullmatch(name)}
+    kept = {name: value for name, value in inherited.items() if _inherited(name, passes)}
     return {**kept, **own, **task.env, **_facts(task, transcript)}
+
+
+def _inherited(name: str, passes: str) -> bool:
+    if INHERITED.fullmatch(name):
+        return True
+    ours = OF_THE_STORE.fullmatch(name) or OF_THE_FORGE.fullmatch(name)
+    return bool(passes) and not ours and re.fullmatch(passes, name) is not None
 
 
 def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:

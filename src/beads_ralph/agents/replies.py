@@ -65,6 +65,14 @@ def read(ended: Exit, lines: Iterable[str]) -> Reply:
     )
 
 
+def answer_in(lines: Iterable[str]) -> tuple[Mapping[str, Any] | None, str]:
+    """The structured answer in a text, or what is wrong with it; neither where none is given."""
+    answer = _Answer()
+    for line in lines:
+        answer.take(line.rstrip("\r\n"))
+    return answer.result()
+
+
 def lines_of(path: Path, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
     """A transcript's lines, each without its end. Of a longer line only the beginning comes: no answer
     is that long, and a program may print for hours without a line end."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.work import AgentTask, Reply
@@ -24,6 +24,7 @@ class Scripted:
     """The script is named by `env: {BEADS_RALPH_SCRIPT: FILE}` or `options: [--script, FILE]`."""
 
     name = "scripted"
+    profile = Profile("the scripted agent")
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self.inherited = inherited

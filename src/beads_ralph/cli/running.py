@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from beads_ralph import (
-    agents,
     changes,
     checkouts,
     executors,
@@ -27,6 +26,7 @@ from beads_ralph import (
     workspace,
     worktrees,
 )
+from beads_ralph.agents import known
 from beads_ralph.agents.environment import INHERITED
 from beads_ralph.cli import mason, options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer
@@ -208,7 +208,7 @@ def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: t
     bench = Bench(executors.choose(chosen[0]), folder, journal, environment)
     network = Network(config.max_network_retries, config.network_timeout, config.retry_backoff)
     return Tools(
-        space.root, config, bench, agents.select, forge.choose(chosen[1], space.root, network=network)
+        space.root, config, bench, known.select, forge.choose(chosen[1], space.root, network=network)
     )
 
 

@@ -21,7 +21,6 @@ from beads_ralph.protocols import Store
 from beads_ralph.team import Outcome, Tools, work
 from beads_ralph.team.calls import programs
 from beads_ralph.team.place import forget_start
-from beads_ralph.team.record import sum_of
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import PullRequest, Usage
 
@@ -299,7 +298,7 @@ class Loop:
     def _note_usage(self, event: Event) -> None:
         """As it is spent, not when the bead ends: three attempts later may be too late."""
         if event.kind == "agent_ended" and event.data.get("usage"):
-            self.spent = sum_of(self.spent, Usage(**event.data["usage"]))
+            self.spent = self.spent + Usage(**event.data["usage"])
 
     def _used_up(self) -> str:
         seconds = (datetime.now(UTC) - self.started).total_seconds()

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import personas, proc
+from beads_ralph import git, personas, proc
 from beads_ralph.agents import replies
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.legacy import AGENTS_DIR, persona_path
-from beads_ralph.models import CLAUDE, AgentSpec, Bead
+from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
 from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
-from beads_ralph.work import AgentRole, AgentTask, Reply
+from beads_ralph.work import AgentRole, AgentTask, Persona, Reply, Session, Usage
 
 SERVER_TRIES: Final = 3
 FIRST_DELAY: Final = 2.0
@@ -38,8 +38,15 @@ class Call:
     model: str
     ended: Exit
     reply: Reply
+    usage: Usage
+    """What it cost, all of its tries together, and nothing that its session had cost before."""
     started_at: str
     completed_at: str
+
+    @property
+    def session(self) -> Session | None:
+        """What to go on with."""
+        return Session(self.reply.session_id, self.reply.session_usage) if self.reply.session_id else None
 
     @property
     def problem(self) -> str:
@@ -68,19 +75,24 @@ class Asked:
     attempt: int
     name: str
     """Of its transcript; told apart from others of that name."""
-    session_id: str | None = None
+    session: Session | None = None
     seconds: float | None = None
     """What is left of the bead's time; None where that has no limit."""
+    budget_usd: float | None = None
+    """What is left of the bead's money; None where that has no limit."""
 
 
 async def call(asked: Asked, order: Order, tools: Tools) -> Call:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
+    spent = Usage()
     for turn in range(SERVER_TRIES):
         done = await _once(asked, order, tools)
+        spent = spent + done.usage
         if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
             break
+        asked = replace(asked, session=done.session or asked.session)
         await asyncio.sleep(FIRST_DELAY * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
-    return done
+    return replace(done, usage=spent)
 
 
 async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
@@ -102,7 +114,8 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(lambda: cli.reply(ended, _lines(transcript)))
-    done = Call(spec, asked.role, task.model, ended, reply, started, utc_text(datetime.now(UTC)))
+    usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
+    done = Call(spec, asked.role, task.model, ended, reply, usage, started, utc_text(datetime.now(UTC)))
     tell(
         "agent_ended",
         *whose,
@@ -110,7 +123,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         seconds=round(ended.seconds, 3),
         problem=done.problem,
         session_id=reply.session_id,
-        usage=asdict(reply.usage),
+        usage=asdict(usage),
         **about,
     )
     return done
@@ -180,9 +193,12 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools) -> AgentTas
         branch=order.bead.metadata.branch,
         run_id=order.run_id,
         model=model,
-        persona=_persona_text(spec, tools.root),
-        session_id=asked.session_id,
+        persona=_persona(spec, tools.root),
+        session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
+        output_schema=_output_schema(asked.role, spec),
+        budget_usd=asked.budget_usd,
+        git_folders=git.folders_of(asked.cwd),
     )
 
 
@@ -197,12 +213,18 @@ def _limit(role: AgentRole, order: Order, tools: Tools) -> float:
     return config.scrum_master_timeout or order.bead.metadata.max_retry_attempts * once + SPARE_SECONDS
 
 
-def _persona_text(spec: AgentSpec, root: Path) -> str:
+def _output_schema(role: AgentRole, spec: AgentSpec) -> Mapping[str, Any] | None:
+    if role == "qa":
+        return spec.output_schema or OUTPUT_SCHEMA
+    return None
+
+
+def _persona(spec: AgentSpec, root: Path) -> Persona | None:
     path = personas.persona_file(spec.agent, root)
     if path is not None:
-        return path.read_text("utf-8", errors="replace")
+        return personas.read_persona(path)
     if persona_path(spec.agent) not in personas.BUILT_IN and (root / AGENTS_DIR).is_dir():
         message = f"Agent path '{spec.agent}' does not exist in {AGENTS_DIR}"
         action = f"Create {persona_path(spec.agent)}, or name another agent"
         raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action=action)
-    return ""
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.order import Halted, Order, Parked, Tools
 from beads_ralph.team.record import Record
 from beads_ralph.team.threads import in_thread
+from beads_ralph.work import Session
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Case:
     """The commit that the bead's own work lies after."""
     unmerged: bool = False
     """Whether something is still to be merged into the worktree."""
-    sessions: dict[int, str | None] = field(default_factory=dict)
+    sessions: dict[int, Session | None] = field(default_factory=dict)
     """Of the dev agents, by their place in the list: an agent goes on where it ended."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
@@ -68,6 +69,11 @@ class Case:
         minutes = self.place.timeout_minutes
         return None if minutes is None else minutes * 60 - self.record.seconds
 
+    def money_left(self) -> float | None:
+        """What is left of the bead's money; None where it has no limit."""
+        most = self.place.to_json().get("budget_usd")
+        return None if most is None else max(most - (self.record.spent.cost_usd or 0.0), 0.0)
+
     def over_budget(self) -> str:
         """Which of the bead's own budgets is used up; empty where none is."""
         said, spent = self.place.to_json(), self.record.spent
@@ -88,12 +94,12 @@ class Case:
 
     async def ask(self, asked: Asked) -> Call:
         """Call an agent; a limit and a missing sign-in are no answers, and end the work here."""
-        done = await calls.call(asked, self.order, self.tools)
+        done = await calls.call(replace(asked, budget_usd=self.money_left()), self.order, self.tools)
         program = done.spec.executable or asked.spec.agent
         if done.reply.trouble == "limit":
-            self.record.add_usage(done.reply.usage)
+            self.record.add_usage(done.usage)
             reason = f"{asked.spec.agent} met a limit of {program}"
-            session = done.reply.session_id if asked.role in ("dev", "scrum-master") else None
+            session = done.session if asked.role in ("dev", "scrum-master") else None
             raise Parked(reason, done.reply.limit_reset_at, program, session)
         if done.reply.trouble == "auth":
             raise Halted("broken", f"{program} is not signed in: {done.reply.detail}".rstrip(": "))

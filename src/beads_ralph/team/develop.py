@@ -35,7 +35,7 @@ async def develop(case: Case, attempt: int, feedback: str | None) -> str:
         )
         done = await case.ask(asked)
         case.record.add_dev(attempt, done, feedback)
-        case.sessions[number] = done.reply.session_id
+        case.sessions[number] = done.session
         if done.problem:
             return f"dev agent {spec.agent} {done.problem}"
     return ""
@@ -100,7 +100,7 @@ async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str 
     done = await case.ask(asked)
     case.record.add_dev(attempt, done, feedback)
     case.record.session_id = done.reply.session_id or case.record.session_id
-    case.sessions[0] = done.reply.session_id
+    case.sessions[0] = done.session
     return done
 
 

@@ -11,7 +11,7 @@ from beads_ralph.config import Config
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import AgentCLI, Forge
 from beads_ralph.verify import Bench
-from beads_ralph.work import PullRequest, Usage
+from beads_ralph.work import PullRequest, Session, Usage
 
 OUTPUT_LIMIT: Final = 100 * 1024 * 1024
 
@@ -80,12 +80,12 @@ class Outcome:
 class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
     """An agent met a limit; the bead waits for it to lift."""
 
-    def __init__(self, reason: str, retry_at: str | None, program: str, session_id: str | None) -> None:
+    def __init__(self, reason: str, retry_at: str | None, program: str, session: Session | None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_at = retry_at
         self.program = program
-        self.session_id = session_id
+        self.session = session
 
 
 class Halted(Exception):  # noqa: N818 - a verdict, not an error

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from beads_ralph.models import Bead
 from beads_ralph.team.calls import Call
-from beads_ralph.work import Evidence, PullRequest, Usage, Verdict
+from beads_ralph.work import COUNTS, Evidence, PullRequest, Usage, Verdict
 
 DEV_STATUS = {True: "timeout", False: "failed"}
-COUNTS = ("input_tokens", "output_tokens", "cache_tokens", "cost_usd")
 
 
 @dataclass
@@ -72,15 +71,15 @@ class Record:
     def add_dev(self, attempt: int, call: Call, feedback: str | None) -> None:
         status = "completed" if not call.problem else DEV_STATUS[call.ended.timed_out]
         self.dev.append({**_execution(attempt, call), "status": status, "feedback_from_qa": feedback})
-        self.add_usage(call.reply.usage)
+        self.add_usage(call.usage)
 
     def add_qa(self, attempt: int, call: Call, ruling: str, message: str, details: Mapping[str, Any]) -> None:
         judged = {"status": ruling, "message": message, "details": dict(details)}
         self.qa.append({**_execution(attempt, call), **judged})
-        self.add_usage(call.reply.usage)
+        self.add_usage(call.usage)
 
     def add_usage(self, more: Usage) -> None:
-        self.spent, self.usage = sum_of(self.spent, more), sum_of(self.usage, more)
+        self.spent, self.usage = self.spent + more, self.usage + more
 
     def metadata(self) -> dict[str, Any]:
         """What the store keeps after each attempt."""
@@ -168,16 +167,3 @@ def _execution(attempt: int, call: Call) -> dict[str, Any]:
         "started_at": call.started_at,
         "completed_at": call.completed_at,
     }
-
-
-# --- what it cost -------------------------------------------------------------------------------------
-
-
-def sum_of(one: Usage, other: Usage) -> Usage:
-    return Usage(*(_sum(getattr(one, name), getattr(other, name)) for name in COUNTS))
-
-
-def _sum(one: Any, other: Any) -> Any:
-    """Unknown plus unknown is unknown; unknown plus something is at least that."""
-    known: Sequence[Any] = [value for value in (one, other) if value is not None]
-    return sum(known) if known else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from beads_ralph import changes
@@ -13,7 +14,7 @@ from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked,
 from beads_ralph.team.proposing import propose
 from beads_ralph.team.record import Record, last_feedback
 from beads_ralph.team.threads import in_thread
-from beads_ralph.work import Verdict
+from beads_ralph.work import Session, Usage, Verdict
 
 
 async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
@@ -94,7 +95,7 @@ async def _taken_up(case: Case) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     said = case.place.to_json().get("parked") or {}
     if said.get("session_id"):
-        case.sessions[0] = said["session_id"]
+        case.sessions[0] = Session(said["session_id"], Usage(**(said.get("session_usage") or {})))
     return bool(said.get("commit")) and said["commit"] == await case.head()
 
 
@@ -117,7 +118,8 @@ def _parked(case: Case, parked: Parked) -> Outcome:
     waits = {
         "until": parked.retry_at,
         "reason": parked.reason,
-        "session_id": parked.session_id,
+        "session_id": parked.session.id if parked.session else None,
+        "session_usage": asdict(parked.session.counted) if parked.session else None,
         "commit": case.examined,
     }
     return Outcome(

@@ -1,0 +1,22 @@
+"""Every agent CLI that has an adapter of its own, and which one plays a program."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from beads_ralph.agents.command import Command
+from beads_ralph.agents.scripted import Scripted
+
+if TYPE_CHECKING:
+    from beads_ralph.protocols import AgentCLI
+
+AGENTS: Final[dict[str, AgentCLI]] = {
+    "command": Command(),
+    "scripted": Scripted(),
+}
+
+
+def select(executable: str) -> AgentCLI:
+    """The adapter of a program, by its name; a program without one of its own is played by `command`."""
+    return AGENTS.get(os.path.basename(executable), AGENTS["command"])  # noqa: PTH119 - a word, not a path

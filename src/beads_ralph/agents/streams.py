@@ -1,0 +1,70 @@
+"""What the adapters of real agent CLIs share: JSON events, line by line, and the answer in a final text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from beads_ralph.agents import replies
+from beads_ralph.models import MODELS
+
+if TYPE_CHECKING:
+    from beads_ralph.work import AgentTask
+
+Event = Mapping[str, Any]
+
+
+def events(lines: Iterable[str]) -> Iterator[Event]:
+    """Every line that is a JSON object. CLIs print banners and warnings among them, and a line that was
+    cut in the middle is what a killed one leaves."""
+    for line in lines:
+        if line.lstrip().startswith("{"):
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                yield value
+
+
+def part(event: Event, *names: str) -> Event:
+    """An object inside an event, by the names that lead to it; empty where there is none."""
+    found: Any = event
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def text(event: Event, name: str) -> str:
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def count(event: Event, name: str) -> int | None:
+    """A number of tokens; True is a number to Python, and no CLI counts below nothing."""
+    value = event.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def amount(event: Event, name: str) -> float | None:
+    value = event.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < float("inf") else None
+
+
+def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
+    return replies.answer_in(final_text.split("\n"))
+
+
+def own_model(task: AgentTask) -> str | None:
+    """The model to ask another CLI than Claude Code for. Claude's own words mean nothing to it, and stand
+    in a task only because nobody named another: the CLI's default is better than an error."""
+    return None if task.model in MODELS else task.model
+
+
+def instructed(task: AgentTask) -> str:
+    """The prompt, for a CLI that takes no system prompt: who to be goes first."""
+    return f"{task.persona.body}\n\n{task.prompt}" if task.persona and task.persona.body else task.prompt
