@@ -53,10 +53,11 @@ class AgentTask:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unreadable"]
+Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
 """limit: a rate or usage limit. auth: not signed in. server: may be over in a moment. refused: the CLI or
 its model will not do it, however often it is asked. forgotten: the session to go on with is not known.
-unreadable: there is an answer, but not one that can be read."""
+unfinished: it ended without its own last word, so that an exit code of 0 says nothing. unreadable: there
+is an answer, but not one that can be read."""
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import replies
 from beads_ralph.models import MODELS
 
 if TYPE_CHECKING:
-    from beads_ralph.work import AgentTask
+    from beads_ralph.jobs import Exit
+    from beads_ralph.work import AgentTask, Trouble
 
 Event = Mapping[str, Any]
+MAX_DETAIL: Final = 1000
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
@@ -57,6 +59,21 @@ def amount(event: Event, name: str) -> float | None:
 def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
     return replies.answer_in(final_text.split("\n"))
+
+
+def unfinished(ended: Exit) -> tuple[Trouble, str]:
+    """What it means that a CLI's own last event is missing, and what it said: its exit code tells how it
+    died, unless that is 0."""
+    said = last_line(ended.stderr)
+    if ended.code == 0:
+        return "unfinished", said or "it ended without saying that it had finished"
+    return "", said
+
+
+def last_line(stderr: str) -> str:
+    """Where a program that dies says why."""
+    lines = stderr.rstrip().splitlines()
+    return lines[-1].strip()[:MAX_DETAIL] if lines else ""
 
 
 def own_model(task: AgentTask) -> str | None:

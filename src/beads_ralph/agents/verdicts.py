@@ -27,6 +27,7 @@ TROUBLES: Final[Mapping[str, Outcome]] = {
     "auth": "auth",
     "server": "server",
     "refused": "refused",
+    "unfinished": "crash",
 }
 """Not verdicts on the work; a team looks at them before it asks for a judgement."""
 MAX_MESSAGE: Final = 16_000
@@ -73,7 +74,7 @@ def _cut_short(reply: Reply, ended: Exit) -> Judgement | None:
 
 def _no_result(reply: Reply, ended: Exit) -> Judgement:
     if ended.code != 0:
-        return _failed("crash", _ending(ended), ended)
+        return _failed("crash", f"{_ending(ended)}: {reply.detail}".rstrip(": "), ended)
     if reply.trouble == "unreadable":
         return _failed("bad JSON", reply.detail.removeprefix("bad JSON: "), ended)
     return _failed("no JSON", "the answer has no fenced json block", ended)

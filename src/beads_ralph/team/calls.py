@@ -60,7 +60,7 @@ class Call:
         if self.ended.code < 0:
             return f"was ended by signal {-self.ended.code}"
         if self.ended.code > 0:
-            return f"ended with exit code {self.ended.code}"
+            return f"ended with exit code {self.ended.code}: {self.reply.detail}".rstrip(": ")
         return ""
 
 

@@ -1,0 +1,39 @@
+"""What the adapters of real CLIs share."""
+
+from __future__ import annotations
+
+import pytest
+
+from beads_ralph.agents import streams
+from beads_ralph.jobs import Exit
+from beads_ralph.models import AgentSpec
+from beads_ralph.team.calls import Call
+from beads_ralph.work import Reply, Usage
+
+
+def call(ended: Exit, reply: Reply) -> Call:
+    spec = AgentSpec.model_validate({"role": "polecat", "agent": ".claude/agents/dev.md"})
+    return Call(spec, "dev", "sonnet", ended, reply, Usage(), "", "")
+
+
+@pytest.mark.parametrize(
+    ("ended", "trouble", "detail"),
+    [
+        (Exit(0), "unfinished", "it ended without saying that it had finished"),
+        (Exit(0, stderr="warning\nEOF \n\n"), "unfinished", "EOF"),
+        (Exit(1, stderr="a\nout of memory\n"), "", "out of memory"),
+        (Exit(-9), "", ""),
+    ],
+)
+def test_a_cli_that_ends_without_its_last_word_has_not_done_its_work(
+    ended: Exit, trouble: str, detail: str
+) -> None:
+    found = streams.unfinished(ended)
+    assert found == (trouble, detail)
+    problem = call(ended, Reply(trouble=found[0], detail=found[1])).problem
+    assert problem
+    assert detail in problem
+
+
+def test_an_answer_that_cannot_be_read_is_no_problem_of_a_call_that_went_well() -> None:
+    assert call(Exit(0), Reply(trouble="unreadable", detail="bad JSON")).problem == ""
