@@ -116,7 +116,7 @@ def _sample(name: str) -> str:
 def _compile(root: Path) -> Demonstration:
     plan_file = root / PLAN
     text = files.read_text(plan_file)
-    workspace.init(workspace.find(root, root / CONFIG_NAME), "embedded")
+    workspace.init(workspace.find(root, root / CONFIG_NAME), "embedded", personas=False)
     space = workspace.find(root, root / CONFIG_NAME)
     plan = parse(text, str(plan_file))
     setting = Setting(root, space.relative(plan_file), datetime.now(UTC), space.config, space.branches())

@@ -60,6 +60,16 @@ def _bounded(data: bytes, path: str, limit: int) -> bytes:
     return data
 
 
+def make_folder(path: Path) -> None:
+    """The folder and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        raise RalphError(Code.PERMISSION_DENIED, f"cannot make {path}: permission denied") from None
+    except OSError as problem:
+        raise RalphError(Code.WRITE_FAILED, f"cannot make {path}: {problem.strerror or problem}") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace the file in one step, keeping its mode; on any failure the old one stays as it was."""
     target = path.resolve()  # a link stays a link

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from beads_ralph import config, files, git, proc
+from beads_ralph import config, files, git, proc, prompts
 from beads_ralph.config import CONFIG_NAME, Config
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.legacy import AGENTS_DIR
+from beads_ralph.models import CLAUDE
 from beads_ralph.protocols import Store
 from beads_ralph.store import bd, embedded
 from beads_ralph.store.ralph_dir import NAME, ralph_dir
@@ -99,6 +101,8 @@ def has_bd_database(root: Path) -> bool:
 
 # --- init -------------------------------------------------------------------------------------------
 
+REVIEWER: Final = "qa-code-review"
+"""One of the agent files that come with the program."""
 CONFIG_TEXT: Final = """\
 # Settings of beads-ralph for this repository. Every key is optional; docs/configuration.md lists them all.
 
@@ -111,7 +115,7 @@ plan:
   dev_agents:
     - claude (sonnet)
   qa_agents:
-    - claude (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
+    - {reviewer} (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
 
 agent_defaults:
   default_model: sonnet
@@ -126,7 +130,7 @@ class Initialised:
     warnings: tuple[Fault, ...] = ()
 
 
-def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
+def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) -> Initialised:
     """Set the repository up. What exists is kept as it is, so that running it again is harmless."""
     if workspace.repository is None:
         message = f"{workspace.root} is not a git repository"
@@ -140,13 +144,29 @@ def init(workspace: Workspace, choice: StoreChoice) -> Initialised:
     ralph_dir(workspace.root)
     STORES[kind](workspace).check()
     if paths[0] not in before:
-        files.write_text(paths[0], _config_text(workspace, choice))
+        reviewer = REVIEWER if personas else CLAUDE
+        files.write_text(paths[0], _config_text(workspace, choice, reviewer))
+    installed, own = _install_personas(workspace.root) if personas else ([], [])
     return Initialised(
         kind,
-        tuple(path.name for path in paths if path not in before),
-        tuple(path.name for path in paths if path in before),
+        (*(path.name for path in paths if path not in before), *installed),
+        (*(path.name for path in paths if path in before), *own),
         (*workspace.warnings, *_other_store(workspace, choice)),
     )
+
+
+def _install_personas(root: Path) -> tuple[list[str], list[str]]:
+    """The agent files that were written, and those that the user has already: theirs stay as they are."""
+    made: list[str] = []
+    kept: list[str] = []
+    files.make_folder(root / AGENTS_DIR)
+    for name, text in sorted(prompts.agent_files().items()):
+        path = root / AGENTS_DIR / name
+        there = path.exists() or path.is_symlink()
+        if not there:
+            files.write_text(path, text)
+        (kept if there else made).append(f"{AGENTS_DIR}{name}")
+    return made, kept
 
 
 def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
@@ -159,10 +179,13 @@ def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
     return [Fault(Code.CONFIG_INVALID, message, file=CONFIG_NAME, field="store", suggested_action=action)]
 
 
-def _config_text(workspace: Workspace, choice: StoreChoice) -> str:
+def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str) -> str:
     branch = workspace.repository.current_branch() if workspace.repository else None
     return CONFIG_TEXT.format(
-        store=choice, rig=_quoted(workspace.root.name), source_branch=_quoted(branch or "main")
+        store=choice,
+        rig=_quoted(workspace.root.name),
+        source_branch=_quoted(branch or "main"),
+        reviewer=reviewer,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from markdown_it import MarkdownIt
 from beads_ralph import prompts
 from beads_ralph.agents.replies import read
 from beads_ralph.jobs import Exit
-from beads_ralph.models import ScrumResult
+from beads_ralph.models import MODELS, ScrumResult
+from beads_ralph.personas import read_persona
 from beads_ralph.prompts import NAMES, Name, places, render
 
 PLACES: dict[Name, str] = {
@@ -136,3 +138,27 @@ def test_a_qa_agent_that_only_repeats_its_prompt_does_not_pass() -> None:
     result = read(Exit(0), filled("qa", output_schema=json.dumps({"type": "object"})).split("\n")).result
     assert result is not None
     assert result["status"] == "fail"
+
+
+# --- the agent files that init writes -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(prompts.agent_files()))
+def test_an_agent_file_is_a_whole_persona(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(prompts.agent_files()[name], encoding="utf-8")
+    persona = read_persona(path)
+    assert f"{persona.name}.md" == name
+    assert persona.description.endswith((".", "?"))
+    assert persona.recommended_model in MODELS
+    assert persona.body.startswith("You ")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in prompts.agent_files() if name.startswith("qa-")))
+def test_a_qa_agent_is_not_given_tools_to_edit_with(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(prompts.agent_files()[name], encoding="utf-8")
+    persona = read_persona(path)
+    assert set(persona.tools) == {"Bash", "Read", "Grep", "Glob"}
+    assert "you change nothing" in " ".join(persona.body.split()).lower()
+    assert persona.body.endswith("Answer in the form that you are asked for.")

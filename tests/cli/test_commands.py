@@ -25,6 +25,21 @@ FOUR = plan(
     sprint("1.3", "Merge [b]all[/b]"),
 )
 IDS = ["bd-1-1-start", "bd-1-2a-left", "bd-1-2b-right", "bd-1-3-merge-ballb"]
+AGENTS = [
+    f".claude/agents/{name}.md"
+    for name in (
+        "backend-dev",
+        "doc-writer",
+        "frontend-dev",
+        "merge-specialist",
+        "qa-code-review",
+        "qa-integration-tests",
+        "qa-lint",
+        "qa-security-scan",
+        "qa-unit-tests",
+        "scrum-master",
+    )
+]
 
 
 def git(root: Path, *words: str) -> str:
@@ -39,8 +54,8 @@ def git(root: Path, *words: str) -> str:
 
 def test_init_makes_settings_and_a_store_and_leaves_git_clean(repo: Path) -> None:
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": ["beads-ralph.yaml", ".ralph"], "kept": []}
-    assert git(repo, "status", "--porcelain") == "?? beads-ralph.yaml\n"
+    assert data == {"store": "embedded", "created": ["beads-ralph.yaml", ".ralph", *AGENTS], "kept": []}
+    assert git(repo, "status", "--porcelain") == "?? .claude/\n?? beads-ralph.yaml\n"
     said = yaml.safe_load((repo / "beads-ralph.yaml").read_text(encoding="utf-8"))
     assert (said["store"], said["plan"]["rig"], said["plan"]["source_branch"]) == ("auto", "app", "main")
     checked = ralph("doctor", "--json", cwd=repo).data["checks"]
@@ -58,9 +73,36 @@ def test_init_twice_keeps_everything(repo: Path) -> None:
     write(repo / "beads-ralph.yaml", "store: embedded\n")
     before = tree(repo)
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": [], "kept": ["beads-ralph.yaml", ".ralph"]}
+    assert data == {"store": "embedded", "created": [], "kept": ["beads-ralph.yaml", ".ralph", *AGENTS]}
     assert tree(repo) == before
     assert "was there already" in ralph("init", cwd=repo).out
+
+
+def test_init_leaves_the_users_agent_files_alone(repo: Path) -> None:
+    own = repo / ".claude" / "agents" / "backend-dev.md"
+    own.parent.mkdir(parents=True)
+    write(own, "Mine.\n")
+    dangling = own.with_name("qa-lint.md")
+    dangling.symlink_to("nowhere.md")
+    data = ralph("init", "--json", cwd=repo).data
+    assert {".claude/agents/backend-dev.md", ".claude/agents/qa-lint.md"} <= set(data["kept"])
+    assert own.read_text(encoding="utf-8") == "Mine.\n"
+    assert dangling.is_symlink()
+    assert not dangling.exists()
+    assert ".claude/agents/qa-code-review.md" in data["created"]
+
+
+def test_init_without_agents_writes_none_and_names_none(repo: Path) -> None:
+    assert ralph("init", "--no-agents", cwd=repo).code == 0
+    assert not (repo / ".claude").exists()
+    assert "qa-code-review" not in (repo / "beads-ralph.yaml").read_text(encoding="utf-8")
+
+
+def test_a_plan_without_agents_of_its_own_is_good_right_after_init(repo: Path) -> None:
+    ralph("init", cwd=repo)
+    write(repo / "plan.md", "## Phase 1: A\n\n### Sprint 1.1: B\n\n**Tasks**:\n- Do it\n")
+    ran = ralph("plan", "check", "plan.md", "--strict", cwd=repo)
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_init_outside_of_git_makes_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from beads_ralph import doctor as checkup
 from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.legacy import AGENTS_DIR
 from beads_ralph.workspace import StoreChoice
 
 if TYPE_CHECKING:
@@ -21,21 +23,31 @@ MARKS = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unknown": 
 
 def init(
     store: Annotated[StoreChoice, typer.Option("--store", help="The store to set up.")] = "auto",
+    no_agents: Annotated[
+        bool, typer.Option("--no-agents", help="Write no agent files into .claude/agents/.")
+    ] = False,
     json_: options.Json = False,
 ) -> Answer:
-    """Set this repository up: settings, folders, store. What exists is kept."""
-    done = workspace.init(workspace.find(), store)
+    """Set this repository up: settings, folders, store, agent files. What exists is kept."""
+    done = workspace.init(workspace.find(), store, personas=not no_agents)
     data = {"store": done.store, "created": list(done.created), "kept": list(done.kept)}
     return Answer(data, lambda console: _show_init(console, done), done.warnings)
 
 
 def _show_init(console: Console, done: workspace.Initialised) -> None:
-    for name in done.created:
+    for name in _grouped(done.created):
         console.print(f"[green]+[/green] {name}")
-    for name in done.kept:
+    for name in _grouped(done.kept):
         console.print(f"[dim]= {name} was there already[/dim]")
     console.print(f"✓ ready, with the {done.store} store")
     console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
+
+
+def _grouped(names: Sequence[str]) -> list[str]:
+    """The agent files in one line."""
+    others = [name for name in names if not name.startswith(AGENTS_DIR)]
+    agents = len(names) - len(others)
+    return [*others, *([f"{AGENTS_DIR} ({agents} agent files)"] if agents else [])]
 
 
 def doctor(json_: options.Json = False) -> Answer:

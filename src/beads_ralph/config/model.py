@@ -116,7 +116,9 @@ class PlanDefaults(Section):
         examples=[["python-dev (opus)"]],
     )
     qa_agents: list[Agent] | None = Field(
-        None, description="Who judges the work; `init` writes one.", examples=[["qa (haiku) - run the tests"]]
+        None,
+        description="Who judges the work; `init` writes `qa-code-review (sonnet)`.",
+        examples=[["qa (haiku) - run the tests"]],
     )
     team: Filled | None = Field(
         None, description="One team for all sprints; otherwise each has its own.", examples=["core"]

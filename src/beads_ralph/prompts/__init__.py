@@ -39,6 +39,12 @@ def places(name: Name) -> frozenset[str]:
     return frozenset(place[1] for place in PLACE.finditer(_template(name)))
 
 
+def agent_files() -> dict[str, str]:
+    """The agent files that `init` puts into a repository, by name."""
+    folder = resources.files(__name__).joinpath("agents")
+    return {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir()}
+
+
 @cache
 def _template(name: Name) -> str:
     if name not in NAMES:
