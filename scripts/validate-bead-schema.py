@@ -7,6 +7,6 @@ from _project import use_project
 
 use_project(restart=True)
 
-from beads_ralph.cli.app import run
+from beads_ralph.cli.app import main
 
-sys.exit(run(["validate", *sys.argv[1:]]))
+sys.exit(main(["validate", *sys.argv[1:]]))

@@ -22,7 +22,7 @@ from beads_ralph.mason.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import Query
-from beads_ralph.store.ralph_dir import NAME as RALPH
+from beads_ralph.ralph_dir import NAME as RALPH
 
 if TYPE_CHECKING:
     from rich.console import Console

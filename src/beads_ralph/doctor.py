@@ -147,7 +147,7 @@ def _settings(space: workspace.Workspace) -> Check:
 
 
 def _store(space: workspace.Workspace) -> Check:
-    if not (space.root / ".ralph").exists() and not workspace.has_bd_database(space.root):
+    if not space.home.exists() and not workspace.has_bd_database(space.root):
         return Check("store", "missing", "no store here yet", "Run: beads-ralph init")
     try:
         opened = workspace.open_store(space)

@@ -13,9 +13,9 @@ def main() -> int:
     if arguments == ["--version"]:
         sys.stdout.write(f"beads-ralph {__version__}\n")
         return 0
-    from beads_ralph.cli.app import run
+    from beads_ralph.cli.app import main as answer
 
-    return run(arguments)
+    return answer(arguments)
 
 
 def mason() -> int:

@@ -15,8 +15,8 @@ from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.legacy import AGENTS_DIR
 from beads_ralph.models import CLAUDE
 from beads_ralph.protocols import Store
+from beads_ralph.ralph_dir import NAME, ralph_dir
 from beads_ralph.store import bd, embedded
-from beads_ralph.store.ralph_dir import NAME, ralph_dir
 
 StoreChoice = Literal["auto", "embedded", "bd"]
 
@@ -136,7 +136,7 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
         message = f"{workspace.root} is not a git repository"
         raise RalphError(Code.GIT_NOT_REPO, message, suggested_action="Run: git init, then beads-ralph init")
     kind = _auto(workspace)[0] if choice == "auto" else choice
-    paths = [workspace.root / CONFIG_NAME, workspace.root / ".ralph"]
+    paths = [workspace.root / CONFIG_NAME, workspace.home]
     if kind == "bd":
         paths.append(workspace.root / ".beads")
     before = {path for path in paths if path.exists()}

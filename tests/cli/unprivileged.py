@@ -1,16 +1,20 @@
 """`python unprivileged.py UID WORDS…`: beads-ralph as a user who may not do everything.
 
 Root may read and write whatever it likes, so that no test of permissions works as root. The modules are
-loaded first: their files may lie where the other user cannot look.
+loaded first, also those that a command loads only when it runs: their files may lie where the other user
+cannot look.
 """
 
 import os
 import sys
 
+import beads_ralph.cli.running
+import beads_ralph.demo
+import beads_ralph.doctor  # noqa: F401
 from beads_ralph.cli import app
 
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(int(sys.argv[1]))
     os.setuid(int(sys.argv[1]))
-sys.exit(app.run(sys.argv[2:]))
+sys.exit(app.main(sys.argv[2:]))

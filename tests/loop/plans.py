@@ -26,9 +26,9 @@ from beads_ralph.events import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.models import Bead
 from beads_ralph.protocols import AgentCLI, Query, Store
+from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.store.bd import BdStore
 from beads_ralph.store.embedded import EmbeddedStore
-from beads_ralph.store.ralph_dir import ralph_dir
 from beads_ralph.strays import Family
 from beads_ralph.team import Tools
 from beads_ralph.verify import Bench

@@ -21,11 +21,11 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit
 from beads_ralph.models import ASSIGNEE, MERGE, WORK, Bead
 from beads_ralph.protocols import Changes, Query, Store
+from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.store.bd import BdStore, initialise
 from beads_ralph.store.bd_cli import error_text, is_busy
 from beads_ralph.store.bd_setup import missing_settings
 from beads_ralph.store.bd_shape import dumped, graph, seed
-from beads_ralph.store.ralph_dir import ralph_dir
 from beads_ralph.store.writer_lock import only_writer
 from tests.beads import make_bead
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from beads_ralph import __version__
-from beads_ralph.cli import beads, configuring, control, demo, mason, plan, running, schema, setup, watching
+from beads_ralph.cli import beads, configuring, control, demo, mason, plan, run, schema, setup, watching
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError
@@ -25,7 +25,7 @@ app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
 app.command("mason")(mason.mason)
-app.command("run")(running.run)
+app.command("run")(run.run)
 app.command("status")(watching.status)
 app.command("logs")(watching.logs)
 app.command("events")(watching.show_events)
@@ -61,7 +61,7 @@ def _root(
     pass
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run `beads-ralph` with these arguments; the exit code."""
     return _run(app, arguments, settle_style(arguments))
 

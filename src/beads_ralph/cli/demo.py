@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beads_ralph import demo as demonstration
-from beads_ralph.cli import options, running
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, Answer, console
 from beads_ralph.cli.style import current_style
-from beads_ralph.demo import Demonstration
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from beads_ralph.demo import Demonstration
 
 
 def demo(
@@ -28,6 +28,9 @@ def demo(
     json_: options.Json = False,
 ) -> Answer:
     """See the main job done: a sample plan worked through in a scratch repository, without any model."""
+    from beads_ralph import demo as demonstration
+    from beads_ralph.cli import running
+
     shown = demonstration.prepare(folder)
     if plan_only:
         return _planned(shown)
@@ -36,7 +39,7 @@ def demo(
         demonstration.show(shown, screen)
         screen.print("\n[bold]Agents at work[/bold], scripted ones: no network, no account")
     with chdir(shown.root):
-        ran = running.run(shown.plan, config=shown.settings)
+        ran = running.run(running.Wishes(shown.plan, config=shown.settings))
     finished = demonstration.finish(shown, ran.data)
     return Answer(
         finished.to_json(),
@@ -46,6 +49,8 @@ def demo(
 
 
 def _planned(shown: Demonstration) -> Answer:
+    from beads_ralph import demo as demonstration
+
     data = {**shown.to_json(), "ended": None, "report": None}
 
     def show(screen: Console) -> None:

@@ -1,4 +1,4 @@
-"""run: work through the beads."""
+"""What `run` does. It needs the loop and everything below it, which no other command should wait for."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from beads_ralph import (
     changes,
@@ -28,7 +27,7 @@ from beads_ralph import (
 )
 from beads_ralph.agents import known
 from beads_ralph.agents.environment import INHERITED
-from beads_ralph.cli import mason, options
+from beads_ralph.cli import mason
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
@@ -37,77 +36,67 @@ from beads_ralph.events import Journal
 from beads_ralph.forge.network import Network
 from beads_ralph.loop import Budget, Ended, Loop, Scope, Settings, refuse_unknown
 from beads_ralph.protocols import Query
-from beads_ralph.store.ralph_dir import ralph_dir
+from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.team import Tools
 from beads_ralph.verify import Bench
-from beads_ralph.workspace import OpenStore, Workspace
+from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SPARE_THREADS = 8
 
-ExecutorName = Annotated[
-    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
-]
-ForgeName = Annotated[
-    Literal["auto", "local", "github", "none"] | None,
-    typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
-]
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line asks for; None where the settings say it."""
+
+    plan: Path | None = None
+    max_parallel: int | None = None
+    teams: frozenset[str] = frozenset()
+    beads: frozenset[str] = frozenset()
+    once: bool = False
+    dry_run: bool = False
+    stop_on_failure: bool = False
+    executor: str | None = None
+    forge: str | None = None
+    store: StoreChoice | None = None
+    config: Path | None = None
 
 
-def run(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.", show_default=False)] = None,
-    *,
-    max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
-    ] = None,
-    team: Annotated[
-        list[str] | None, typer.Option("--team", help="Only this team.", show_default=False)
-    ] = None,
-    bead: Annotated[
-        list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
-    stop_on_failure: Annotated[
-        bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
-    ] = False,
-    executor: ExecutorName = None,
-    forge_name: ForgeName = None,
-    store: options.Store = None,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
-    """Work through the ready beads with agents until nothing is left, and say why it ended."""
-    space = workspace.find(config_file=config)
+def run(wishes: Wishes) -> Answer:
+    space = workspace.find(config_file=wishes.config)
     if space.repository is None:
         raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
-    if plan is not None:
-        mason.compile_into_store(plan, space, store)
-    opened = workspace.open_store(space, store)
-    plan_file = space.relative(plan) if plan else None
-    scope = Scope(frozenset(bead or ()), frozenset(team or ()), plan_file)
+    if wishes.plan is not None:
+        mason.compile_into_store(wishes.plan, space, wishes.store)
+    opened = workspace.open_store(space, wishes.store)
+    plan_file = space.relative(wishes.plan) if wishes.plan else None
+    scope = Scope(wishes.beads, wishes.teams, plan_file)
     refuse_unknown(opened.store, scope.beads)
-    if dry_run:
+    if wishes.dry_run:
         return _dry_run(opened, scope)
     _preflight(space, opened, scope)
-    run_id = runs.new_run_id()
-    settings = Settings(
-        run_id=run_id,
-        actor=runs.actor_name(space.root, run_id),
-        max_parallel=max_parallel or space.config.max_parallel_sessions,
-        once=once,
-        stop_on_failure=stop_on_failure,
-        poll_seconds=space.config.poll_interval,
-        budget=_budget(space),
-    )
-    chosen = (executor or space.config.executor, forge_name or space.config.forge)
+    settings = _settings(space, wishes)
+    chosen = (wishes.executor or space.config.executor, wishes.forge or space.config.forge)
     ended = _run(space, opened, settings, scope, chosen)
     return Answer(
-        ended.to_json() | {"run_id": run_id, "store": opened.store.kind},
+        ended.to_json() | {"run_id": settings.run_id, "store": opened.store.kind},
         lambda console: show_end(console, ended),
         exit_code=_exit_code(ended),
+    )
+
+
+def _settings(space: Workspace, wishes: Wishes) -> Settings:
+    run_id = runs.new_run_id()
+    return Settings(
+        run_id=run_id,
+        actor=runs.actor_name(space.root, run_id),
+        max_parallel=wishes.max_parallel or space.config.max_parallel_sessions,
+        once=wishes.once,
+        stop_on_failure=wishes.stop_on_failure,
+        poll_seconds=space.config.poll_interval,
+        budget=_budget(space),
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beads_ralph import doctor as checkup
 from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
@@ -17,6 +16,8 @@ from beads_ralph.workspace import StoreChoice
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from beads_ralph.doctor import Check
 
 MARKS = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
 
@@ -52,13 +53,15 @@ def _grouped(names: Sequence[str]) -> list[str]:
 
 def doctor(json_: options.Json = False) -> Answer:
     """Look at everything the program needs, and say what to do about what is missing."""
+    from beads_ralph import doctor as checkup
+
     checks = checkup.examine(Path.cwd())
     bad = [check for check in checks if check.required and check.status != "found"]
     data = {"healthy": not bad, "checks": [check.to_json() for check in checks]}
     return Answer(data, lambda console: _show_checks(console, checks), exit_code=1 if bad else 0)
 
 
-def _show_checks(console: Console, checks: list[checkup.Check]) -> None:
+def _show_checks(console: Console, checks: list[Check]) -> None:
     from rich.markup import escape
 
     width = max(len(check.name) for check in checks)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from beads_ralph import files
+from beads_ralph import files, ralph_dir
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import Record
 from beads_ralph.values import Positive, Timestamp
@@ -60,17 +60,16 @@ class PullDirectory:
     """All the records of one repository."""
 
     def __init__(self, root: Path) -> None:
-        self.path = root / ".ralph" / "pulls"
+        self.root = root
+        self.path = root / ralph_dir.NAME / "pulls"
 
     def make(self) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            ralph_dir.ralph_dir(self.root)
+            self.path.mkdir(exist_ok=True)
         except OSError as problem:
             code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
             raise RalphError(code, f"cannot make {self.path}: {problem.strerror}") from problem
-        ignore = self.path / ".gitignore"
-        if not ignore.exists():
-            files.write_text(ignore, "*\n")
 
     @contextmanager
     def turn(self, wait: float = TURN_SECONDS) -> Iterator[None]:

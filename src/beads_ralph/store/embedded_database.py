@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.ralph_dir import NAME, check_ralph_dir, ralph_dir
+from beads_ralph.ralph_dir import NAME, check_ralph_dir, ralph_dir
 
 FILE_NAME: Final = "beads.db"
 VERSION: Final = 1

@@ -1,0 +1,61 @@
+"""run: its options. What it does is imported only when it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer
+
+ExecutorName = Annotated[
+    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
+]
+ForgeName = Annotated[
+    Literal["auto", "local", "github", "none"] | None,
+    typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
+]
+
+
+def run(  # noqa: PLR0913 - one parameter an option
+    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.", show_default=False)] = None,
+    *,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+    ] = None,
+    team: Annotated[
+        list[str] | None, typer.Option("--team", help="Only this team.", show_default=False)
+    ] = None,
+    bead: Annotated[
+        list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
+    stop_on_failure: Annotated[
+        bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
+    ] = False,
+    executor: ExecutorName = None,
+    forge_name: ForgeName = None,
+    store: options.Store = None,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Work through the ready beads with agents until nothing is left, and say why it ended."""
+    from beads_ralph.cli import running
+
+    wishes = running.Wishes(
+        plan=plan,
+        max_parallel=max_parallel,
+        teams=frozenset(team or ()),
+        beads=frozenset(bead or ()),
+        once=once,
+        dry_run=dry_run,
+        stop_on_failure=stop_on_failure,
+        executor=executor,
+        forge=forge_name,
+        store=store,
+        config=config,
+    )
+    return running.run(wishes)
