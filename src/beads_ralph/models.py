@@ -243,6 +243,8 @@ class Metadata(WorkPlace):
     docker_image: Filled | None = None
     resource_limits: ResourceLimits | None = None
     timeout_minutes: Positive | None = None
+    budget_usd: Annotated[float | int, one_of("a number above 0"), Field(gt=0)] | None = None
+    budget_tokens: Positive | None = None
     notification_config: dict[str, Any] | None = None
     rollback_strategy: Annotated[str | dict[str, Any], one_of("a text or an object")] | None = None
     approval_required: bool | None = None

@@ -9,11 +9,13 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from beads_ralph.jobs import Exit, Job
 
 Started: TypeAlias = subprocess.Popen[bytes]
+LOGGED: Final = 500
+"""So much of a command goes into the log: bd takes whole descriptions as arguments."""
 
 
 def which(name: str, path: str | None = None) -> str | None:
@@ -45,13 +47,25 @@ def run(job: Job) -> Exit:
         _kill_group(process.pid)
         if process.poll() is None:
             process.wait()
-    return Exit(
+    ended = Exit(
         code=process.returncode,
         stdout=_text(out),
         stderr=_text(err),
         timed_out=timed_out,
         seconds=time.monotonic() - started,
     )
+    _log(job, ended)
+    return ended
+
+
+def _log(job: Job, ended: Exit) -> None:
+    import logging  # here, since every tmux pane pays for what this module imports
+
+    log = logging.getLogger(__name__)
+    if log.isEnabledFor(logging.DEBUG):
+        words = " ".join(job.argv)[:LOGGED]
+        how = "timed out" if ended.timed_out else f"exit {ended.code}"
+        log.debug("%s after %.3f s in %s: %s", how, ended.seconds, job.cwd, words)
 
 
 def start(job: Job, stdin: IO[bytes] | int, stdout: IO[bytes] | int, stderr: IO[bytes] | int) -> Started:

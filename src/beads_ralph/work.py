@@ -103,6 +103,27 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a run or a bead may cost; None means no limit."""
+
+    minutes: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+    def used_up(self, spent: Usage, seconds: float) -> str:
+        """Which of them is, in words; empty where none is. What came from a cache is no work."""
+        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
+        for name, most, used in (
+            ("time budget (minutes)", self.minutes, seconds / 60),
+            ("cost budget (USD)", self.cost_usd, spent.cost_usd or 0.0),
+            ("token budget", self.tokens, tokens),
+        ):
+            if most is not None and used >= most:
+                return f"{name} of {most:g} is used up"
+        return ""
+
+
+@dataclass(frozen=True)
 class Reply:
     """What an agent answered, as its own CLI reports it."""
 

@@ -16,6 +16,7 @@ PROTECTED: Final = frozenset({"main", "master", "develop"})
 INITIALIZING: Final = "initializing"
 """What git writes into a worktree's lock until it is whole; it stays when git is killed."""
 NAMED: Final = 5
+UNKNOWN: Final = "git knows no worktree here"
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ def remove(
     """
     tree = find(repo_root, path)
     if tree is None:
-        return Removal(path, why_not="git knows no worktree here")
+        return Removal(path, why_not=UNKNOWN)
     with locking.exclusive(repo_root, tree.branch or str(path)):
         why_not = _keep(repo_root, tree, target, remote)
         if not why_not:
@@ -309,6 +310,12 @@ def remove(
         if why_not:
             return Removal(path, tree.branch, why_not)
         return Removal(path, tree.branch, "", delete_branch and _delete_branch(repo_root, tree, target))
+
+
+def why_kept(repo_root: Path, path: Path, target: str, *, remote: str = "origin") -> str:
+    """Why `remove` would leave the worktree; empty where it would go. Nothing is changed."""
+    tree = find(repo_root, path)
+    return UNKNOWN if tree is None else _keep(repo_root, tree, target, remote)
 
 
 def _keep(repo_root: Path, tree: Worktree, target: str, remote: str) -> str:

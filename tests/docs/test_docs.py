@@ -20,7 +20,7 @@ from markdown_it.token import Token
 from beads_ralph import config, events
 from beads_ralph.agents import environment
 from beads_ralph.cli.app import app, mason_app
-from beads_ralph.config.model import KEYS
+from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.models import AgentSpec, Bead, Metadata
 from beads_ralph.plan import fields
@@ -117,11 +117,7 @@ def test_every_code_is_in_the_table_with_whether_it_is_recoverable() -> None:
 
 
 def config_keys() -> set[str]:
-    inner: dict[str, type[config.Section]] = {
-        "plan": config.PlanDefaults,
-        "agent_defaults": config.AgentDefaults,
-    }
-    below = {f"{name}.{key}" for name, model in inner.items() for key in model.model_fields}
+    below = {f"{name}.{key}" for name, model in INNER.items() for key in model.model_fields}
     return set(config.Config.model_fields) | below
 
 
@@ -141,7 +137,7 @@ def test_the_table_of_the_configuration_says_what_the_program_says() -> None:
     rows = dict(
         re.findall(r"^\| `([\w.]+)` \|[^|]*\| (.*) \|$", page("configuration.md"), flags=re.MULTILINE)
     )
-    models: dict[str, type[config.Section]] = {"plan": config.Config, "agent_defaults": config.Config, **KEYS}
+    models: dict[str, type[config.Section]] = {**dict.fromkeys(INNER, config.Config), **KEYS}
     told = {
         key: model.model_fields[key.rpartition(".")[2]].description or "" for key, model in models.items()
     }

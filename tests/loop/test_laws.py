@@ -241,14 +241,47 @@ def test_law_7_failed_worktrees_stay_and_only_merged_ones_are_cleaned(repo: Path
     )
     project.run()
     git(repo, "merge", "--quiet", "--no-ff", "--message", "take it", "feature/1-1a-good")
-    cleaned = project.ralph("clean", "--json").data["worktrees"]
-    assert {row["bead"]: row["removed"] for row in cleaned} == {
+    looked = project.ralph("clean", "--dry-run", "--json").data
+    assert looked["dry_run"] is True
+    assert {row["bead"]: row["removable"] for row in looked["worktrees"]} == {
         "bd-1-1a-good": True,
+        "bd-1-1b-bad": False,
         "bd-1-1c-unmerged": False,
     }
+    assert not any(row["removed"] for row in looked["worktrees"])
+    assert project.worktree("feature/1-1a-good").exists()
+    cleaned = project.ralph("clean", "--json").data["worktrees"]
+    assert cleaned == [{**row, "removed": row["removable"]} for row in looked["worktrees"]]
+    why = {row["bead"]: row["why"] for row in cleaned}
+    assert why["bd-1-1a-good"] == ""
+    assert why["bd-1-1b-bad"] == "bd-1-1b-bad is blocked"
+    assert "neither in main nor on origin" in why["bd-1-1c-unmerged"]
     assert not project.worktree("feature/1-1a-good").exists()
     assert project.worktree("feature/1-1b-bad").exists()
     assert project.worktree("feature/1-1c-unmerged").exists()
+
+
+def test_law_7_a_worktree_that_another_bead_still_needs_stays(repo: Path) -> None:
+    """Its first bead is closed and all its commits are safe, but an agent may be at work there."""
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", branch="feature/both"),
+        sprint("1.2", "Two", branch="feature/both"),
+    )
+    assert project.run("--once").data["closed"] == ["bd-1-1-one"]
+    git(repo, "merge", "--quiet", "--no-ff", "--message", "take it", "feature/both")
+    (row,) = project.ralph("clean", "--json").data["worktrees"]
+    assert (row["removed"], row["why"]) == (False, "bd-1-2-two is open")
+    assert row["beads"] == ["bd-1-1-one", "bd-1-2-two"]
+    assert project.worktree("feature/both").exists()
+    assert "= kept" in project.ralph("clean").out
+    assert project.run().code == 0
+    git(repo, "merge", "--quiet", "--no-ff", "--message", "take it", "feature/both")
+    shown = project.ralph("clean", "--dry-run").out
+    assert "would remove 1 of 1 worktrees; nothing was changed" in shown
+    assert project.worktree("feature/both").exists()
+    assert "removed 1 of 1 worktrees" in project.ralph("clean").out
+    assert not project.worktree("feature/both").exists()
 
 
 # --- 8: expected outcomes are values; anything else is a bug ----------------------------------------

@@ -403,6 +403,76 @@ def test_a_bead_has_budgets_of_its_own(repo: Path) -> None:
     assert "the bead's cost budget (USD) of 2 is used up" in ran.data["blocked"][0]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ({"bead_budget_usd": 2.0}, "cost budget (USD) of 2"),
+        ({"bead_budget_tokens": 150}, "token budget of 150"),
+    ],
+)
+def test_the_settings_give_every_bead_a_budget(repo: Path, said: dict[str, Any], word: str) -> None:
+    spend: dict[str, Any] = {"usage": {"input_tokens": 80, "output_tokens": 20, "cost_usd": 1.5}}
+    script = {"1.1a": {"dev": [spend, *work()], "qa": fails()}, "1.1b": {"dev": [spend, *work()]}}
+    project = Project.make(repo, sprint("1.1a", "Dear"), sprint("1.1b", "Cheap"), script=script, **said)
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1b-cheap"])
+    (blocked,) = ran.data["blocked"]
+    assert f"the bead's {word} is used up" in blocked["reason"]
+    assert "beads-ralph retry bd-1-1a-dear" in blocked["reason"]
+    assert project.metadata("bd-1-1a-dear")["attempt_count"] == 2
+    # What was done so far stays, and a person who says so gives it as much again.
+    project.write_script({"*": {"dev": [spend, *work()]}})
+    assert project.ralph("retry", "bd-1-1a-dear").code == 0
+    assert project.run().data["ended"] == "done"
+    assert (project.worktree("feature/1-1a-dear") / "bd-1-1a-dear.txt").read_text("utf-8") == "1\n2\n3\n"
+
+
+def test_what_a_bead_says_of_its_budget_goes_before_the_settings(repo: Path) -> None:
+    spend: dict[str, Any] = {"usage": {"cost_usd": 1.5}}
+    script = {"*": {"dev": [spend, *work()], "qa": [fails("again"), passes()]}}
+    project = Project.make(repo, ONE, script=script, bead_budget_usd=1.0)
+    project.ralph("mason", "plan.md", "--json")
+    project.store.update("bd-1-1-one", Changes(metadata={"budget_usd": 10.0}))
+    assert project.run().data["ended"] == "done"
+
+
+def test_the_time_of_a_bead_ends_an_agent_that_would_take_longer(repo: Path) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": [{"hang": True}]}}, bead_budget_minutes=0.05)
+    ran = project.run()
+    assert (ran.data["ended"], ran.data["attempts"]) == ("blocked", 1)
+    assert "the bead's time budget (minutes) of 0.05 is used up" in ran.data["blocked"][0]["reason"]
+    (execution,) = project.metadata("bd-1-1-one")["dev_agent_executions"]
+    assert execution["status"] == "timeout"
+    project.assert_tidy()
+
+
+# --- the log ----------------------------------------------------------------------------------------
+
+
+def test_the_log_of_a_run_is_for_finding_faults(repo: Path) -> None:
+    project = Project.make(repo, ONE, logging={"level": "debug", "format": "json", "file": "../out/run.log"})
+    assert project.run().code == 0
+    rows = [json.loads(row) for row in (repo.parent / "out" / "run.log").read_text("utf-8").splitlines()]
+    gits = [row for row in rows if row["module"] == "beads_ralph.proc" and "git" in row["message"]]
+    assert any(row["message"].startswith("exit 0 after") and "worktree add" in row["message"] for row in gits)
+    assert {row["level"] for row in gits} == {"debug"}
+    assert not (repo / ".ralph" / "beads-ralph.log").exists()
+
+
+def test_without_a_word_about_it_only_warnings_are_logged(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    assert project.run().code == 0
+    assert (repo / ".ralph" / "beads-ralph.log").read_text("utf-8") == ""
+
+
+def test_a_log_that_cannot_be_written_is_said_before_anything_starts(repo: Path) -> None:
+    project = Project.make(repo, ONE, logging={"file": "plan.md/run.log"})
+    ran = project.run()
+    assert (ran.code, ran.error["code"]) == (1, "IO.WRITE_FAILED")
+    assert "logging.file" in ran.error["suggested_action"]
+    assert project.statuses() == {"bd-1-1-one": "open"}
+
+
 # --- leases and the store's moods -------------------------------------------------------------------
 
 

@@ -14,13 +14,13 @@ from beads_ralph import events, runs, verify
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
 from beads_ralph.jobs import Exit, Transcript
-from beads_ralph.loop import Budget, Scope
+from beads_ralph.loop import Scope
 from beads_ralph.loop.parking import MOST, Parking
 from beads_ralph.models import Expectation, Verifier
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.team.record import last_feedback, subject_of
 from beads_ralph.team.threads import in_thread
-from beads_ralph.work import Usage
+from beads_ralph.work import Budget, Usage
 from tests.beads import make_bead
 
 # --- verifiers --------------------------------------------------------------------------------------
@@ -129,7 +129,8 @@ def test_a_bead_that_cannot_be_read_is_in_scope_as_far_as_one_can_tell() -> None
 
 def test_budgets_are_named_when_used_up() -> None:
     assert Budget().used_up(Usage(10**9, 10**9, 0, 10.0**6), 10.0**9) == ""
-    assert "time budget" in Budget(seconds=1).used_up(Usage(), 2)
+    assert Budget(minutes=1.5).used_up(Usage(), 90) == "time budget (minutes) of 1.5 is used up"
+    assert Budget(minutes=1.5).used_up(Usage(), 89) == ""
     assert "cost budget (USD) of 2" in Budget(cost_usd=2.0).used_up(Usage(cost_usd=2.0), 0)
     # What was read from a cache is no work.
     assert Budget(tokens=100).used_up(Usage(50, 49, 10**6), 0) == ""

@@ -363,7 +363,7 @@ def test_where_each_setting_was_said(tmp_path: Path) -> None:
 
 
 def test_keys_that_come_from_an_anchor_count_and_have_its_lines(tmp_path: Path) -> None:
-    text = "logging: &base\n  rig: x\nplan:\n  <<: *base\n  team: y\n"
+    text = "ralph: &base\n  rig: x\nplan:\n  <<: *base\n  team: y\n"
     (tmp_path / "beads-ralph.yaml").write_text(text, encoding="utf-8")
     found = config.read(tmp_path)
     assert (found.config.plan.rig, found.lines["plan.rig"]) == ("x", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from beads_ralph import runs, workspace, worktrees
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.models import Bead
 from beads_ralph.protocols import Changes, Query
 
 AUTHOR = "beads-ralph"
@@ -71,30 +73,52 @@ def release(bead: BeadArgument, store: options.Store = None, json_: options.Json
     return Answer({"bead": bead, "holder": holder}, lambda _: out(f"✓ {bead} is open again"))
 
 
+# --- clean ------------------------------------------------------------------------------------------
+
+
 def clean(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed, what kept, and why.")
+    ] = False,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
     """Remove the worktrees of closed beads whose work is merged or pushed; keep all others."""
     space = workspace.find()
-    opened = workspace.open_store(space, store)
-    closed = opened.store.find(Query(statuses=["closed"])).beads
-    rows: list[dict[str, Any]] = []
-    for bead in closed:
-        place = bead.metadata
-        path = Path(place.worktree_path)
-        if path.is_dir() and not dry_run:
-            removal = worktrees.remove(space.root, path, place.source_branch)
-            rows.append(
-                {"bead": bead.id, "path": str(path), "removed": removal.removed, "why": removal.why_not}
-            )
-        elif path.is_dir():
-            rows.append({"bead": bead.id, "path": str(path), "removed": False, "why": "dry run"})
+    places = _places(workspace.open_store(space, store).store.find(Query()).beads)
+    rows = [_cleaned(space.root, path, beads, dry_run=dry_run) for path, beads in places.items()]
+    return Answer({"dry_run": dry_run, "worktrees": rows}, lambda _: _show_cleaned(rows, dry_run=dry_run))
 
-    def show() -> None:
-        for row in rows:
-            out(f"{'✓ removed' if row['removed'] else '= kept'} {row['path']}  {row['why']}")
-        out(f"{sum(row['removed'] for row in rows)} of {len(rows)} worktrees removed")
 
-    return Answer({"worktrees": rows}, lambda _: show())
+def _places(beads: Iterable[Bead]) -> dict[Path, list[Bead]]:
+    """The worktrees that are there, each with its beads: those of one branch share one."""
+    places: dict[Path, list[Bead]] = {}
+    for bead in beads:
+        path = Path(bead.metadata.worktree_path)
+        if path in places or path.is_dir():
+            places.setdefault(path, []).append(bead)
+    return places
+
+
+def _cleaned(root: Path, path: Path, beads: Sequence[Bead], *, dry_run: bool) -> dict[str, Any]:
+    target = beads[-1].metadata.source_branch
+    why = next((f"{bead.id} is {bead.status}" for bead in beads if bead.status != "closed"), "")
+    why = why or worktrees.why_kept(root, path, target)
+    if not why and not dry_run:
+        why = worktrees.remove(root, path, target).why_not  # it looks once more, under the lock
+    return {
+        "bead": beads[-1].id,
+        "beads": [bead.id for bead in beads],
+        "path": str(path),
+        "removable": not why,
+        "removed": not why and not dry_run,
+        "why": why,
+    }
+
+
+def _show_cleaned(rows: Sequence[Mapping[str, Any]], *, dry_run: bool) -> None:
+    going = "would remove" if dry_run else "removed"
+    for row in rows:
+        out(f"✓ {going} {row['path']}" if row["removable"] else f"= kept {row['path']}  {row['why']}")
+    count = sum(row["removable"] for row in rows)
+    out(f"{going} {count} of {len(rows)} worktrees" + ("; nothing was changed" if dry_run else ""))

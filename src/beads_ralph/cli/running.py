@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from beads_ralph import (
     changes,
     checkouts,
+    diagnosis,
     executors,
     forge,
     graph,
@@ -34,11 +35,12 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.events import Journal
 from beads_ralph.forge.network import Network
-from beads_ralph.loop import Budget, Ended, Loop, Scope, Settings, refuse_unknown
+from beads_ralph.loop import Ended, Loop, Scope, Settings, refuse_unknown
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.team import Tools
 from beads_ralph.verify import Bench
+from beads_ralph.work import Budget
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
@@ -108,8 +110,8 @@ def _exit_code(ended: Ended) -> int:
 
 
 def _budget(space: Workspace) -> Budget:
-    minutes = space.config.budget_minutes
-    return Budget(minutes * 60 if minutes else None, space.config.budget_usd, space.config.budget_tokens)
+    config = space.config
+    return Budget(config.budget_minutes, config.budget_usd, config.budget_tokens)
 
 
 # --- before -----------------------------------------------------------------------------------------
@@ -177,7 +179,8 @@ def _sweep(home: Path) -> list[int]:
 def _run(
     space: Workspace, opened: OpenStore, settings: Settings, scope: Scope, chosen: tuple[str, str]
 ) -> Ended:
-    with _alone(space, settings.run_id) as (home, swept):
+    log = diagnosis.logged(space.config.logging, space.root)
+    with log, _alone(space, settings.run_id) as (home, swept):
         folder = runs.RunFolder(home, settings.run_id)
         journal = Journal(folder.journal, settings.run_id)
         if swept:

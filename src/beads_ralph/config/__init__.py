@@ -6,6 +6,7 @@ from beads_ralph.config.model import (
     SHORTCUTS,
     AgentDefaults,
     Config,
+    Logging,
     PlanDefaults,
     Section,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "SHORTCUTS",
     "AgentDefaults",
     "Config",
+    "Logging",
     "PlanDefaults",
     "Section",
     "Settings",

@@ -162,6 +162,24 @@ class AgentDefaults(Section):
     )
 
 
+class Logging(Section):
+    """The log of a run. What happened is in its journal; this is for finding out why."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning",
+        description="How much is written; `debug` has every git and bd command with its exit code and time.",
+        examples=["debug"],
+    )
+    format: Literal["text", "json"] = Field(
+        "text", description="Plain lines, or one JSON object a line.", examples=["json"]
+    )
+    file: Filled | None = Field(
+        None,
+        description="Where to, seen from the repository's root; `.ralph/beads-ralph.log` where not set.",
+        examples=["../beads-ralph.log"],
+    )
+
+
 class Config(Section):
     """Every setting, flat, with its default."""
 
@@ -190,6 +208,21 @@ class Config(Section):
         description="When its agents report so many tokens, a run starts nothing more.",
         examples=[5000000],
     )
+    bead_budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="The minutes that work on one bead may take; its own `timeout_minutes` goes first.",
+        examples=[120],
+    )
+    bead_budget_usd: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="The cost that agents may report for one bead; its own `budget_usd` goes first.",
+        examples=[5],
+    )
+    bead_budget_tokens: Positive | None = Field(
+        None,
+        description="The tokens that agents may report for one bead; its own `budget_tokens` goes first.",
+        examples=[1000000],
+    )
     max_parallel_sessions: Positive = Field(
         4, description="Beads at work at the same time; `--max-parallel` goes first.", examples=[8]
     )
@@ -198,7 +231,10 @@ class Config(Section):
     )
     scrum_master_timeout: Seconds | None = Field(
         None,
-        description="The most that a call of a scrum-master agent may take; worked out where not set.",
+        description=(
+            "The most that a call of a scrum-master agent may take; not set, it is the bead's "
+            "`max_retry_attempts` times (`dev_agent_timeout` + `qa_agent_timeout`) + 10 minutes."
+        ),
         examples=["2h"],
     )
     dev_agent_timeout: Seconds = Field(
@@ -231,14 +267,14 @@ class Config(Section):
     network_timeout: Seconds = Field(
         30.0, description="How long to wait for an answer from the network.", examples=["1m"]
     )
-    logging: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Accepted for older files; nothing reads it.",
-        examples=[{"level": "debug"}],
-    )
+    logging: Logging = Field(Logging(), description="What a run writes down for finding faults.")
 
 
-INNER: Final[Mapping[str, type[Section]]] = {"plan": PlanDefaults, "agent_defaults": AgentDefaults}
+INNER: Final[Mapping[str, type[Section]]] = {
+    "plan": PlanDefaults,
+    "agent_defaults": AgentDefaults,
+    "logging": Logging,
+}
 KEYS: Final[Mapping[str, type[Section]]] = {
     **{name: Config for name in Config.model_fields if name not in INNER},
     **{f"{part}.{name}": model for part, model in INNER.items() for name in model.model_fields},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
@@ -17,6 +18,7 @@ from beads_ralph.team import Keep, Order, Outcome, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
 
+LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
 PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
@@ -52,6 +54,7 @@ class Pool:
             except RalphError as error:
                 if error.code not in PASSING:
                     raise
+                LOG.warning("the store failed, and is asked again: %s", error.message)
             await asyncio.sleep(min(FIRST_DELAY * 2**turn, LONGEST_DELAY))
         return await in_thread(call, *args, **named)
 

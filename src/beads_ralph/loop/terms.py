@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from beads_ralph.models import Bead
 from beads_ralph.protocols import UnreadableBead
-from beads_ralph.work import PullRequest, Usage
+from beads_ralph.work import Budget, PullRequest
 
 Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
 
@@ -37,27 +37,6 @@ class Scope:
             and (not self.teams or team in self.teams)
             and self.plan_file in (None, plan_file)
         )
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When to start nothing more; None means no limit."""
-
-    seconds: float | None = None
-    cost_usd: float | None = None
-    tokens: int | None = None
-
-    def used_up(self, spent: Usage, seconds: float) -> str:
-        """Which of them is, in words; empty where none is."""
-        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
-        for name, most, used in (
-            ("time budget (seconds)", self.seconds, seconds),
-            ("cost budget (USD)", self.cost_usd, spent.cost_usd or 0.0),
-            ("token budget", self.tokens, tokens),
-        ):
-            if most is not None and used >= most:
-                return f"the {name} of {most:g} is used up; run again to go on"
-        return ""
 
 
 @dataclass(frozen=True)

@@ -302,7 +302,8 @@ class Loop:
 
     def _used_up(self) -> str:
         seconds = (datetime.now(UTC) - self.started).total_seconds()
-        return self.settings.budget.used_up(self.spent, seconds)
+        used_up = self.settings.budget.used_up(self.spent, seconds)
+        return f"the {used_up}; run again to go on" if used_up else ""
 
     # --- the account --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.order import Halted, Order, Parked, Tools
 from beads_ralph.team.record import Record
 from beads_ralph.team.threads import in_thread
-from beads_ralph.work import Session
+from beads_ralph.work import Budget, Session
 
 
 @dataclass
@@ -64,28 +64,31 @@ class Case:
 
     # --- what it may cost ---
 
+    @property
+    def budget(self) -> Budget:
+        """What the bead itself says goes before the settings."""
+        own, config = self.place, self.tools.config
+        return Budget(
+            own.timeout_minutes or config.bead_budget_minutes,
+            own.budget_usd or config.bead_budget_usd,
+            own.budget_tokens or config.bead_budget_tokens,
+        )
+
     def seconds_left(self) -> float | None:
         """What is left of the bead's time; None where it has no limit."""
-        minutes = self.place.timeout_minutes
+        minutes = self.budget.minutes
         return None if minutes is None else minutes * 60 - self.record.seconds
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""
-        most = self.place.to_json().get("budget_usd")
+        most = self.budget.cost_usd
         return None if most is None else max(most - (self.record.spent.cost_usd or 0.0), 0.0)
 
     def over_budget(self) -> str:
         """Which of the bead's own budgets is used up; empty where none is."""
-        said, spent = self.place.to_json(), self.record.spent
-        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
-        for name, most, used in (
-            ("time budget (minutes)", self.place.timeout_minutes, self.record.seconds / 60),
-            ("cost budget (USD)", said.get("budget_usd"), spent.cost_usd or 0.0),
-            ("token budget", said.get("budget_tokens"), tokens),
-        ):
-            if most is not None and used >= most:
-                return f"the bead's {name} of {most:g} is used up"
-        return ""
+        used_up = self.budget.used_up(self.record.spent, self.record.seconds)
+        again = f"beads-ralph retry {self.bead.id} gives it as much again"
+        return f"the bead's {used_up}; {again}" if used_up else ""
 
     # --- doing it ---
 

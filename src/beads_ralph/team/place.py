@@ -144,7 +144,10 @@ async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback
         verifiers=[verifier.command for verifier in case.verifiers],
     )
     spec = case.place.dev_agents[0]
-    done = await case.ask(Asked(spec, "merge", prompt, case.worktree, attempt, f"a{attempt}-merge"))
+    asked = Asked(
+        spec, "merge", prompt, case.worktree, attempt, f"a{attempt}-merge", seconds=case.seconds_left()
+    )
+    done = await case.ask(asked)
     case.record.add_dev(attempt, done, feedback)
     if done.problem:
         return f"merge agent {spec.agent} {done.problem}"
