@@ -31,6 +31,8 @@ class Job:
     """Unique; put into the environment as BEADS_RALPH_JOB, so that every descendant can be found."""
     transcript: Transcript | None = None
     output_limit: int = 512 * 1024 * 1024
+    memory_limit_mb: int = 0
+    """The most memory that all its processes together may use; 0 for any."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """What the process expects to find, such as a schema that it is told the path of; written before it
     starts, for its owner's eyes only."""
@@ -48,12 +50,23 @@ class Exit:
     timed_out: bool = False
     flooded: bool = False
     """It printed more than the job allows and was ended for that."""
+    over_memory: int = 0
+    """The limit in MB that it was ended for; 0 where it kept to it, or had none."""
     seconds: float = 0.0
     transcript: Transcript | None = None
 
     @property
     def ok(self) -> bool:
-        return self.code == 0 and not self.timed_out and not self.flooded
+        return self.code == 0 and not self.cut_short
+
+    @property
+    def cut_short(self) -> str:
+        """Which limit it was ended for, in words; empty where it ended by itself."""
+        if self.timed_out:
+            return f"timed out after {self.seconds:.0f} s"
+        if self.flooded:
+            return "printed more than is allowed and was ended"
+        return f"memory: used more than {self.over_memory} MB and was ended" if self.over_memory else ""
 
 
 @dataclass(frozen=True)

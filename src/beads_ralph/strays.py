@@ -230,6 +230,15 @@ def _has_entry(process: Process, entry: bytes) -> bool:
     return data is not None and entry in data.split(b"\0")
 
 
+def variable_of(pid: int, name: str) -> str:
+    """The value of a variable in the environment that a process was started with; empty where none is."""
+    prefix = os.fsencode(f"{name}=")
+    for entry in (_read(pid, "environ") or b"").split(b"\0"):
+        if entry.startswith(prefix):
+            return os.fsdecode(entry[len(prefix) :])
+    return ""
+
+
 def _signal_one(process: Process, number: signal.Signals) -> None:
     if is_alive(process):
         with suppress(ProcessLookupError):

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Self
 from beads_ralph import proc
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.memory import MB, METER
 from beads_ralph.strays import Family, start_of
 
 MARK: Final = "BEADS_RALPH_JOB"
@@ -32,6 +33,7 @@ class Ending(Enum):
     EXITED = "exited"
     TIMED_OUT = "timed out"
     FLOODED = "flooded"
+    OVER_MEMORY = "over its memory"
 
 
 async def supervise(job: Job) -> Exit:
@@ -46,7 +48,7 @@ async def supervise(job: Job) -> Exit:
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:
-                    ending = await watch(ended, job, output)
+                    ending = await watch(ended, job, output, family)
         finally:
             code = proc.reap(process)
         return output.exit(code, ending)
@@ -81,6 +83,7 @@ class Output:
         _write_files(job)
         self.transcript: Transcript = job.transcript
         self.limit = job.output_limit
+        self.memory_limit_mb = job.memory_limit_mb
         self.began = time.monotonic()
         with ExitStack() as files:
             self.out = files.enter_context(_open_to_append(self.transcript.out))
@@ -105,6 +108,7 @@ class Output:
             timed_out=ending is Ending.TIMED_OUT,
             # Also when it ended by itself before anyone looked.
             flooded=ending is Ending.FLOODED or self.printed() > self.limit,
+            over_memory=self.memory_limit_mb if ending is Ending.OVER_MEMORY else 0,
             seconds=time.monotonic() - self.began,
             transcript=self.transcript,
         )
@@ -167,8 +171,8 @@ def _tail(path: Path, before: int) -> str:
 # --- waiting for it, and ending it ----------------------------------------------------------------
 
 
-async def watch(ended: asyncio.Future[Any], job: Job, output: Output) -> Ending:
-    """Wait for the end, the time limit or the output limit; ends nothing itself."""
+async def watch(ended: asyncio.Future[Any], job: Job, output: Output, family: Family) -> Ending:
+    """Wait for the end or the first limit that is reached; ends nothing itself."""
     until = time.monotonic() + job.timeout
     while not ended.done():
         left = until - time.monotonic()
@@ -176,6 +180,8 @@ async def watch(ended: asyncio.Future[Any], job: Job, output: Output) -> Ending:
             return Ending.TIMED_OUT
         if output.printed() > job.output_limit:
             return Ending.FLOODED
+        if job.memory_limit_mb and METER.exceeds(family, job.memory_limit_mb * MB):
+            return Ending.OVER_MEMORY
         await asyncio.wait([ended], timeout=min(LOOK_SECONDS, left))
     return Ending.EXITED
 

@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -55,6 +55,9 @@ class Subject:
     commit: str
     label: str = "verify"
     team: str | None = None
+    memory_limit_mb: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What its worktree has and others have not, such as ports."""
 
 
 async def run_verifiers(
@@ -93,10 +96,11 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
     job = Job(
         (*SHELL, verifier.command),
         subject.checkout,
-        env=bench.environment,
+        env={**bench.environment, **subject.env},
         timeout=float(verifier.timeout_seconds),
         name=f"{subject.label}-{subject.bead_id}-{number}",
         transcript=transcript,
+        memory_limit_mb=subject.memory_limit_mb,
     )
     ended = await bench.executor.run(job)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
@@ -120,6 +124,8 @@ def failure(expect: Expectation, ended: Exit, transcript: Transcript, limit: int
         return f"timed out after {limit} s"
     if ended.flooded:
         return "printed more than is kept"
+    if ended.over_memory:
+        return ended.cut_short
     if ended.code != expect.exit_code:
         return f"exit code {ended.code} (expected {expect.exit_code})"
     for name, wanted, path in (

@@ -51,6 +51,12 @@ class AgentTask:
     git_folders: tuple[Path, ...] = ()
     """Outside `cwd`, what git must be able to write to for a commit there."""
     env: Mapping[str, str] = field(default_factory=dict)
+    inherits: tuple[str, ...] = ()
+    """Variables of ours that the user lets agents have."""
+    home: Path | None = None
+    """The agent's HOME; None for the user's own."""
+    committer: Mapping[str, str] = field(default_factory=dict)
+    """Who commits, as git's variables say it, where neither its HOME nor its environment does."""
 
 
 Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]

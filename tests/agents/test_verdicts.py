@@ -60,6 +60,7 @@ def test_details_are_all_that_was_said_beyond_status_and_message() -> None:
         (Reply(result=GOOD), Exit(1), "crash", "said pass, but exited with code 1"),
         (Reply(result=GOOD), Exit(-15, timed_out=True, seconds=600.2), "time-out", "after 600 s"),
         (Reply(result=GOOD), Exit(-9, flooded=True), "flooded", "more than is allowed"),
+        (Reply(result=GOOD), Exit(-9, over_memory=70), "memory", "used more than 70 MB"),
         (Reply(trouble="limit", result=GOOD), Exit(0), "limit", "could not go on"),
         (Reply(trouble="auth", detail="log in again"), Exit(1), "auth", "log in again"),
     ],

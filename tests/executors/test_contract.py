@@ -106,6 +106,44 @@ def test_a_flood_is_named_though_nobody_looked_in_time(executor: Executor, tmp_p
     assert (ended.flooded, ended.ok) == (True, False)
 
 
+GROW = "import sys, time; held = bytearray(int(sys.argv[1]) << 20); print('held', flush=True); time.sleep(60)"
+APART = f"""\
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", {GROW!r}, "200"], env={{}}, start_new_session=True).wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [(GROW, "200"), (APART,)], ids=["itself", "its child in a session of its own"]
+)
+def test_more_memory_than_allowed_ends_it_whole(
+    executor: Executor, tmp_path: Path, mark: str, program: tuple[str, ...]
+) -> None:
+    ended = run(executor, job(tmp_path, sys.executable, "-c", *program, memory_limit_mb=120, mark=mark))
+    assert (ended.over_memory, ended.ok, ended.timed_out) == (120, False, False)
+    assert ended.cut_short == "memory: used more than 120 MB and was ended"
+    assert ended.stdout == "held\n"
+    assert having("BEADS_RALPH_JOB", mark) == []
+
+
+def test_memory_within_the_limit_and_that_of_others_ends_nothing(executor: Executor, tmp_path: Path) -> None:
+    """What forked processes share is there once; what another job holds is its own."""
+
+    async def story() -> list[Exit]:
+        shared = (
+            "import os, time; held = bytearray(b'x' * (100 << 20)); pids = [os.fork() for _ in 'abcd'];"
+            "time.sleep(2)"
+        )
+        jobs = [
+            python(tmp_path, shared, memory_limit_mb=300, name="agent-1"),
+            python(tmp_path, shared, name="agent-2"),
+            shell(tmp_path, "sleep 2", memory_limit_mb=50, name="agent-3"),
+        ]
+        return await asyncio.gather(*(executor.run(one) for one in jobs))
+
+    assert [(one.code, one.over_memory) for one in asyncio.run(story())] == [(0, 0)] * 3
+
+
 # --- nothing is left ------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """What an agent's process knows: a clean environment, its task, and no credentials of ours.
 
-Nothing is inherited but what a program needs to run at all. On top come the variables that the user
-gave the persona, those of the task, and last these, which nobody can override:
+Nothing is inherited but what a program needs to run at all, what its profile passes on, and what the user
+names in `agent_env`. On top come the variables that the user gave the persona, those of the task, and last
+these, which nobody can override:
 
     BEADS_RALPH_BEAD      the bead's id
     BEADS_RALPH_ROLE      dev, qa, merge or scrum-master
@@ -19,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +34,24 @@ INHERITED: Final = re.compile(
     r"PATH|HOME|LANG|LC_[A-Z]+|TERM|TMPDIR|TZ|SHELL|USER|LOGNAME|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
 )
 OF_THE_STORE: Final = re.compile(r"BD_.*|BEADS_(?!RALPH_).*")
-OF_THE_FORGE: Final = re.compile(r"(GH|GITHUB)(_ENTERPRISE)?_TOKEN")
+OF_THE_FORGE: Final = re.compile(r"(GH|GITHUB)(_ENTERPRISE)?_TOKEN|(GITLAB|GL|GITEA|BITBUCKET)_TOKEN")
+OF_A_SESSION: Final = re.compile(
+    # By these a CLI tells the programs that it starts whose children they are. An agent of ours is nobody's:
+    # with them it would report to a session that is not its own, or refuse to start inside of one.
+    r"CLAUDECODE|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT|SESSION_.*|REMOTE.*|CONTAINER_ID|CHILD_.*|.*FILE_DESCRIPTOR)"
+    r"|CLAUDE_(SESSION_ID|PROJECT_DIR|ENV_FILE|PLUGIN_.*|AGENT_SDK_.*)|MCP_SESSION_.*"
+    r"|CODEX_(SANDBOX.*|THREAD_ID|CI|SESSION_.*|INTERNAL_.*|MANAGED_.*|COMPANION_.*)"
+    r"|GEMINI_CLI|GEMINI_CLI_(IDE_.*|NO_RELAUNCH|SESSION_.*|ACTIVITY_.*)|QWEN_CODE(_IDE_.*|_NO_RELAUNCH)?"
+    r"|OPENCODE|OPENCODE_(PID|CALLER|CLIENT|RUN_ID|PROCESS_ROLE|SERVER.*|.*SESSION.*)"
+    r"|GOOSE_(TERMINAL|SERVER_.*|PORT|.*SESSION.*)|AGENT|AGENT_SESSION_ID|AI_AGENT"
+    r"|COPILOT_(CLI|RUN_APP|LOADER_PID|AGENT_.*|.*SESSION.*)"
+    r"|CURSOR_(AGENT|TRACE_ID|.*SESSION.*)|VSCODE_.*IPC.*|TMUX|TMUX_PANE"
+)
+OF_A_HOME: Final = re.compile(
+    # Where a program looks for its settings before it looks below HOME.
+    r"XDG_(CONFIG|DATA|STATE|CACHE|RUNTIME)_(HOME|DIR)|CLAUDE_CONFIG_DIR|CODEX_HOME|GEMINI_CLI_HOME"
+    r"|OPENCODE_CONFIG(_DIR)?|GOOSE_PATH_ROOT|COPILOT_HOME"
+)
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SESSIONS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "beads-ralph:session")
 
@@ -44,15 +62,53 @@ def of_task(
     """The whole environment of an agent's process; `passes` is what its program may inherit besides."""
     own = dict(task.spec.env or {})
     _refuse_faults(task, own)
-    kept = {name: value for name, value in inherited.items() if _inherited(name, passes)}
-    return {**kept, **own, **task.env, **_facts(task, transcript)}
+    kept = passed_on(inherited, task.inherits, passes)
+    if task.home is not None:
+        # Else the settings of the user's own HOME would be found all the same; what is named is wanted.
+        led_back = [name for name in kept if OF_A_HOME.fullmatch(name) and name not in task.inherits]
+        kept = {name: value for name, value in kept.items() if name not in led_back}
+        kept["HOME"] = str(task.home)
+    return {**task.committer, **kept, **own, **task.env, **_facts(task, transcript)}
 
 
-def _inherited(name: str, passes: str) -> bool:
+def passed_on(inherited: Mapping[str, str], named: Collection[str] = (), passes: str = "") -> dict[str, str]:
+    """What a process of ours may have of our own environment: the harmless, what the user names, and what
+    its program needs; but nothing that is the store's, the forge's or another session's."""
+    return {name: value for name, value in inherited.items() if _inherited(name, named, passes)}
+
+
+def _inherited(name: str, named: Collection[str], passes: str) -> bool:
     if INHERITED.fullmatch(name):
         return True
-    ours = OF_THE_STORE.fullmatch(name) or OF_THE_FORGE.fullmatch(name)
-    return bool(passes) and not ours and re.fullmatch(passes, name) is not None
+    if withheld(name):
+        return False
+    return name in named or (bool(passes) and re.fullmatch(passes, name) is not None)
+
+
+def withheld(name: str) -> str:
+    """Why nobody passes this variable on to an agent; empty where there is no reason."""
+    if name.startswith("BEADS_RALPH_"):
+        return "is set by beads-ralph itself"
+    if OF_THE_STORE.fullmatch(name):
+        return "belongs to the store, which agents do not touch"
+    if OF_THE_FORGE.fullmatch(name):
+        return "is a token of the forge, where only beads-ralph opens pull requests"
+    if OF_A_SESSION.fullmatch(name):
+        return "marks the children of another agent's session"
+    return ""
+
+
+def refuse_names(names: Iterable[str]) -> None:
+    """CONFIG.INVALID for what `agent_env` may not name, before anything runs."""
+    faults = []
+    for name in names:
+        wrong = "is not the name of a variable" if NAME.fullmatch(name) is None else withheld(name)
+        if wrong:
+            action = f"Remove {name} from agent_env in beads-ralph.yaml"
+            text = f"agent_env: {name!r} {wrong}"
+            faults.append(Fault(Code.CONFIG_INVALID, text, field="agent_env", suggested_action=action))
+    if faults:
+        raise gathered(faults, "agent_env")
 
 
 def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:

@@ -12,6 +12,7 @@ from beads_ralph.work import Reply, Ruling
 Outcome = Literal[
     "time-out",
     "flooded",
+    "memory",
     "crash",
     "no JSON",
     "bad JSON",
@@ -68,6 +69,8 @@ def _cut_short(reply: Reply, ended: Exit) -> Judgement | None:
         return _failed("time-out", f"did not answer in time and was ended after {ended.seconds:.0f} s", ended)
     if ended.flooded:
         return _failed("flooded", "printed more than is allowed and was ended", ended)
+    if ended.over_memory:
+        return _failed("memory", f"used more than {ended.over_memory} MB and was ended", ended)
     trouble = TROUBLES.get(reply.trouble)
     return _failed(trouble, reply.detail or "it could not go on", ended) if trouble else None
 

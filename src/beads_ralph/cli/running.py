@@ -27,7 +27,7 @@ from beads_ralph import (
     worktrees,
 )
 from beads_ralph.agents import known
-from beads_ralph.agents.environment import INHERITED
+from beads_ralph.agents.environment import passed_on
 from beads_ralph.cli import mason
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer
 from beads_ralph.cli.board import Board
@@ -38,7 +38,7 @@ from beads_ralph.forge.network import Network
 from beads_ralph.loop import Ended, Loop, Scope, Settings, refuse_unknown
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.team import Tools
+from beads_ralph.team import Tools, isolation
 from beads_ralph.verify import Bench
 from beads_ralph.work import Budget
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
@@ -134,6 +134,7 @@ def _dry_run(opened: OpenStore, scope: Scope) -> Answer:
 def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> None:
     """What would make every bead fail is better said before the first one starts."""
     changes.head(space.root)  # says what to do where there is no commit that a branch could start from
+    isolation.require(space.config, space.root)
     if space.config.check_before_start:
         _require_space(space)
     listing = opened.store.find(Query(statuses=["open", "in_progress", "blocked"]))
@@ -195,8 +196,7 @@ def _run(
 
 def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     config = space.config
-    inherited = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
-    environment = {**inherited, "BEADS_RALPH_RUN_ID": folder.run_id}
+    environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
     bench = Bench(executors.choose(chosen[0]), folder, journal, environment)
     network = Network(config.max_network_retries, config.network_timeout, config.retry_backoff)
     return Tools(

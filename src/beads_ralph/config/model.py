@@ -194,6 +194,24 @@ class Config(Section):
     executor: Literal["local", "tmux"] = Field(
         "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
     )
+    agent_home: Filled | None = Field(
+        None,
+        description="The HOME of agents; yours where nothing is set. May begin with ~.",
+        examples=["~/agents"],
+    )
+    agent_env: list[Filled] = Field(
+        default_factory=list,
+        description="Variables of yours that agents, checks and setup may have besides.",
+        examples=[["JAVA_HOME", "NPM_TOKEN"]],
+    )
+    agent_memory_mb: Positive | None = Field(
+        None,
+        description="The most memory that an agent or a check may use with all its processes.",
+        examples=[8000],
+    )
+    agent_output_mb: Positive = Field(
+        100, description="The most that one call of an agent may print.", examples=[500]
+    )
     forge: Literal["auto", "local", "github", "none"] = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )

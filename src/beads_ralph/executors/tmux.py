@@ -184,7 +184,7 @@ async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> E
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
-            ending = await watch(ended, job, output)
+            ending = await watch(ended, job, output, family)
         await asyncio.wait([ended], timeout=1.0)
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:

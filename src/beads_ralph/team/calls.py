@@ -18,6 +18,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.legacy import AGENTS_DIR, persona_path
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
+from beads_ralph.team import isolation
 from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
@@ -51,10 +52,8 @@ class Call:
     @property
     def problem(self) -> str:
         """What went wrong with the call itself, whatever the agent said; empty where nothing did."""
-        if self.ended.timed_out:
-            return f"timed out after {self.ended.seconds:.0f} s"
-        if self.ended.flooded:
-            return "printed more than is allowed and was ended"
+        if self.ended.cut_short:
+            return self.ended.cut_short
         if self.reply.trouble not in ("", "unreadable"):
             return f"{self.reply.trouble}: {self.reply.detail}".rstrip(": ")
         if self.ended.code < 0:
@@ -100,7 +99,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools)
-    job = replace(cli.command(task, transcript), output_limit=tools.output_limit)
+    job = isolation.confined(cli.command(task, transcript), order.bead, tools.config)
     _require_program(job)
     tell = tools.bench.journal.tell
     whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
@@ -199,6 +198,9 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools) -> AgentTas
         output_schema=_output_schema(asked.role, spec),
         budget_usd=asked.budget_usd,
         git_folders=git.folders_of(asked.cwd),
+        inherits=tuple(tools.config.agent_env),
+        home=isolation.home_of(tools.config, tools.root),
+        committer=isolation.committer(tools.config, tools.root),
     )
 
 

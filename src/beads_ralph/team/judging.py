@@ -11,6 +11,7 @@ from typing import Final
 from beads_ralph import changes, git, losses, merges, prompts, verify
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.team import isolation
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
 from beads_ralph.team.place import clear_locks
@@ -125,7 +126,8 @@ async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[E
     if baseline:  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit, attempt) as checkout:
-        subject = Subject(case.bead.id, attempt, checkout, commit, stage, case.place.team_name)
+        limit = isolation.memory_limit_mb(case.bead, case.tools.config)
+        subject = Subject(case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit)
         red = None if baseline else case.record.red_before
         return await verify.run_verifiers(verifiers, subject, case.tools.bench, red)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from beads_ralph.config import Config
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import AgentCLI, Forge
 from beads_ralph.verify import Bench
 from beads_ralph.work import PullRequest, Session, Usage
-
-OUTPUT_LIMIT: Final = 100 * 1024 * 1024
 
 Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Puts metadata of the bead into the store; what it returns from is on disk."""
@@ -53,8 +51,6 @@ class Tools:
     """The branches that are being worked on at the same time."""
     why_pause: Callable[[], str] = _nothing_said
     """Why no further attempt may begin now; empty where it may."""
-    output_limit: int = OUTPUT_LIMIT
-    """The most that an agent may print, in bytes."""
 
 
 @dataclass(frozen=True)

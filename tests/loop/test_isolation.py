@@ -1,0 +1,111 @@
+"""Agents and checks in a whole run: what they are given, and what ends them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.loop.plans import Project, passes, sprint, work
+
+ONE = sprint("1.1", "One")
+BEAD = "bd-1-1-one"
+GROW = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(60)'"
+STAY = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(2)'"
+
+
+def findings(project: Project) -> list[str]:
+    return [row["message"] for row in project.events("verdict_given", bead=BEAD)]
+
+
+def evidence(project: Project) -> dict[str, str]:
+    return {row["name"]: row["message"] for row in project.metadata(BEAD)["last_verdict"]["evidence"]}
+
+
+# --- limits -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("executor", ["local", pytest.param("tmux", marks=pytest.mark.tmux)])
+def test_a_developer_that_takes_too_much_memory_is_ended_and_told(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    script = {"*": {"dev": [[{"run": GROW}], work()]}}
+    project = Project.make(repo, ONE, script=script, agent_memory_mb=200, executor=executor)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    assert "memory: used more than 200 MB" in findings(project)[0]
+    assert "memory: used more than 200 MB" in project.feedback(BEAD)[1]
+    project.assert_tidy()
+
+
+def test_qa_and_verifiers_have_the_same_limit(repo: Path) -> None:
+    script = {"*": {"dev": work(), "qa": [[{"run": GROW}], passes()]}}
+    project = Project.make(repo, ONE, script=script, agent_memory_mb=200)
+    assert project.run().code == 0
+    (first, _second) = project.metadata(BEAD)["qa_agent_executions"]
+    assert (first["status"], first["details"]["outcome"]) == ("fail", "memory")
+    assert "used more than 200 MB" in first["message"]
+
+
+def test_a_verifier_that_takes_too_much_memory_fails(repo: Path) -> None:
+    settings = {"verify": [STAY], "max_retry_attempts": 1}
+    project = Project.make(repo, ONE, plan_settings=settings, agent_memory_mb=200)
+    assert project.run().code == 1
+    assert evidence(project)[STAY].startswith("memory: used more than 200 MB")
+
+
+def test_the_limit_of_a_bead_goes_before_the_configured_one(repo: Path) -> None:
+    script = {"*": {"dev": [{"run": STAY}, *work()]}}
+    project = Project.make(repo, ONE, script=script, agent_memory_mb=200)
+    assert project.ralph("mason", "plan.md", "--json").code == 0
+    from beads_ralph.protocols import Changes
+
+    project.store.update(BEAD, Changes(metadata={"resource_limits": {"memory_mb": 2000}}))
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1), ran.out
+
+
+def test_how_much_an_agent_may_print_can_be_set(repo: Path) -> None:
+    script = {"*": {"dev": [[{"flood": 3_000_000}, *work()], work()]}}
+    project = Project.make(repo, ONE, script=script, agent_output_mb=2)
+    assert project.run().data["attempts"] == 2
+    assert "printed more than is allowed" in findings(project)[0]
+
+
+# --- environment ------------------------------------------------------------------------------------
+
+
+def test_agents_and_checks_have_what_the_user_names_and_nothing_else(repo: Path, tmp_path: Path) -> None:
+    seen = {role: tmp_path / role for role in ("dev", "qa", "check")}
+    script = {
+        "*": {
+            "dev": [{"run": f"env > {seen['dev']}"}, *work()],
+            "qa": [{"run": f"env > {seen['qa']}"}, *passes()],
+        }
+    }
+    (tmp_path / "agents").mkdir()
+    project = Project.make(
+        repo,
+        ONE,
+        script=script,
+        plan_settings={"verify": [f"env > {seen['check']}"]},
+        agent_env=["JAVA_HOME"],
+        agent_home=str(tmp_path / "agents"),
+    )
+    given = {"JAVA_HOME": "/opt/java", "NPM_TOKEN": "hush", "GH_TOKEN": "hush", "CLAUDECODE": "hush"}
+    assert project.run(env=given).code == 0
+    for role, path in seen.items():
+        said = path.read_text("utf-8").splitlines()
+        assert "JAVA_HOME=/opt/java" in said
+        assert [line for line in said if "hush" in line] == []
+        assert (f"HOME={tmp_path / 'agents'}" in said) == (role != "check")
+
+
+@pytest.mark.parametrize("settings", [{"agent_env": ["GH_TOKEN"]}, {"agent_home": "nowhere"}])
+def test_what_cannot_be_had_is_said_before_anything_starts(repo: Path, settings: dict[str, Any]) -> None:
+    ran = Project.make(repo, ONE, **settings).run()
+    assert (ran.code, ran.error["code"]) == (1, "CONFIG.INVALID")
+    assert next(iter(settings)) in ran.error["message"]
