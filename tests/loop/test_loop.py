@@ -257,7 +257,9 @@ def test_people_are_told_what_to_do_next(repo: Path) -> None:
     assert "✗ blocked: 1 bead is blocked" in ran.out
     assert "→ beads-ralph retry bd-1-1-one" in ran.out
     assert "✗ bd-1-1-one  1 attempts did not suffice" in project.ralph("status").out
-    assert "0 of 0 worktrees removed" in project.ralph("clean").out
+    cleaned = project.ralph("clean").out
+    assert "removed 0 of 1 worktrees" in cleaned
+    assert "bd-1-1-one is blocked" in cleaned
 
 
 def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
@@ -275,6 +277,10 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     assert process.returncode == 0
     text = seen.decode("utf-8", "replace")
     assert "1 at work, 0 closed, 0 blocked" in text
+    for heading in ("bead", "team", "attempt", "stage", "elapsed"):
+        assert heading in text
+    assert "dev claude" in text  # the stage: who is at work
+    assert "\x1b[32m✓\x1b[0m bd-1-1-one  proven on" in text
     assert "bd-1-1-one" in text
 
 

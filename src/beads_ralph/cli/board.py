@@ -14,15 +14,18 @@ from beads_ralph.events import Event, Journal
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
 
 STAGES = {
     "bead_claimed": "claimed",
     "worktree_prepared": "worktree ready",
     "baseline_taken": "baseline",
-    "agent_ended": "thinking",
+    "agent_ended": "checking",
     "verifier_ended": "checking",
+    "verdict_given": "judged",
     "pull_request_opened": "proposed",
 }
+MARKS = {"✓": "green", "✗": "red", "!": "yellow", "…": "yellow", "■": "yellow", "▶": "cyan"}
 ENDS = ("bead_closed", "bead_blocked", "bead_parked", "bead_released")
 
 
@@ -45,11 +48,12 @@ def persona(event: Event) -> str:
 def line(event: Event) -> str | None:
     """One event for people, None for what would only be noise."""
     bead, data = event.bead or "", event.data
+    files = ", ".join(data.get("files", ()))
     texts: dict[str, str] = {
         "bead_claimed": f"▶ {bead}  attempt {event.attempt}  {data.get('title', '')}",
         "agent_started": f"  {bead}  {data.get('role')} {persona(event)} ({data.get('model')})",
         "verdict_given": f"  {bead}  {data.get('ruling')}: {data.get('message')}",
-        "conflict_foreseen": f"! {bead}  will conflict with {data.get('other')} in {data.get('files')}",
+        "conflict_foreseen": f"! {bead}  will conflict with {data.get('other')} in {files}",
         "pull_request_opened": f"  {bead}  pull request {data.get('url') or data.get('branch')}",
         "bead_closed": f"✓ {bead}  {data.get('reason')}",
         "bead_blocked": f"✗ {bead}  {data.get('reason')}",
@@ -63,6 +67,14 @@ def line(event: Event) -> str | None:
         "warning_given": f"! {bead}  {data.get('message')}",
     }
     return texts.get(event.kind)
+
+
+def _coloured(text: str) -> Text:
+    from rich.text import Text
+
+    shown = Text(text)
+    shown.stylize(MARKS.get(text[:1], ""), 0, 1)
+    return shown
 
 
 class Board:
@@ -103,7 +115,7 @@ class Board:
         if text is None:
             return
         if self.live is not None:
-            self.live.console.print(text, markup=False, highlight=False)
+            self.live.console.print(_coloured(text), soft_wrap=True)
         else:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
