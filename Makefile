@@ -14,12 +14,12 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Commands without a .py ending are Python when their first line says so.
 SCRIPTS := $(shell grep -lsE '^\#!.*python' $$(find scripts -type f ! -name '*.py' 2>/dev/null) /dev/null)
-TYPED := src tests bench $(wildcard scripts/*.py)
+TYPED := src tests bench $(wildcard scripts/*.py tools/*.py)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format bench lock bd clean
+.PHONY: help venv demo picture test lint format bench lock bd clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 
 demo: venv ## Run the demonstration
 	@$(BIN)/beads-ralph demo
+
+picture: venv ## Record the demonstration anew for the README
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
 
 # Recipe lines share nothing, so what needs bd's path is one shell command.
 test: venv ## Check everything: system packages, bd, lint, tests with coverage

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ LIAR = "bd-2a-1-reminders"
 REPAIRED = "bd-1-2b-command-line"
 MERGED = "bd-1-3-integration-of-storage-and-com"
 VOID = ("meta", "br")
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "demo.svg"
+"""Made anew with `make picture`."""
 
 
 def git(root: Path, *words: str) -> str:
@@ -105,6 +108,39 @@ def test_people_are_told_what_happened_and_where_to_look(tmp_path: Path) -> None
     for words in ("report.html", "git log --graph", f"beads-ralph show {LIAR}", "beads-ralph init"):
         assert words in ran.out
     assert f"✓ {LIAR}" in ran.err  # live progress
+    (place,) = set(re.findall(r"cd (\S+/todo-app)", ran.out))
+    _check_picture((ran.err + ran.out).replace(place, "/tmp/todo-app"))
+
+
+def _check_picture(told: str) -> None:
+    """The recorded picture shows this very demonstration: the same steps, whatever the times and hashes."""
+    shown = _picture_lines()
+    everything = "".join(map(_bare, shown))
+    assert [line for line in told.splitlines() if _bare(line) not in everything] == []
+    told_whole = _bare(told)
+    assert [line for line in shown if _bare(line) not in told_whole] == []
+
+
+def _bare(text: str) -> str:
+    """Without what differs from run to run: hashes, times, who was first, where lines break."""
+    text = re.sub(r"proven on \w+|pulls/\d+|[\d.]+ s\b|^! .* will conflict .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\s", "", text)
+
+
+def _picture_lines() -> list[str]:
+    lines: dict[str, str] = {}
+    shown = re.findall(r'<text[^>]*clip-path="([^"]+)"[^>]*>(.*?)</text>', PICTURE.read_text("utf-8"))
+    for place, text in shown:
+        lines[place] = lines.get(place, "") + unescape(text)
+    return list(lines.values())
+
+
+def test_the_picture_is_shown_and_fetches_nothing() -> None:
+    readme = (PICTURE.parents[2] / "README.md").read_text("utf-8")
+    assert "](docs/images/demo.svg)" in readme
+    text = PICTURE.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|@font-face|<script|<image", text)
+    assert any("lied" in line for line in _picture_lines())
 
 
 # --- the page -----------------------------------------------------------------------------------------

@@ -266,7 +266,11 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [*RALPH, "run", "plan.md"], cwd=repo, env=environment({}), stdout=subprocess.DEVNULL, stderr=theirs
+        [*RALPH, "run", "plan.md"],
+        cwd=repo,
+        env=environment({"TERM": "xterm-256color", "COLUMNS": "120", "NO_COLOR": ""}),
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
     ) as process:
         os.close(theirs)
         seen = b""
