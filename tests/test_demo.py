@@ -131,7 +131,7 @@ def _picture_lines() -> list[str]:
     lines: dict[str, str] = {}
     shown = re.findall(r'<text[^>]*clip-path="([^"]+)"[^>]*>(.*?)</text>', PICTURE.read_text("utf-8"))
     for place, text in shown:
-        lines[place] = lines.get(place, "") + unescape(text)
+        lines[place] = lines.get(place, "") + unescape(text).replace("\xa0", " ")
     return list(lines.values())
 
 
