@@ -109,12 +109,12 @@ def test_the_persona_is_told_before_the_prompt(tmp_path: Path) -> None:
 
 
 def test_names_tell_apart_what_may_run_at_the_same_time(tmp_path: Path) -> None:
-    assert command(tmp_path).name == "agent-bd-1-1-setup-dev-1"
-    assert command(tmp_path, role="merge", attempt=2).name == "agent-bd-1-1-setup-merge-2"
+    assert command(tmp_path).name == "agent-bd-1-1-setup"
+    assert command(tmp_path, role="merge", attempt=2).name == "agent-bd-1-1-setup"
     asked = task(tmp_path, spec(executable="x"), role="qa")
     names = {Command({}).command(asked, transcript(tmp_path, name)).name for name in ("qa-1", "qa-2")}
     assert len(names) == 2
-    assert all(name.startswith("agent-bd-1-1-setup-qa-1-") for name in names)
+    assert all(name.startswith("agent-bd-1-1-setup-qa-") for name in names)
 
 
 # --- the environment ----------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_a_job_has_a_name_a_place_a_limit_and_a_transcript(agent: AgentCLI, tmp_
     files = transcript(tmp_path)
     job = agent.command(task(tmp_path, timeout=12.5), files)
     assert (job.cwd, job.timeout, job.transcript) == (tmp_path, 12.5, files)
-    assert job.name.startswith("agent-bd-1-1-setup-dev-")
+    assert job.name == "agent-bd-1-1-setup"
 
 
 def test_asking_twice_gives_the_same_job(agent: AgentCLI, tmp_path: Path) -> None:

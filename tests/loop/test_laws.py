@@ -231,6 +231,37 @@ def test_law_7_second_interrupt_cancels_and_releases(repo: Path, number: signal.
     project.assert_tidy()
 
 
+def test_law_7_a_closed_terminal_ends_the_agents_and_gives_the_beads_back(repo: Path) -> None:
+    half = [{"write": {"half.txt": "half\n"}}, {"hang": True}]
+    project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": half}})
+    place = project.worktree("feature/1-1-one")
+    with project.running() as process:
+        soon((place / "half.txt").exists)
+        process.send_signal(signal.SIGHUP)
+        ran = project.finished(process)
+        assert project.strays() == []
+    assert (ran.code, ran.data["ended"]) == (130, "interrupted")
+    assert project.statuses() == {"bd-1-1-one": "open"}
+    assert (place / "half.txt").read_text("utf-8") == "half\n"
+    project.assert_tidy()
+
+
+def test_law_7_under_nohup_a_closed_terminal_ends_nothing(repo: Path) -> None:
+    wait = [{"write": {"here.txt": "x"}}, {"run": "while [ ! -e go ]; do sleep 0.02; done; rm go"}, *work()]
+    project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": wait}})
+    place = project.worktree("feature/1-1-one")
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a child inherits it, which is all nohup does
+    try:
+        with project.running() as process:
+            soon((place / "here.txt").exists)
+            process.send_signal(signal.SIGHUP)
+            (place / "go").touch()
+            ran = project.finished(process)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1-one"])
+
+
 def test_law_7_failed_worktrees_stay_and_only_merged_ones_are_cleaned(repo: Path) -> None:
     project = Project.make(
         repo,

@@ -288,6 +288,21 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     assert "bd-1-1-one" in text
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_run_goes_on_when_nobody_looks_any_more(repo: Path, *, terminal: bool) -> None:
+    """`beads-ralph run 2>&1 | head -1`, or a window that is closed."""
+    project = Project.make(repo, ONE, TWO)
+    ours, theirs = os.openpty() if terminal else os.pipe()
+    with subprocess.Popen(
+        [*RALPH, "run", "plan.md"], cwd=repo, env=environment({}), stdout=subprocess.DEVNULL, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        assert os.read(ours, 1)
+        os.close(ours)
+    assert process.returncode == 0
+    assert project.statuses() == {"bd-1-1-one": "closed", "bd-1-2-two": "closed"}
+
+
 # --- steering ---------------------------------------------------------------------------------------
 
 
@@ -483,6 +498,15 @@ def test_a_log_that_cannot_be_written_is_said_before_anything_starts(repo: Path)
     assert project.statuses() == {"bd-1-1-one": "open"}
 
 
+def test_a_run_has_a_budget_of_time(repo: Path) -> None:
+    slow = [{"run": "sleep 0.7"}, *work()]
+    project = Project.make(repo, ONE, TWO, script={"*": {"dev": slow}}, budget_minutes=0.01)
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "stopped", ["bd-1-1-one"])
+    assert "time budget (minutes) of 0.01 is used up; run again to go on" in ran.data["reason"]
+    assert project.statuses()["bd-1-2-two"] == "open"
+
+
 # --- leases and the store's moods -------------------------------------------------------------------
 
 
@@ -584,6 +608,28 @@ def test_the_whole_path_in_tmux(repo: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ran = project.run("--executor", "tmux")
     assert (ran.code, ran.data["ended"]) == (0, "done"), ran.out
     assert len(project.pulls()) == 3
+    project.assert_tidy()
+
+
+@pytest.mark.tmux
+def test_a_person_attaches_to_an_agent_by_the_name_of_its_bead(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX_TMPDIR", str(repo.parent))
+    script = {"*": {"dev": [{"say": "I am at it"}, *gate("a"), *work()]}}
+    project = Project.make(repo, ONE, script=script, executor="tmux")
+    ask = ("tmux", "-L", "beads-ralph", "capture-pane", "-p", "-t", "=agent-bd-1-1-one:")
+
+    def seen() -> bool:
+        return b"I am at it" in subprocess.run(ask, capture_output=True, check=False).stdout
+
+    with project.running() as process:
+        soon(seen)
+        (project.worktree("feature/1-1-one") / "go-a").touch()
+        assert project.finished(process).code == 0
+    summaries = {row["role"]: row["output_summary"] for row in project.events("agent_ended")}
+    assert summaries["dev"].startswith("I am at it")
+    assert '"status"' in summaries["qa"]
     project.assert_tidy()
 
 

@@ -133,11 +133,11 @@ def fresh_session(task: AgentTask, transcript: Transcript) -> str:
 
 
 def job_name(task: AgentTask, transcript: Transcript) -> str:
-    """`agent-<bead>-<role>-<attempt>`; QA agents of one attempt run side by side, so theirs says more."""
-    name = f"agent-{task.bead_id}-{task.role}-{task.attempt}"
+    """`agent-<bead>`: a bead's agents follow one another. QA agents run side by side, so theirs says more."""
+    name = f"agent-{task.bead_id}"
     if task.role != "qa":
         return name
-    return f"{name}-{hashlib.sha256(str(transcript.out).encode()).hexdigest()[:6]}"
+    return f"{name}-qa-{hashlib.sha256(str(transcript.out).encode()).hexdigest()[:6]}"
 
 
 # --- what a user may not give -------------------------------------------------------------------------

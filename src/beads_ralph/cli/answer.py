@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
 from beads_ralph.protocols import Progress, silent
@@ -138,7 +138,7 @@ def _outcome(command: Callable[[], Answer]) -> Answer:
     except KeyboardInterrupt:
         return Answer(error=RalphError(Code.INTERRUPTED, "interrupted"))
     except BrokenPipeError:  # while the parser printed its help
-        _silence_stdout()
+        silence(sys.stdout)
         return Answer(printed=True)
     except Exception as problem:  # noqa: BLE001 - the outer edge: anything else is a bug of ours
         return Answer(error=_bug(problem))
@@ -150,9 +150,9 @@ def _given(answer: Answer, style: Style) -> RalphError | None:
         give(answer, style)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the reader went away, as `| head` does; rich makes an exit of it
-        _silence_stdout()
+        silence(sys.stdout)
     except OSError as problem:
-        _silence_stdout()
+        silence(sys.stdout)
         message = f"the answer could not be written to stdout: {problem.strerror or problem}"
         return RalphError(Code.WRITE_FAILED, message, suggested_action="Send the output elsewhere")
     except KeyboardInterrupt:
@@ -183,7 +183,7 @@ def _usable_streams() -> None:
                 stream.reconfigure(errors="backslashreplace")
 
 
-def _silence_stdout() -> None:
-    """Python would complain once more when it flushes stdout at exit."""
+def silence(stream: TextIO) -> None:
+    """Where nobody reads any more, Python would complain once more when it flushes at exit."""
     with contextlib.suppress(OSError):
-        os.dup2(os.open(Path(os.devnull), os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(Path(os.devnull), os.O_WRONLY), stream.fileno())

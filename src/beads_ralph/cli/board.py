@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
-from beads_ralph.cli.answer import Style
+from beads_ralph.cli.answer import Style, silence
 from beads_ralph.events import Event, Journal
 
 if TYPE_CHECKING:
@@ -97,8 +99,9 @@ class Board:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+        with self._unseen():
+            if self.live is not None:
+                self.live.stop()
 
     def _watch(self) -> None:
         from rich.console import Console
@@ -109,11 +112,24 @@ class Board:
         )
         self.live.start()
 
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Where nobody looks any more, as after `| head` or in a closed window, the run goes on unseen."""
+        try:
+            yield
+        except (OSError, SystemExit):  # rich makes an exit of a broken pipe
+            self.silent = True
+            silence(sys.stderr)
+
     def _hear(self, event: Event) -> None:
         self._note(event)
         text = line(event)
-        if text is None:
+        if text is None or self.silent:
             return
+        with self._unseen():
+            self._say(text)
+
+    def _say(self, text: str) -> None:
         if self.live is not None:
             self.live.console.print(_coloured(text), soft_wrap=True)
         else:

@@ -205,7 +205,7 @@ def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: t
 
 
 async def _supervised(loop: Loop) -> Ended:
-    """First Ctrl-C: finish what runs. Second: end it."""
+    """First Ctrl-C: finish what runs. Second, or the terminal is closed: end it."""
 
     def interrupted() -> None:
         if loop.interrupted:
@@ -219,6 +219,8 @@ async def _supervised(loop: Loop) -> Ended:
     running.set_default_executor(ThreadPoolExecutor(2 * loop.settings.max_parallel + SPARE_THREADS))
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, interrupted)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        running.add_signal_handler(signal.SIGHUP, loop.cancel)
     return await loop.run()
 
 

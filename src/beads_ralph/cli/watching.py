@@ -168,8 +168,9 @@ def logs(
     """Print what the agents and checks of a bead printed, oldest first."""
     home = workspace.find().home
     files = list(_transcripts(home, bead))
-    if not files:
-        raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet")
+    if not files and not (follow and runs.is_running(home)):
+        action = "See the beads with: beads-ralph list, and start them with: beads-ralph run"
+        raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet", suggested_action=action)
     data = {"bead": bead, "files": [str(path) for path in files]}
     if follow:
         return Answer(data, lambda _: _follow(home, bead))

@@ -25,6 +25,7 @@ from beads_ralph.values import utc_text
 from beads_ralph.work import AgentRole, AgentTask, Persona, Reply, Session, Usage
 
 SERVER_TRIES: Final = 3
+SUMMARY: Final = 500
 FIRST_DELAY: Final = 2.0
 LONGEST_LINE: Final = 16 * 1024 * 1024
 SPARE_SECONDS: Final = 600.0
@@ -123,6 +124,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         problem=done.problem,
         session_id=reply.session_id,
         usage=asdict(usage),
+        output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
         **about,
     )
     return done
