@@ -49,8 +49,10 @@ class Code(StrEnum):
     GIT_NOT_REPO = "GIT.NOT_REPO"
     GIT_ERROR = "GIT.ERROR"
     FORGE_FAILED = "FORGE.FAILED"
+    FORGE_DIVERGED = "FORGE.DIVERGED"
     USAGE = "USAGE.INVALID"
     INTERRUPTED = "EXECUTION.INTERRUPTED"
+    UNAVAILABLE = "EXECUTION.UNAVAILABLE"
     BUG = "INTERNAL.BUG"
 
 
@@ -128,8 +130,14 @@ ADVICE: Mapping[Code, Advice] = {
     Code.FORGE_FAILED: Advice(
         recoverable=True, next_step="Mend what the details name, then run it again: the work is on its branch"
     ),
+    Code.FORGE_DIVERGED: Advice(
+        recoverable=True, next_step="Bring both sides together on the branch, then: beads-ralph retry BEAD"
+    ),
     Code.USAGE: Advice(recoverable=True, next_step="See: beads-ralph --help"),
     Code.INTERRUPTED: Advice(recoverable=True, next_step="Run the same command again"),
+    Code.UNAVAILABLE: Advice(
+        recoverable=False, next_step="Install what is missing, or use the local executor"
+    ),
     Code.BUG: Advice(recoverable=False, next_step="Report it, with the crash file"),
 }
 

@@ -21,9 +21,17 @@ def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
     )
     try:
         return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
-    except FileNotFoundError:
-        action = "Install git and put it on PATH"
-        raise RalphError(Code.GIT_ERROR, "git is not installed", suggested_action=action) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise _not_started(cwd) from None
+
+
+def _not_started(cwd: Path) -> RalphError:
+    """A program and a folder that are not there look the same to whoever starts a process."""
+    if not cwd.is_dir():
+        message, action = f"there is no folder {cwd}, so git cannot run there", "Bring it back, and try again"
+    else:
+        message, action = "git is not installed", "Install git and put it on PATH"
+    return RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
 def output(*args: str, cwd: Path) -> str:

@@ -64,6 +64,11 @@ def persona_path(name: str) -> str:
     return path if path.endswith(".md") else f"{path}.md"
 
 
+def persona_name(agent: str) -> str:
+    """`x` for `.claude/agents/x.md`: what people call it."""
+    return agent.removeprefix(AGENTS_DIR).removesuffix(".md")
+
+
 def default_team(sprint: str, slug: str) -> str:
     return "-".join(part for part in ("sprint", sprint.replace(".", "-"), slug) if part)
 

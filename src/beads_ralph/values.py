@@ -81,7 +81,7 @@ def _git_branch(value: str) -> str:
     parts = value.split("/")
     wrong = (
         value.startswith("-")
-        or value == "@"
+        or value in ("@", "HEAD")
         or any(not part or part.startswith(".") or part.endswith((".", ".lock")) for part in parts)
         or ".." in value
         or "@{" in value
@@ -127,3 +127,8 @@ Count = Annotated[int, Field(ge=0)]
 def utc_text(moment: datetime) -> str:
     """The one way we write a time: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 check`, `2 checks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -15,6 +15,7 @@ from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import Expectation, Verifier
 from beads_ralph.protocols import Executor
 from beads_ralph.runs import RunFolder
+from beads_ralph.values import plural
 from beads_ralph.work import Evidence, Verdict
 
 SHELL: Final = ("/bin/sh", "-c")
@@ -189,8 +190,9 @@ def verdict(evidence: Sequence[Evidence], flags: Sequence[str] = ()) -> Verdict:
         return Verdict("stop", f"{stopped[0].name} says stop: {stopped[0].message}", evidence, flags)
     if failed:
         names = ", ".join(row.name for row in failed)
-        return Verdict("fail", f"{len(failed)} of {len(evidence)} checks failed: {names}", evidence, flags)
-    return Verdict("pass", f"{len(evidence)} checks passed", evidence, flags)
+        of_all = plural(len(evidence), "check")
+        return Verdict("fail", f"{len(failed)} of {of_all} failed: {names}", evidence, flags)
+    return Verdict("pass", f"{plural(len(evidence), 'check')} passed", evidence, flags)
 
 
 def gate_flags(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -49,6 +49,9 @@ class Prepared:
     head_commit: str
     """What stands there now, dependencies merged in; what an agent changes lies after it."""
     created: bool
+    """Whether the worktree was made now."""
+    new_branch: bool = False
+    """Whether the branch was, too; else it may hold work of before."""
     merged: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Dependencies' branches that exist nowhere: deleted after their merge, or never made."""
@@ -112,7 +115,7 @@ def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies:
             return _found(path, branch, trunk, dependencies)
         base = head if head == trunk.commit else _base(path, branch, trunk)
         outcome = merges.merge_into(path, head, dependencies, known, fresh=True)
-        return _prepared(path, branch, base, outcome, created=True)
+        return replace(_prepared(path, branch, base, outcome, created=True), new_branch=branch not in known)
 
 
 def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> Prepared:
@@ -126,8 +129,17 @@ def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) 
 
 
 def _prepared(path: Path, branch: str, base: str, outcome: MergeOutcome, *, created: bool) -> Prepared:
-    found = (outcome.merged, outcome.missing, outcome.conflict)
-    return Prepared(path, branch, base, outcome.head, created, *found, saved=outcome.saved)
+    return Prepared(
+        path,
+        branch,
+        base,
+        outcome.head,
+        created,
+        merged=outcome.merged,
+        missing=outcome.missing,
+        conflict=outcome.conflict,
+        saved=outcome.saved,
+    )
 
 
 def _base(path: Path, branch: str, trunk: Branch) -> str:

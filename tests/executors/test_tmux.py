@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.errors import RalphError
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.executors.tmux import TmuxExecutor
 from beads_ralph.jobs import Exit, Job
 from tests.executors.running import SOCKET, having, is_running, run, shell, soon, wait_until
@@ -212,6 +212,7 @@ def test_without_tmux_the_error_says_what_to_install(tmp_path: Path, monkeypatch
     with pytest.raises(RalphError) as caught:
         run(TmuxExecutor(SOCKET), shell(tmp_path, "true"))
     assert "Install tmux" in caught.value.suggested_action
+    assert caught.value.code == Code.UNAVAILABLE
 
 
 def test_a_tmux_that_fails_is_named(

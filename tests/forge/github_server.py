@@ -35,6 +35,8 @@ class Pull:
     base: str
     from_fork: bool = False
     state: str = "OPEN"
+    merged_at: str | None = None
+    """The commit that was merged; a pull request that is open follows its branch."""
 
     @property
     def url(self) -> str:
@@ -69,6 +71,14 @@ class GitHub:
         words = ["git", "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"]
         done = subprocess.run(words, cwd=self.bare, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip() or None
+
+    def merge(self, number: int) -> None:
+        """What a person does with the button."""
+        pull = self.pulls[number - 1]
+        pull.state, pull.merged_at = "MERGED", self.head(pull.head)
+        commit = pull.merged_at or ""
+        words = ["git", "update-ref", f"refs/heads/{pull.base}", commit]
+        subprocess.run(words, cwd=self.bare, capture_output=True, timeout=60, check=True)
 
     def trouble(self, asked: Asked) -> Trouble | None:
         with self.lock:
@@ -108,7 +118,7 @@ class GitHub:
                 "url": pull.url,
                 "title": pull.title,
                 "body": pull.body,
-                "headRefOid": self.head(pull.head),
+                "headRefOid": pull.merged_at or self.head(pull.head),
                 "headRefName": pull.head,
                 "baseRefName": pull.base,
                 "isCrossRepository": pull.from_fork,

@@ -58,8 +58,36 @@ def test_a_changed_target_does_not_double_it(github: Place, hub: GitHub) -> None
 def test_a_merged_one_is_followed_by_another(github: Place, hub: GitHub) -> None:
     forge = github.open()
     forge.propose(github.proposal(text="one"))
-    hub.pulls[0].state = "MERGED"
+    hub.merge(1)
     assert forge.propose(github.proposal(text="two")).number == 2
+
+
+def test_one_that_a_person_merged_meanwhile_is_the_one(github: Place, hub: GitHub) -> None:
+    """Killed between the pull request and the bead's close; the person did not wait."""
+    forge, proposal = github.open(), github.proposal()
+    forge.propose(proposal)
+    hub.merge(1)
+    again = forge.propose(proposal)
+    assert (again.number, again.commit) == (1, proposal.commit)
+    assert forge.find(proposal.branch) is None, "it is not open any more"
+
+
+def test_one_that_a_person_closed_is_followed_by_another(github: Place, hub: GitHub) -> None:
+    forge, proposal = github.open(), github.proposal()
+    forge.propose(proposal)
+    hub.pulls[0].state = "CLOSED"
+    assert forge.propose(proposal).number == 2
+
+
+def test_opening_has_a_patience_of_its_own(github: Place, hub: GitHub) -> None:
+    hub.troubles = [Trouble("create"), Trouble("create")]
+    patient = Network(retries=0, timeout=20.0, pause=0.01, creation_retries=2)
+    assert github.open(patient).propose(github.proposal()).number == 1
+    hub.troubles = [Trouble("create"), Trouble("create")]
+    hasty = Network(retries=5, timeout=20.0, pause=0.01, creation_retries=1)
+    with pytest.raises(RalphError, match="503"):
+        github.open(hasty).propose(github.proposal("feature/two"))
+    assert hub.troubles == []
 
 
 def test_what_people_wrote_stays(github: Place, hub: GitHub) -> None:

@@ -229,7 +229,7 @@ def test_a_stop_outweighs_failures_and_ends_the_run(repo: Path) -> None:
     project = two_qa_agents(repo, first=fails("unsafe"), second=fails("a secret", "stop"))
     ran = project.run()
     assert (ran.code, ran.data["ended"]) == (1, "stopped")
-    assert ran.data["blocked"] == [{"id": BEAD, "reason": ".claude/agents/quick.md says stop: a secret"}]
+    assert ran.data["blocked"] == [{"id": BEAD, "reason": "quick says stop: a secret"}]
     assert project.metadata(BEAD)["scrum_result"]["fatal"] is True
 
 

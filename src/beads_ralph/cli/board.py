@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
 from beads_ralph.cli.answer import Style, silence
 from beads_ralph.events import Event, Journal
+from beads_ralph.legacy import persona_name
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -44,7 +44,14 @@ class Row:
 
 def persona(event: Event) -> str:
     """`python-dev` for `.claude/agents/python-dev.md`."""
-    return PurePosixPath(str(event.data.get("agent"))).stem
+    return persona_name(str(event.data.get("agent")))
+
+
+def _what_runs(event: Event) -> str:
+    running = event.data.get("running") or ()
+    if not running or event.data.get("reason") != "interrupted":
+        return ""
+    return f"; {', '.join(running)} may finish, another Ctrl-C ends that, too"
 
 
 def line(event: Event) -> str | None:
@@ -63,7 +70,7 @@ def line(event: Event) -> str | None:
         "bead_released": f"= {bead}  given back: {data.get('reason')}",
         "strays_ended": f"! {len(data.get('pids', ()))} processes of a run that was killed were ended",
         "attempt_interrupted": f"! {bead}  attempt {event.attempt} was interrupted; it goes on",
-        "run_draining": f"■ {data.get('reason')}: nothing more is started",
+        "run_draining": f"■ {data.get('reason')}: nothing more is started{_what_runs(event)}",
         "run_paused": "■ paused",
         "run_resumed": "▶ resumed",
         "warning_given": f"! {bead}  {data.get('message')}",

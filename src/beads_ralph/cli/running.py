@@ -39,6 +39,7 @@ from beads_ralph.loop import Ended, Loop, Scope, Settings, refuse_unknown
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.team import Tools, isolation
+from beads_ralph.values import plural
 from beads_ralph.verify import Bench
 from beads_ralph.work import Budget
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
@@ -198,7 +199,12 @@ def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: t
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
     bench = Bench(executors.choose(chosen[0]), folder, journal, environment)
-    network = Network(config.max_network_retries, config.network_timeout, config.retry_backoff)
+    network = Network(
+        config.max_network_retries,
+        config.network_timeout,
+        config.retry_backoff,
+        creation_retries=config.pr_creation_retries,
+    )
     return Tools(
         space.root, config, bench, known.select, forge.choose(chosen[1], space.root, network=network)
     )
@@ -211,7 +217,7 @@ async def _supervised(loop: Loop) -> Ended:
         if loop.interrupted:
             loop.cancel()
         else:
-            loop.drain("interrupted", "interrupted; what ran was finished")
+            loop.drain("interrupted", "interrupted")
             loop.interrupted = True
 
     running = asyncio.get_running_loop()
@@ -240,7 +246,7 @@ def show_end(console: Console, ended: Ended) -> None:
     from rich.markup import escape
 
     console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
-    counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {ended.attempts} attempts"
+    counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
     console.print(f"{counts}, {ended.seconds:.1f} s")
     for bead_id, pull in ended.pull_requests:
         where = pull.url or pull.branch

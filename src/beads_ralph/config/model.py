@@ -265,7 +265,7 @@ class Config(Section):
         3, description="Attempts for a bead, in all, where the plan says nothing.", examples=[5]
     )
     pr_creation_retries: Annotated[int, Field(ge=0)] = Field(
-        3, description="Accepted for older files; `max_network_retries` counts.", examples=[5]
+        3, description="How often to try again to open a pull request, when that may help.", examples=[5]
     )
     cleanup_on_complete: bool = Field(
         False, description="Remove the worktree of a bead that is done.", examples=[True]

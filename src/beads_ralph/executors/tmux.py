@@ -148,7 +148,7 @@ class TmuxExecutor:
         program = proc.which("tmux")
         if program is None:
             raise RalphError(
-                Code.CONFIG_INVALID,
+                Code.UNAVAILABLE,
                 "the tmux executor needs tmux, which is not on PATH",
                 suggested_action="Install tmux (with apt, dnf or brew), or use the local executor",
             )
@@ -171,7 +171,7 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
 
 def _unusable(reason: str, socket: str) -> RalphError:
     return RalphError(
-        Code.CONFIG_INVALID,
+        Code.UNAVAILABLE,
         f"cannot open a tmux session: {reason}",
         suggested_action=f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor",
     )

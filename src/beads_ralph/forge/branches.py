@@ -87,7 +87,7 @@ def _not_pushed(ended: Exit, remote: str, branch: str, network: Network) -> Ralp
     if not OVERTAKEN.search(ended.stderr):
         return _failed(ended, f"git push {remote} {branch} failed", network.push_timeout)
     return RalphError(
-        Code.GIT_ERROR,
+        Code.FORGE_DIVERGED,
         f"{remote} has commits on {branch} that are not here; they are not overwritten",
         details=words_of(ended, network.push_timeout),
         suggested_action=f"Look at them: git fetch {remote} {branch} && git log {branch}..FETCH_HEAD",

@@ -16,9 +16,11 @@ from beads_ralph.forge.network import Network, TemporaryError, persist
 from beads_ralph.forge.sections import fitting_section
 from beads_ralph.work import Proposal, PullRequest
 
-FIELDS: Final = "number,url,headRefOid,baseRefName,isCrossRepository,body"
+FIELDS: Final = "number,url,state,headRefOid,baseRefName,isCrossRepository,body"
 MAX_BODY: Final = 65_536
 MAX_TITLE: Final = 256
+OPEN: Final = "OPEN"
+MERGED: Final = "MERGED"
 
 
 class ListedPull(BaseModel):
@@ -28,6 +30,7 @@ class ListedPull(BaseModel):
 
     number: int
     url: str
+    state: str
     commit: str = Field(alias="headRefOid")
     target: str = Field(alias="baseRefName")
     from_fork: bool = Field(alias="isCrossRepository")
@@ -51,11 +54,11 @@ class GitHubForge:
     def propose(self, proposal: Proposal) -> PullRequest:
         branches.check(self.root, proposal)
         branches.publish(self.root, self.remote, proposal, self.network, *self._credentials())
-        persist(lambda: self._ensure(proposal), self.network)
+        persist(lambda: self._ensure(proposal), self.network.creating)
         return persist(lambda: self._read_back(proposal), self.network)
 
     def find(self, branch: str) -> PullRequest | None:
-        pull = persist(lambda: self._open_one(branch), self.network)
+        pull = persist(lambda: self._pull_of(branch), self.network)
         return _answer(pull, branch) if pull else None
 
     def _credentials(self) -> tuple[str, ...]:
@@ -64,20 +67,23 @@ class GitHubForge:
 
     def _ensure(self, proposal: Proposal) -> None:
         """Looks first at every try: an attempt whose answer was lost may have opened it."""
-        found = self._open_one(proposal.branch, proposal.target)
+        found = self._pull_of(proposal.branch, proposal.target, proposal.commit)
         if found is None:
             self._create(proposal)
-        else:
+        elif found.state == OPEN:
             self._renew_body(found, proposal)
 
-    def _open_one(self, branch: str, target: str = "") -> ListedPull | None:
-        """The branch's open pull request, rather into this target; GitHub itself may have changed that."""
+    def _pull_of(self, branch: str, target: str = "", commit: str = "") -> ListedPull | None:
+        """The branch's open pull request, rather into this target; GitHub itself may have changed that.
+
+        Else the one that was merged with exactly this commit: somebody was quicker than the bead's close.
+        """
         words = (
             "pr",
             "list",
             f"--repo={self.address}",
             f"--head={branch}",
-            "--state=open",
+            "--state=all",
             f"--json={FIELDS}",
         )
         text = gh.call(*words, cwd=self.root, network=self.network)
@@ -86,7 +92,9 @@ class GitHubForge:
         except ValidationError as problem:
             message = "gh pr list did not answer with a list of pull requests"
             raise RalphError(Code.FORGE_FAILED, message, details=str(problem)) from None
-        return min(pulls, key=lambda pull: (pull.target != target, pull.number), default=None)
+        still = [pull for pull in pulls if pull.state == OPEN]
+        merged = [pull for pull in pulls if pull.state == MERGED and pull.commit == commit]
+        return min(still or merged, key=lambda pull: (pull.target != target, pull.number), default=None)
 
     def _create(self, proposal: Proposal) -> None:
         title = " ".join(proposal.title.split())
@@ -114,7 +122,7 @@ class GitHubForge:
 
     def _read_back(self, proposal: Proposal) -> PullRequest:
         """GitHub shows a push in the pull request a little later, so this is asked more than once."""
-        pull = self._open_one(proposal.branch, proposal.target)
+        pull = self._pull_of(proposal.branch, proposal.target, proposal.commit)
         if pull is None or pull.commit != proposal.commit:
             shown = f"#{pull.number} at {pull.commit}" if pull else "no open pull request"
             message = f"GitHub shows {shown} for {proposal.branch}, not one at {proposal.commit}"

@@ -88,7 +88,7 @@ class LocalForge:
         held = git.commit_of(pull.ref, self.root)
         if held and not git.run("merge-base", "--is-ancestor", held, proposal.commit, cwd=self.root).ok:
             raise RalphError(
-                Code.FORGE_FAILED,
+                Code.FORGE_DIVERGED,
                 f"{pull.ref} has commits that are not on {pull.branch} any more; they are not given up",
                 suggested_action=f"Look at them: git log {pull.branch}..{pull.ref}",
             )

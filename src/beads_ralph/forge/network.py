@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from beads_ralph.errors import RalphError
@@ -39,6 +39,13 @@ class Network:
     """Seconds before the second try; up to as much again is added by chance."""
     push_timeout: float = 600.0
     """A push carries data and runs the hooks of both sides."""
+    creation_retries: int | None = None
+    """How often to try again to open a pull request; None where that is as anything else."""
+
+    @property
+    def creating(self) -> Network:
+        """The patience with opening a pull request."""
+        return self if self.creation_retries is None else replace(self, retries=self.creation_retries)
 
     def wait(self, failures: int) -> float:
         """The seconds to wait after so many failures."""

@@ -120,16 +120,22 @@ class Pool:
             self.run_id,
             f"team-{self.run_id}-{bead.metadata.team_name}",
             tuple(_branches(before, besides=bead.metadata.branch)),
-            tuple(v for other in self._merged(bead) if (dod := other.metadata.dod) for v in dod.verifiers),
+            tuple(v for other in self._held(bead) if (dod := other.metadata.dod) for v in dod.verifiers),
         )
 
-    def _merged(self, bead: Bead) -> list[Bead]:
-        """The beads whose work is on the branches that this one brings together."""
-        branches = bead.metadata.branches_to_merge or ()
+    def _held(self, bead: Bead) -> list[Bead]:
+        """The other beads whose work the pull request of this one carries: those on the branches that it
+        brings together, and those that were closed on its own branch."""
+        place = bead.metadata
+        merged = place.branches_to_merge or ()
         return [
             other
             for other in self.known.values()
-            if other.metadata.branch in branches and other.metadata.plan_file == bead.metadata.plan_file
+            if other.metadata.plan_file == place.plan_file
+            and (
+                other.metadata.branch in merged
+                or (other.metadata.branch == place.branch and other.status == "closed")
+            )
         ]
 
     # --- keeping and giving back --------------------------------------------------------------------
@@ -151,7 +157,7 @@ class Pool:
         pull = outcome.pull_request
         changes = Changes(metadata=dict(outcome.metadata), external_ref=pull.url if pull else None)
         await self.ask(self.store.update, bead.id, changes)
-        await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
+        self.known[bead.id] = await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         if outcome.metadata:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from beads_ralph.models import Bead
 from beads_ralph.protocols import UnreadableBead
+from beads_ralph.values import plural
 from beads_ralph.work import Budget, PullRequest
 
 Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
@@ -100,4 +101,4 @@ def _obstacle(bead: Bead, left: Sequence[Bead]) -> str:
 
 
 def counted(number: int, one: str, many: str) -> str:
-    return f"1 bead {one}" if number == 1 else f"{number} beads {many}"
+    return f"{plural(number, 'bead')} {one if number == 1 else many}"

@@ -35,9 +35,11 @@ class Loop:
         self.settings = settings
         self.home = home
         self.journal: Journal = tools.bench.journal
-        self.tools = replace(tools, neighbours=self._branches_at_work, why_pause=self._used_up)
+        self.tools = replace(tools, neighbours=self._branches_beside, why_pause=self._used_up)
         self.pool = Pool(store, settings, scope, self.tools)
         self.running: dict[asyncio.Task[Outcome], Bead] = {}
+        self.beside: dict[str, list[str]] = {}
+        """The branches that were worked on while a bead was, in the order of their start."""
         self.lost: set[str] = set()
         self.parking = Parking()
         self.round: frozenset[str] | None = None
@@ -149,12 +151,21 @@ class Loop:
         self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, title=bead.title)
         order = await self.pool.order(claimed)
         task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
+        self._note_beside(claimed)
         self.running[task] = claimed
         if self.cancelling:
             task.cancel()
 
     def _branches_at_work(self) -> Sequence[str]:
         return tuple(bead.metadata.branch for bead in self.running.values())
+
+    def _note_beside(self, bead: Bead) -> None:
+        self.beside[bead.id] = list(self._branches_at_work())
+        for other in self.running.values():
+            self.beside[other.id].append(bead.metadata.branch)
+
+    def _branches_beside(self, bead_id: str) -> Sequence[str]:
+        return tuple(self.beside.get(bead_id, ()))
 
     # --- settling -----------------------------------------------------------------------------------
 
@@ -174,9 +185,9 @@ class Loop:
         try:
             await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
         except RalphError as error:
-            if error.code != Code.CONFLICT:
+            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
                 raise
-            self._give_up(bead, error.message)  # somebody else has it by now: it is theirs to end
+            await self._refused(bead, error)
 
     async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
         if outcome.ending == "done":
@@ -231,8 +242,18 @@ class Loop:
         await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
         self._tell("bead_released", bead, "the run was cancelled")
 
+    async def _refused(self, bead: Bead, error: RalphError) -> None:
+        """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
+        again: something that it depends on was opened meanwhile."""
+        if error.code == Code.CONFLICT and await self.pool.holds(bead):
+            await self.pool.give_back(bead, "open", Outcome("paused", error.message))
+            self._tell("bead_released", bead, error.message)
+        else:
+            self._give_up(bead, error.message)
+
     def _give_up(self, bead: Bead, reason: str) -> None:
         self.lost.add(bead.id)
+        self.blocked.pop(bead.id, None)
         self._tell("bead_released", bead, reason)
 
     def _tell(self, kind: Kind, bead: Bead, reason: str, **more: Any) -> None:
@@ -330,7 +351,10 @@ class Loop:
         if complete:
             return "done", "every bead of the one round is closed" if self.round else "every bead is closed"
         if self.halt is not None:
-            return self.halt
+            why, reason = self.halt
+            if why == "interrupted" and not self.cancelling:
+                reason = f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on"
+            return why, reason
         if self.parking:
             return "stopped", f"{counted(len(left), 'is', 'are')} left: {self.parking}"
         return why_of(left, blocked)

@@ -323,6 +323,25 @@ def _place_faults(plan: Plan, beads: Mapping[str, Bead | LegacyBead]) -> Iterato
                 sprint.id.text,
                 Fault(Code.CONSTRAINT, message, plan.file, _line_of(sprint, "metadata.branch")),
             )
+    yield from _clash_faults(plan, beads)
+
+
+def _clash_faults(plan: Plan, beads: Mapping[str, Bead | LegacyBead]) -> Iterator[tuple[str, Fault]]:
+    """git keeps branches as files: where there is `a`, there is no `a/b`."""
+    sprints = {sprint.id.text: sprint for sprint in _unique(plan.sprints)}
+    owners = {bead.metadata.branch: name for name, bead in beads.items() if name in sprints}
+    for branch, name in owners.items():
+        parts = branch.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+        taken = next((folder for folder in above if folder in owners), None)
+        if taken is not None:
+            message = (
+                f"sprint {name}: git cannot have branch {branch} beside {taken} of sprint {owners[taken]}"
+            )
+            yield (
+                name,
+                Fault(Code.CONSTRAINT, message, plan.file, _line_of(sprints[name], "metadata.branch")),
+            )
 
 
 def _phase_warnings(plan: Plan) -> Iterator[Fault]:

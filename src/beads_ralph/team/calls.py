@@ -16,7 +16,7 @@ from beads_ralph import git, personas, proc
 from beads_ralph.agents import replies
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Transcript
-from beads_ralph.legacy import AGENTS_DIR, persona_path
+from beads_ralph.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
 from beads_ralph.team import isolation
 from beads_ralph.team.order import Order, Tools
@@ -26,7 +26,6 @@ from beads_ralph.work import AgentRole, AgentTask, Persona, Reply, Session, Usag
 
 SERVER_TRIES: Final = 3
 SUMMARY: Final = 500
-FIRST_DELAY: Final = 2.0
 LONGEST_LINE: Final = 16 * 1024 * 1024
 SPARE_SECONDS: Final = 600.0
 
@@ -49,6 +48,11 @@ class Call:
     def session(self) -> Session | None:
         """What to go on with."""
         return Session(self.reply.session_id, self.reply.session_usage) if self.reply.session_id else None
+
+    @property
+    def name(self) -> str:
+        """Of the agent, as people say it."""
+        return persona_name(self.spec.agent)
 
     @property
     def problem(self) -> str:
@@ -91,7 +95,7 @@ async def call(asked: Asked, order: Order, tools: Tools) -> Call:
         if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
             break
         asked = replace(asked, session=done.session or asked.session)
-        await asyncio.sleep(FIRST_DELAY * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
+        await asyncio.sleep(tools.server_pause * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
     return replace(done, usage=spent)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from beads_ralph import changes, checkouts
 from beads_ralph.events import Kind
+from beads_ralph.legacy import persona_name
 from beads_ralph.models import MERGE, Bead, Metadata, Verifier
 from beads_ralph.team import calls
 from beads_ralph.team.calls import Asked, Call
@@ -28,6 +29,8 @@ class Case:
     record: Record
     base: str = ""
     """The commit that the bead's own work lies after."""
+    begun_before: bool = False
+    """Whether an earlier session began this work, and nobody has closed it since."""
     unmerged: bool = False
     """Whether something is still to be merged into the worktree."""
     sessions: dict[int, Session | None] = field(default_factory=dict)
@@ -101,7 +104,7 @@ class Case:
         program = done.spec.executable or asked.spec.agent
         if done.reply.trouble == "limit":
             self.record.add_usage(done.usage)
-            reason = f"{asked.spec.agent} met a limit of {program}"
+            reason = f"{persona_name(asked.spec.agent)} met a limit of {program}"
             session = done.session if asked.role in ("dev", "scrum-master") else None
             raise Parked(reason, done.reply.limit_reset_at, program, session)
         if done.reply.trouble == "auth":

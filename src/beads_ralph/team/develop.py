@@ -37,7 +37,7 @@ async def develop(case: Case, attempt: int, feedback: str | None) -> str:
         case.record.add_dev(attempt, done, feedback)
         case.sessions[number] = done.session
         if done.problem:
-            return f"dev agent {spec.agent} {done.problem}"
+            return f"dev agent {done.name} {done.problem}"
     return ""
 
 
@@ -82,13 +82,13 @@ async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
         done = await _call(case, attempt, prompt, f"a{attempt}-scrum-answer", flaw)
         said, flaw = _result(done)
     if done.problem:
-        return f"scrum-master {done.spec.agent} {done.problem}"
+        return f"scrum-master {done.name} {done.problem}"
     if said is None:
-        return f"scrum-master {done.spec.agent} gave no result that can be read, twice: {flaw}"
+        return f"scrum-master {done.name} gave no result that can be read, twice: {flaw}"
     if said.fatal:
-        raise Halted("stopped", f"scrum-master {done.spec.agent} says fatal: {said.error or 'no reason'}")
+        raise Halted("stopped", f"scrum-master {done.name} says fatal: {said.error or 'no reason'}")
     if not said.success:
-        return f"scrum-master {done.spec.agent} did not succeed: {said.error or 'no reason given'}"
+        return f"scrum-master {done.name} did not succeed: {said.error or 'no reason given'}"
     case.claimed_pull = said.pr_url
     return ""
 

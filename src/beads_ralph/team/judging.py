@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,11 @@ async def take_baseline(case: Case) -> None:
     case.tell("baseline_taken", red=[row.name for row in evidence if row.ruling != "pass"])
 
 
+async def look_around(case: Case) -> Surroundings:
+    """Before an attempt, to be compared with afterwards."""
+    return await in_thread(_surroundings, case.tools.root, case.place.source_branch)
+
+
 async def failed(case: Case, problem: str, flags: Sequence[str] = ()) -> Verdict:
     """The verdict on an attempt that came to nothing one could check."""
     there = case.worktree.is_dir()
@@ -43,15 +49,15 @@ async def failed(case: Case, problem: str, flags: Sequence[str] = ()) -> Verdict
     return Verdict("fail", problem, [row], flags)
 
 
-async def check(case: Case, attempt: int, outside: Sequence[str]) -> Verdict:
+async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
     problem = await _settled(case, attempt)
-    flags = await in_thread(_strayed, case.tools.root, outside)
+    flags = _strayed(before, await look_around(case))
     if problem:
         return await failed(case, "; ".join([problem, *flags]), flags)
     commit = await case.head()
     changed, added = await in_thread(_changed, case.worktree, case.base)
-    if not changed:
+    if not changed and not case.merges:  # what is to be merged may be on the source branch by now
         nothing = "nothing was changed: the branch holds no work"
         return await failed(case, "; ".join([nothing, *flags]), flags)
     await _warn_of_conflicts(case, attempt)
@@ -60,6 +66,9 @@ async def check(case: Case, attempt: int, outside: Sequence[str]) -> Verdict:
     evidence += await in_thread(_lost, case, commit)
     if all(row.ruling == "pass" for row in evidence):
         evidence += await _examined(case, attempt, commit, changed)
+    if (now := await case.head()) != commit:
+        text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
+        evidence.append(Evidence("branch", "git", "", commit, "fail", text))
     return verify.verdict(evidence, flags)
 
 
@@ -87,14 +96,48 @@ async def _settled(case: Case, attempt: int) -> str:
     if left.commit:
         text = "uncommitted work was committed for the agent"
         case.tell("warning_given", attempt, message=text, commit=left.commit)
-    return ""
+    return await _rewritten(case)
 
 
-def _strayed(root: Path, before: Sequence[str]) -> list[str]:
-    """Changes in the main checkout while the agent worked. It may have been the user, who is free to work
+async def _rewritten(case: Case) -> str:
+    """What lay there before the work began is not the agent's to change: others have built on it."""
+    head = await case.head()
+    if head == case.base or await in_thread(merges.contains, case.worktree, head, case.base):
+        return ""
+    branch = case.place.branch
+    return (
+        f"the history was rewritten: {branch} does not contain {case.base} any more, where this work began; "
+        f"put your changes on top of it (git rebase --onto {case.base}, or git merge {case.base})"
+    )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an agent has no business to change."""
+
+    files: frozenset[str]
+    """The changed files of the main checkout."""
+    source: str | None
+    """The commit of the source branch."""
+
+
+def _surroundings(root: Path, source: str) -> Surroundings:
+    names = (name for name in changes.uncommitted(root) if not name.startswith(OWN))
+    return Surroundings(frozenset(names), git.commit_of(f"{merges.HEADS}{source}", root))
+
+
+def _strayed(before: Surroundings, after: Surroundings) -> list[str]:
+    """Changes outside the worktree while the agent worked. It may have been the user, who is free to work
     there; so this fails nothing by itself, but whoever judges the work is told."""
-    names = sorted(name for name in set(changes.uncommitted(root)) - set(before) if not name.startswith(OWN))
-    return [f"files outside the worktree were changed meanwhile: {', '.join(names[:NAMED])}"] if names else []
+    flags = []
+    if names := sorted(after.files - before.files):
+        flags.append(f"files outside the worktree were changed meanwhile: {', '.join(names[:NAMED])}")
+    if before.source != after.source:
+        commits = " to ".join(
+            commit[:12] if commit else "nothing" for commit in (before.source, after.source)
+        )
+        flags.append(f"the source branch was moved meanwhile, from {commits}")
+    return flags
 
 
 def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
@@ -107,7 +150,8 @@ def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
 
 async def _warn_of_conflicts(case: Case, attempt: int) -> None:
     own = case.place.branch
-    others = [branch for branch in case.tools.neighbours() if branch != own][:NEIGHBOURS]
+    beside = dict.fromkeys(case.tools.neighbours(case.bead.id))
+    others = [branch for branch in beside if branch != own][-NEIGHBOURS:]
     known = await in_thread(merges.find_branches, case.tools.root, others)
     for branch in (name for name in others if name in known):
         files = await in_thread(merges.foresee, case.tools.root, own, branch)
@@ -218,7 +262,7 @@ def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:
     ruling, message, details = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
     case.record.add_qa(attempt, done, ruling, message, details)
     return Evidence(
-        name=done.spec.agent,
+        name=done.name,
         kind="qa",
         command=done.spec.executable or CLAUDE,
         commit=commit,

@@ -31,7 +31,11 @@ class Order:
     """The team's session in this run; every bead of the team carries it."""
     dependency_branches: tuple[str, ...] = ()
     merged_verifiers: tuple[Verifier, ...] = ()
-    """Those of the beads whose branches this one merges: they must hold on the merged tree, too."""
+    """Those of the beads whose work the commit will hold as well, by a merge or on the same branch."""
+
+
+def _nobody(_bead_id: str) -> Sequence[str]:
+    return ()
 
 
 def _nothing_said() -> str:
@@ -47,10 +51,13 @@ class Tools:
     bench: Bench
     select: Callable[[str], AgentCLI]
     forge: Forge
-    neighbours: Callable[[], Sequence[str]] = tuple
-    """The branches that are being worked on at the same time."""
+    neighbours: Callable[[str], Sequence[str]] = _nobody
+    """The branches that are or were worked on at the same time as the bead of that id."""
     why_pause: Callable[[], str] = _nothing_said
     """Why no further attempt may begin now; empty where it may."""
+    server_pause: float = 2.0
+    """Seconds before an agent is asked again whose server has trouble; doubled each time, give or take
+    half of it."""
 
 
 @dataclass(frozen=True)

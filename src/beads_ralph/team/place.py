@@ -32,8 +32,9 @@ async def prepare(case: Case) -> str | None:
     )
     conflict = prepared.conflict
     if case.merges or conflict is None:
-        place = (case.tools.root, case.bead.id, prepared.head_commit)
-        case.base = await in_thread(_begin if prepared.created else _start, *place)
+        case.base, case.begun_before = await in_thread(
+            _begin if prepared.new_branch else _start, case.tools.root, case.bead.id, prepared.head_commit
+        )
     if wanted and conflict is None and not prepared.unfinished:
         conflict = await _merge(case, wanted)
     case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
@@ -56,17 +57,18 @@ def _ref(bead_id: str) -> str:
     return f"{STARTS}/{bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]}"
 
 
-def _start(root: Path, bead_id: str, head: str) -> str:
-    """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now."""
+def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
+    """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
+    With it, whether it was."""
     known = git.commit_of(_ref(bead_id), root)
     if known is not None and (known == head or merges.contains(root, head, known)):
-        return known
+        return known, True
     return _begin(root, bead_id, head)
 
 
-def _begin(root: Path, bead_id: str, head: str) -> str:
+def _begin(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
     locking.output("update-ref", _ref(bead_id), head, cwd=root)
-    return head
+    return head, False
 
 
 def forget_start(root: Path, bead_id: str) -> None:
@@ -99,6 +101,44 @@ def _clear_locks(worktree: Path, branch: str) -> list[str]:
     return [lock.name for lock in left]
 
 
+# --- another branch -----------------------------------------------------------------------------------
+
+
+async def bring_back(case: Case) -> None:
+    """The worktree on its branch again, where an agent left another one there. Nothing is lost: what it
+    did there stays on that branch, or gets one where there is none."""
+    told = await in_thread(_bring_back, case.tools.root, case.worktree, case.place.branch, case.bead.id)
+    if told:
+        case.tell("warning_given", message=told)
+
+
+def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
+    if not (worktree / ".git").is_file() or changes.unfinished(worktree):
+        return ""
+    said = (changes.git_dir(worktree) / "HEAD").read_text("utf-8").strip()
+    if said == f"ref: {merges.HEADS}{branch}":  # nearly always, and no git is started for it
+        return ""
+    standing = changes.current_branch(worktree)
+    known = (git.commit_of(name, root) for name in (_ref(bead_id), f"{merges.HEADS}{branch}"))
+    if standing == branch or not all(known):  # without a start it is not known to be an agent's doing
+        return ""
+    if standing is None:
+        standing = _name_detached(worktree, branch, changes.head(worktree))
+    changes.commit_leftovers(worktree, f"{bead_id}: left on {standing}")
+    locking.output("switch", "--quiet", branch, cwd=worktree)
+    return f"the worktree is on {branch} again; {standing} keeps what was done there"
+
+
+def _name_detached(worktree: Path, branch: str, commit: str) -> str:
+    """Commits without a branch are lost some time. What the branch has already needs none, but for the
+    changes on top."""
+    if changes.is_clean(worktree) and merges.contains(worktree, branch, commit):
+        return commit[:12]
+    name = f"{branch}-left-{commit[:12]}"
+    locking.output("switch", "--quiet", "--force-create", name, cwd=worktree)
+    return name
+
+
 # --- merging ------------------------------------------------------------------------------------------
 
 
@@ -114,7 +154,7 @@ async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
             return problem
         case.unmerged = conflict is not None
     if not case.base:
-        case.base = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
+        case.base, _ = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
     return ""
 
 
@@ -150,7 +190,7 @@ async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback
     done = await case.ask(asked)
     case.record.add_dev(attempt, done, feedback)
     if done.problem:
-        return f"merge agent {spec.agent} {done.problem}"
+        return f"merge agent {done.name} {done.problem}"
     if await in_thread(changes.current_branch, case.worktree) != case.place.branch:
         return f"the merge agent left the branch {case.place.branch}"
     outcome = await in_thread(merges.finish_merge, case.worktree, conflict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beads_ralph import merges
 from beads_ralph.team.case import Case
 from beads_ralph.team.order import Halted, Outcome
 from beads_ralph.team.record import verdict_json
@@ -11,6 +12,8 @@ from beads_ralph.work import Proposal, PullRequest
 
 async def propose(case: Case, commit: str) -> Outcome:
     """Exactly the commit that was proven; a pull request that the branch has already is brought up to it."""
+    if case.merges and await in_thread(_is_in_source, case, commit):
+        return _done(case, PullRequest(None, None, case.place.branch, case.place.source_branch, commit))
     proposal = Proposal(
         case.bead.id, case.bead.title, _body(case), case.place.branch, case.place.source_branch, commit
     )
@@ -23,6 +26,13 @@ async def propose(case: Case, commit: str) -> Outcome:
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"
         case.tell("warning_given", case.record.attempts, message=text)
     return _done(case, pull)
+
+
+def _is_in_source(case: Case, commit: str) -> bool:
+    """People may merge every side before the merge's turn comes: then there is nothing left to propose."""
+    found = merges.find_branches(case.tools.root, [case.place.source_branch])
+    source = found.get(case.place.source_branch)
+    return source is not None and merges.contains(case.tools.root, source.commit, commit)
 
 
 def _done(case: Case, pull: PullRequest) -> Outcome:

@@ -59,6 +59,10 @@ class Record:
             seconds_before=float(spent.get("seconds") or 0.0),
         )
 
+    def begin_anew(self) -> None:
+        """What was proven is asked for again: somebody opened the bead, or the work is not there any more."""
+        self.proven, self.forgiven = None, self.attempts
+
     @property
     def counted(self) -> int:
         """The attempts that count against the bead's maximum."""
@@ -85,6 +89,7 @@ class Record:
         """What the store keeps after each attempt."""
         return {
             "attempt_count": self.attempts,
+            "attempts_forgiven": self.forgiven,
             "scrum_master_session_id": self.session_id,
             "dev_agent_session_id": self.dev[-1]["session_id"] if self.dev else None,
             "dev_agent_executions": self.dev,

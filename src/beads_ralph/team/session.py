@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
-from beads_ralph import changes
-from beads_ralph.errors import RalphError
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.team import judging, place
 from beads_ralph.team.case import Case
 from beads_ralph.team.develop import develop
 from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
 from beads_ralph.team.proposing import propose
 from beads_ralph.team.record import Record, last_feedback
-from beads_ralph.team.threads import in_thread
+from beads_ralph.values import plural
 from beads_ralph.work import Session, Usage, Verdict
+
+WORDS: Final = 3
+ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
+"""Errors of one bead, which the others need not wait for."""
 
 
 async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
@@ -31,16 +34,19 @@ async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
         return _failed(case, halted.ending, halted.reason)
     except RalphError as error:
         # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
-        ending: Ending = "blocked" if error.code.startswith("VALIDATION.") else "broken"
-        return _failed(case, ending, f"{error.message} ({error.suggested_action})")
+        ending: Ending = "blocked" if error.code.startswith(ITS_OWN) else "broken"
+        return _failed(case, ending, _words(error))
 
 
 async def _work(case: Case, keep: Keep) -> Outcome:
     record = case.record
     await place.clear_locks(case)
+    await place.bring_back(case)
     unfinished = await place.prepare(case)
-    if record.proven is not None and record.proven == await case.head():
-        return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
+    if record.proven is not None:
+        if case.begun_before and record.proven == await case.head():
+            return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
+        record.begin_anew()
     finished = await _taken_up(case)
     await judging.take_baseline(case)
     feedback = unfinished or last_feedback(case.place.to_json())
@@ -58,14 +64,16 @@ async def _work(case: Case, keep: Keep) -> Outcome:
             raise Halted("stopped", verdict.message)
         feedback, finished = verdict.feedback, False
     last = record.verdict.message if record.verdict else "all of them were used up before"
-    return _failed(case, "blocked", f"{record.counted} attempts did not suffice; the last: {last}")
+    tried = plural(record.counted, "attempt")
+    return _failed(case, "blocked", f"{tried} did not suffice; the last: {last}")
 
 
 async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
     if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
         await place.prepare(case)
     await place.clear_locks(case)
-    outside = await in_thread(changes.uncommitted, case.tools.root)
+    await place.bring_back(case)
+    outside = await judging.look_around(case)
     problem = await place.bring_together(case, attempt, feedback)
     # What git merged by itself needs no developer, unless something was found wrong with it.
     if not problem and not finished and not (case.merges and feedback is None):
@@ -105,6 +113,13 @@ async def _taken_up(case: Case) -> bool:
 def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
     return _ended(case, ending, reason, scrum_result=result)
+
+
+def _words(error: RalphError) -> str:
+    """What went wrong, in the words of whoever refused, and what to do."""
+    details = error.details if isinstance(error.details, str) else ""
+    said = "; ".join(line.strip() for line in details.splitlines()[:WORDS] if line.strip())
+    return f"{error.message}{': ' if said else ''}{said} ({error.suggested_action})"
 
 
 def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
