@@ -162,6 +162,7 @@ def test_a_foreign_commit_on_the_remote_is_not_overwritten(pushed: Place) -> Non
     git(pushed.bare, "update-ref", "refs/heads/feature/one", foreign)
     with pytest.raises(RalphError, match="not overwritten") as refused:
         pushed.open().propose(proposal)
+    assert refused.value.code == Code.FORGE_DIVERGED
     assert "git fetch origin feature/one" in refused.value.suggested_action
     assert refs(pushed.bare)["refs/heads/feature/one"] == foreign
 

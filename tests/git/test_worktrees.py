@@ -28,6 +28,19 @@ def beside(repo: Path) -> Path:
     return repo.parent / "app wörktrees"
 
 
+def test_a_folder_that_is_gone_is_not_mistaken_for_a_missing_git(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "gone", tmp_path / "file"):
+        with pytest.raises(RalphError, match=f"there is no folder {place}, so git cannot run there"):
+            changes.head(place)
+
+
+def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RalphError, match="git is not installed"):
+        changes.head(tmp_path)
+
+
 def made(repo: Path, beside: Path, branch: str = "feature/x", *dependencies: str) -> Prepared:
     return prepare(repo, beside / branch, branch, "main", dependencies)
 
@@ -46,7 +59,7 @@ def with_remote(repo: Path) -> Path:
 def test_a_worktree_is_made_from_its_source(repo: Path, beside: Path) -> None:
     start = git(repo, "rev-parse", "main")
     first = made(repo, beside)
-    assert first == Prepared(beside / "feature/x", "feature/x", start, start, created=True)
+    assert first == Prepared(beside / "feature/x", "feature/x", start, start, created=True, new_branch=True)
     assert changes.current_branch(first.path) == "feature/x"
     assert changes.is_clean(first.path)
     assert [path.name for path in (repo / ".git" / "beads-ralph").iterdir()] == []

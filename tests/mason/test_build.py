@@ -374,6 +374,23 @@ def test_a_branch_template_of_the_plan_is_filled(repo: Path) -> None:
     assert metadata.worktree_path == str(repo.parent / "trees" / "work/app/3a-2b/api-validation")
 
 
+def test_a_branch_that_is_a_folder_of_another_is_refused() -> None:
+    """git keeps branches as files."""
+    text = plan(
+        sprint("1.1", "Whole", branch="`feature/whole`"), sprint("1.2", "Part", branch="`feature/whole/part`")
+    )
+    (fault,) = compiled(text).all_faults
+    assert fault.code == Code.CONSTRAINT
+    assert fault.message == (
+        "sprint 1.2: git cannot have branch feature/whole/part beside feature/whole of sprint 1.1"
+    )
+
+
+def test_head_is_no_name_for_a_branch() -> None:
+    (fault,) = compiled(plan(sprint("1.1", "Odd", branch="`HEAD`"))).all_faults
+    assert "not a name that git accepts" in fault.message
+
+
 def test_one_worktree_holds_one_branch_and_one_branch_lies_in_one_worktree() -> None:
     text = plan(
         sprint("1.1", "A", worktree="`../tree`", branch="`feature/a`"),

@@ -19,8 +19,8 @@ from beads_ralph.work import Proposal, PullRequest
 FIELDS: Final = "number,url,state,headRefOid,baseRefName,isCrossRepository,body"
 MAX_BODY: Final = 65_536
 MAX_TITLE: Final = 256
-OPEN: Final = "OPEN"
 MERGED: Final = "MERGED"
+CLOSED: Final = "CLOSED"
 
 
 class ListedPull(BaseModel):
@@ -35,6 +35,10 @@ class ListedPull(BaseModel):
     target: str = Field(alias="baseRefName")
     from_fork: bool = Field(alias="isCrossRepository")
     body: str
+
+    @property
+    def is_open(self) -> bool:
+        return self.state not in (MERGED, CLOSED)
 
 
 LISTED: Final = TypeAdapter(list[ListedPull])
@@ -70,7 +74,7 @@ class GitHubForge:
         found = self._pull_of(proposal.branch, proposal.target, proposal.commit)
         if found is None:
             self._create(proposal)
-        elif found.state == OPEN:
+        elif found.is_open:
             self._renew_body(found, proposal)
 
     def _pull_of(self, branch: str, target: str = "", commit: str = "") -> ListedPull | None:
@@ -92,7 +96,7 @@ class GitHubForge:
         except ValidationError as problem:
             message = "gh pr list did not answer with a list of pull requests"
             raise RalphError(Code.FORGE_FAILED, message, details=str(problem)) from None
-        still = [pull for pull in pulls if pull.state == OPEN]
+        still = [pull for pull in pulls if pull.is_open]
         merged = [pull for pull in pulls if pull.state == MERGED and pull.commit == commit]
         return min(still or merged, key=lambda pull: (pull.target != target, pull.number), default=None)
 
