@@ -49,9 +49,6 @@ class Prepared:
     head_commit: str
     """What stands there now, dependencies merged in; what an agent changes lies after it."""
     created: bool
-    """Whether the worktree was made now."""
-    new_branch: bool = False
-    """Whether the branch was, too; else it may hold work of before."""
     merged: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Dependencies' branches that exist nowhere: deleted after their merge, or never made."""
@@ -60,6 +57,8 @@ class Prepared:
     """A rebase, cherry-pick, revert or bisect that an earlier agent left; dependencies wait for its end."""
     saved: str | None = None
     """The commit that holds uncommitted work found before dependencies were merged in."""
+    new_branch: bool = False
+    """Whether the branch was made now, too; else it may hold work of before."""
 
 
 # --- finding ------------------------------------------------------------------------------------------
@@ -129,17 +128,8 @@ def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) 
 
 
 def _prepared(path: Path, branch: str, base: str, outcome: MergeOutcome, *, created: bool) -> Prepared:
-    return Prepared(
-        path,
-        branch,
-        base,
-        outcome.head,
-        created,
-        merged=outcome.merged,
-        missing=outcome.missing,
-        conflict=outcome.conflict,
-        saved=outcome.saved,
-    )
+    found = (outcome.merged, outcome.missing, outcome.conflict)
+    return Prepared(path, branch, base, outcome.head, created, *found, saved=outcome.saved)
 
 
 def _base(path: Path, branch: str, trunk: Branch) -> str:
