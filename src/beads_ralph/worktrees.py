@@ -105,8 +105,7 @@ def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies:
     that git did not put there are never deleted, a half-made worktree is completed.
     """
     with locking.exclusive(repo_root, branch):
-        names = [branch, *_above(branch), source, *dependencies]
-        known = merges.find_branches(repo_root, names)
+        known = merges.find_branches(repo_root, [branch, *_above(branch), source, *dependencies])
         _refuse_clash(branch, known)
         trunk = _source(repo_root, source, known)
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
