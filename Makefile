@@ -19,10 +19,10 @@ TYPED := src tests bench $(wildcard scripts/*.py tools/*.py)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture test lint format bench lock bd clean
+.PHONY: help venv demo picture test test-nightly lint format bench lock bd agents clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: $(INSTALLED) ## Make .venv with everything locked, and the project in it
 	@:
@@ -55,12 +55,18 @@ picture: venv ## Record the demonstration anew for the README
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
 
 # Recipe lines share nothing, so what needs bd's path is one shell command.
-test: venv ## Check everything: system packages, bd, lint, tests with coverage
+test: venv ## Check everything: system packages, bd, agent CLIs, lint, tests with coverage
 	@tools/system-packages
-	@bd=$$(tools/bd/install) && \
+	@bd=$$(tools/bd/install) && agents=$$(tools/agents/install) && \
 	$(MAKE) lint && \
 	if [ -n "$$bd" ]; then export BEADS_RALPH_BD="$$bd" PATH="$$(dirname "$$bd"):$$PATH"; fi && \
+	export BEADS_RALPH_AGENTS="$$agents" && \
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term $(ARGS)
+
+test-nightly: venv ## Test the agent CLIs of the larger set too: opencode and copilot
+	@tools/system-packages
+	@agents=$$(tools/agents/install --nightly) && \
+	BEADS_RALPH_AGENTS="$$agents" $(BIN)/python -m pytest -m nightly $(ARGS)
 
 lint: venv ## Check style, types and layers
 	@$(BIN)/ruff check --quiet . $(SCRIPTS)
@@ -92,6 +98,9 @@ lock: ## Resolve the dependencies anew and write both lock files
 
 bd: ## Find or build bd and print its path
 	@tools/bd/install
+
+agents: venv ## Find or install the agent CLIs and print their folder
+	@tools/agents/install
 
 clean: ## Remove what the targets above made here
 	@rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache \

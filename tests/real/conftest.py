@@ -1,0 +1,62 @@
+"""The real agent CLIs on the scripted model: a home of their own, and nothing that leaves the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import IN_CI
+from tests.model.server import ModelServer
+from tests.real.clis import NIGHTLY, Cli, found, prepare
+from tests.real.outside import Proxy
+
+# Read before any test changes the environment.
+GIVEN = os.environ.get("BEADS_RALPH_AGENTS")
+AGENTS = Path(GIVEN) if GIVEN else None
+
+
+def installed(name: str) -> Path:
+    """The executable. Without it the test is skipped, and fails in CI: there a skip would hide a gap."""
+    program = found(name, AGENTS)
+    if program:
+        return program
+    option = " --nightly" if name in NIGHTLY else ""
+    message = f"needs {name}: export BEADS_RALPH_AGENTS=$(tools/agents/install{option})"
+    if IN_CI:
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def model_server() -> Iterator[ModelServer]:
+    """One for all tests of the worker: runs have names of their own."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def nothing_outside() -> Iterator[Proxy]:
+    """Afterwards fail when a CLI asked the proxy for anything."""
+    with Proxy() as proxy:
+        yield proxy
+    assert proxy.asked == [], "a program tried to reach the world outside"
+
+
+@pytest.fixture
+def cli_home(isolated: Path) -> Path:
+    """The test's own home, with git settings and nothing of the machine's user."""
+    return isolated
+
+
+@pytest.fixture
+def cli(cli_home: Path, nothing_outside: Proxy) -> Callable[[str, str], Cli]:
+    """`cli(name, base)`: the CLI of that name, set up for the model at that address."""
+
+    def ready(name: str, base: str) -> Cli:
+        made = prepare(name, installed(name), cli_home, base)
+        return Cli(made.name, made.program, made.home, {**made.env, **nothing_outside.env})
+
+    return ready
