@@ -118,7 +118,8 @@ def goose(home: Path, base: str) -> dict[str, str]:
 
 
 def opencode(home: Path, base: str) -> dict[str, str]:
-    del home
+    _pretend_plugins(home / ".config" / "opencode")
+    _pretend_plugins(home / ".opencode")
     limits = {"limit": {"context": 200_000, "output": 8192}, "cost": {"input": 1, "output": 5}}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -139,6 +140,16 @@ def opencode(home: Path, base: str) -> dict[str, str]:
         "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
         **{f"OPENCODE_DISABLE_{what}": "1" for what in switched_off},
     }
+
+
+def _pretend_plugins(folder: Path) -> None:
+    """opencode fetches a package for plugins into each of its folders, and no setting keeps it from that;
+    it lets be what looks as if it were there."""
+    package = {"dependencies": {"@opencode-ai/plugin": "*"}}
+    (folder / "node_modules").mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text(json.dumps(package), encoding="utf-8")
+    lock = {"lockfileVersion": 3, "packages": {"": package}}
+    (folder / "package-lock.json").write_text(json.dumps(lock), encoding="utf-8")
 
 
 def copilot(home: Path, base: str) -> dict[str, str]:
