@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -219,6 +220,7 @@ def test_status_logs_and_events(repo: Path) -> None:
         assert shown["counts"] == {"in_progress": 1, "open": 1}
         (row,) = shown["at_work"]
         assert (row["bead"], row["attempt"], row["role"]) == ("bd-1-1-one", 1, "dev")
+        assert re.search(r"▶ bd-1-1-one  attempt 1  dev claude  \d+ s\n", project.ralph("status").out)
         followed = subprocess.Popen(
             [*RALPH, "events", "-f"], cwd=repo, env=environment({}), stdout=subprocess.PIPE, text=True
         )
@@ -262,14 +264,14 @@ def test_people_are_told_what_to_do_next(repo: Path) -> None:
     assert "bd-1-1-one is blocked" in cleaned
 
 
-def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
-    Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
+def seen_at_a_terminal(repo: Path, *words: str) -> str:
+    """What the command writes to a terminal; it must succeed."""
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [*RALPH, "run", "plan.md"],
+        [*RALPH, *words],
         cwd=repo,
         env=environment({"TERM": "xterm-256color", "COLUMNS": "120", "NO_COLOR": ""}),
-        stdout=subprocess.DEVNULL,
+        stdout=theirs,
         stderr=theirs,
     ) as process:
         os.close(theirs)
@@ -279,13 +281,28 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
                 seen += more
         os.close(ours)
     assert process.returncode == 0
-    text = seen.decode("utf-8", "replace")
+    return seen.decode("utf-8", "replace")
+
+
+def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
+    Project.make(repo, ONE, script={"*": {"dev": [{"sleep": 0.6}, *work()]}})
+    text = seen_at_a_terminal(repo, "run", "plan.md")
     assert "1 at work, 0 closed, 0 blocked" in text
     for heading in ("bead", "team", "attempt", "stage", "elapsed"):
         assert heading in text
     assert "dev claude" in text  # the stage: who is at work
     assert "\x1b[32m✓\x1b[0m bd-1-1-one  proven on" in text
-    assert "bd-1-1-one" in text
+    assert "✓ done\x1b[0m: every bead is closed" in text
+
+
+def test_people_at_a_terminal_see_what_waits_for_a_limit(repo: Path) -> None:
+    limited = {"once": [{"limit": {"reset_in": 2}}]}
+    project = Project.make(repo, ONE, script={"*": {"dev": [limited, *work()]}})
+    text = seen_at_a_terminal(repo, "run", "plan.md")
+    (parked,) = project.events("bead_parked")
+    assert "0 at work, 0 closed, 0 blocked, 1 waiting for a limit" in text
+    assert f"resumes {parked['until']}" in text
+    assert text.rindex("1 waiting for a limit") < text.index("✓\x1b[0m bd-1-1-one  proven on")
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -54,6 +54,13 @@ def _what_runs(event: Event) -> str:
     return f"; {', '.join(running)} may finish, another Ctrl-C ends that, too"
 
 
+def stage_of(kind: str, role: str | None, agent: str | None) -> str:
+    """What a bead is at, in a word or two."""
+    if kind == "agent_started":
+        return f"{role} {persona_name(agent or '')}"
+    return STAGES.get(kind, "")
+
+
 def line(event: Event) -> str | None:
     """One event for people, None for what would only be noise."""
     bead, data = event.bead or "", event.data
@@ -93,6 +100,8 @@ class Board:
         self.journal = journal
         self.silent = style != "text"
         self.rows: dict[str, Row] = {}
+        self.parked: dict[str, str] = {}
+        """Beads that wait for a limit to lift, and until when."""
         self.closed = 0
         self.blocked = 0
         self.live: Live | None = None
@@ -150,25 +159,30 @@ class Board:
             self.rows.pop(event.bead, None)
             self.closed += event.kind == "bead_closed"
             self.blocked += event.kind == "bead_blocked"
+            if event.kind == "bead_parked":
+                self.parked[event.bead] = str(event.data.get("until") or "later")
             return
         if event.kind == "bead_claimed":
             self.rows[event.bead] = Row(event.bead)
+            self.parked.pop(event.bead, None)
         if event.bead not in self.rows:
             return
         row = self.rows[event.bead]
         row.team = event.team or row.team
         row.attempt = event.attempt or row.attempt
-        stage = f"{event.data.get('role')} {persona(event)}" if event.kind == "agent_started" else None
-        row.stage = stage or STAGES.get(event.kind, row.stage)
+        row.stage = stage_of(event.kind, event.data.get("role"), event.data.get("agent")) or row.stage
 
     def _table(self) -> Table:
         from rich.table import Table
 
         title = f"{len(self.rows)} at work, {self.closed} closed, {self.blocked} blocked"
+        title += f", {len(self.parked)} waiting for a limit" if self.parked else ""
         table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
         for heading in ("bead", "team", "attempt", "stage", "elapsed"):
             table.add_column(heading)
         for row in list(self.rows.values()):
             elapsed = f"{time.monotonic() - row.since:.0f} s"
             table.add_row(row.bead, row.team, str(row.attempt), row.stage, elapsed)
+        for bead, until in list(self.parked.items()):
+            table.add_row(bead, "", "", f"resumes {until}", "")
         return table

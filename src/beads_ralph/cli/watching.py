@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from beads_ralph import events, runs, workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.board import line
+from beads_ralph.cli.board import line, stage_of
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event
@@ -130,12 +131,17 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
         "  ".join(f"{counts.get(name, 0)} {name}" for name in ("open", "in_progress", "blocked", "closed"))
     )
     for row in found["at_work"]:
-        doing = f"{row.get('role', '')} {row.get('agent', '')}".strip() or row["stage"]
-        console.print(f"  ▶ {row['bead']}  attempt {row['attempt']}  {escape(doing)}")
+        doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
+        told = f"attempt {row['attempt']}  {escape(doing)}  {_elapsed(row['since'])}"
+        console.print(f"  ▶ {row['bead']}  {told}")
     for row in found["parked"]:
         console.print(f"  … {row['id']}  {escape(row['reason'] or '')}, resumes {row['until']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
+
+
+def _elapsed(since: str) -> str:
+    return f"{max((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), 0.0):.0f} s"
 
 
 # --- events and logs --------------------------------------------------------------------------------
