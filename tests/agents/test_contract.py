@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,7 +125,8 @@ def test_the_environment_holds_the_task_and_nothing_that_is_not_allowed(
     assert ours == FACTS
     others = {name for name in env if not name.startswith(("BEADS_RALPH_", "LC_", "GIT_AUTHOR", "GIT_COMM"))}
     assert {"PATH", "HOME", "PORT"} <= others
-    assert others - running.set_by_itself(agent, tmp_path) <= ALLOWED | {"PORT"}
+    passed = {name for name in others if re.fullmatch(agent.profile.passes, name)}
+    assert others - passed - running.set_by_itself(agent, tmp_path) <= ALLOWED | {"PORT"}
 
 
 def test_a_job_has_a_name_a_place_a_limit_and_a_transcript(agent: AgentCLI, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ OF_A_HOME: Final = re.compile(
     r"|OPENCODE_CONFIG(_DIR)?|GOOSE_PATH_ROOT|COPILOT_HOME"
 )
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SESSION: Final = "BEADS_RALPH_SESSION"
 SESSIONS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "beads-ralph:session")
 
 
@@ -121,7 +122,7 @@ def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:
         "BEADS_RALPH_BRANCH": task.branch,
         "BEADS_RALPH_RUN_ID": task.run_id,
         "BEADS_RALPH_MODEL": task.model,
-        "BEADS_RALPH_SESSION": task.session_id or fresh_session(task, transcript),
+        SESSION: task.session_id or fresh_session(task, transcript),
     }
 
 

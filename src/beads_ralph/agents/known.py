@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents.command import Command
+from beads_ralph.agents.gemini import Gemini
+from beads_ralph.agents.goose import Goose
 from beads_ralph.agents.scripted import Scripted
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 AGENTS: Final[dict[str, AgentCLI]] = {
     "command": Command(),
+    "gemini": Gemini(),
+    "goose": Goose(),
     "scripted": Scripted(),
 }
 

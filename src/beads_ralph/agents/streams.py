@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import replies
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 Event = Mapping[str, Any]
 MAX_DETAIL: Final = 1000
+MAX_WORDS: Final = 2 * replies.MAX_BLOCK
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
@@ -56,6 +59,23 @@ def amount(event: Event, name: str) -> float | None:
     return float(value) if 0 <= value < float("inf") else None
 
 
+@dataclass
+class Words:
+    """What an agent says, piece by piece: the last of it, as much as an answer can be long."""
+
+    pieces: deque[str] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece[-MAX_WORDS:])
+        self.size += len(self.pieces[-1])
+        while self.size - len(self.pieces[0]) > MAX_WORDS:
+            self.size -= len(self.pieces.popleft())
+
+    def __str__(self) -> str:
+        return "".join(self.pieces)
+
+
 def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
     return replies.answer_in(final_text.split("\n"))
@@ -74,6 +94,25 @@ def last_line(stderr: str) -> str:
     """Where a program that dies says why."""
     lines = stderr.rstrip().splitlines()
     return lines[-1].strip()[:MAX_DETAIL] if lines else ""
+
+
+def of_status(status: int) -> Trouble:
+    """What the HTTP status of a model's server means for whoever asked."""
+    if status == 429:  # noqa: PLR2004 - these numbers are names
+        return "limit"
+    if status in (401, 403):
+        return "auth"
+    return "server" if status in (408, 499) or status >= 500 else "refused"  # noqa: PLR2004
+
+
+def given(options: Sequence[str] | None, *names: str) -> bool:
+    """Whether the user's options say something that we would say otherwise. A value may follow its name
+    after `=`, and after a short name at once."""
+    return any(
+        word == name or word.startswith(f"{name}=") or (not name.startswith("--") and word.startswith(name))
+        for word in options or ()
+        for name in names
+    )
 
 
 def own_model(task: AgentTask) -> str | None:

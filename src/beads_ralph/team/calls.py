@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph import git, personas, proc
-from beads_ralph.agents import replies
+from beads_ralph.agents import environment, replies
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
 from beads_ralph.team import isolation
@@ -103,7 +103,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     spec = with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
-    task = _task(asked, spec, order, tools)
+    task = _task(asked, spec, order, tools, cli.profile)
     job = isolation.confined(cli.command(task, transcript), order.bead, tools.config)
     _require_program(job)
     tell = tools.bench.journal.tell
@@ -119,6 +119,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(lambda: cli.reply(ended, _lines(transcript)))
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
+    reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
     done = Call(spec, asked.role, task.model, ended, reply, usage, started, utc_text(datetime.now(UTC)))
     tell(
         "agent_ended",
@@ -132,6 +133,17 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         **about,
     )
     return done
+
+
+def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
+    """A call that does not name its session was still in the one to go on with, or, where the program
+    takes the id that it is `given`, in that one."""
+    if reply.session_id or reply.trouble == "forgotten":
+        return reply
+    if asked.session:
+        counted = asked.session.counted if reply.session_usage == Usage() else reply.session_usage
+        return replace(reply, session_id=asked.session.id, session_usage=counted)
+    return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
 
 
 def _lines(transcript: Transcript) -> Iterator[str]:
@@ -182,7 +194,7 @@ def names_scrum_master(bead: Bead) -> bool:
     return persona_path(bead.metadata.scrum_master_agent.agent) not in personas.BUILT_IN
 
 
-def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools) -> AgentTask:
+def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Profile) -> AgentTask:
     defaults = tools.config.agent_defaults
     model = personas.resolve_model(
         spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
@@ -206,7 +218,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools) -> AgentTas
         git_folders=git.folders_of(asked.cwd),
         inherits=tuple(tools.config.agent_env),
         home=isolation.home_of(tools.config, tools.root),
-        committer=isolation.committer(tools.config, tools.root),
+        committer=isolation.committer(tools.config, tools.root, profile),
     )
 
 

@@ -12,7 +12,7 @@ from beads_ralph import git, strays
 from beads_ralph.agents import environment
 from beads_ralph.config import Config
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Job
+from beads_ralph.jobs import Job, Profile
 from beads_ralph.memory import MB
 from beads_ralph.models import Bead
 
@@ -37,9 +37,10 @@ def home_of(config: Config, root: Path) -> Path | None:
     return Path(os.path.abspath(root / os.path.expanduser(config.agent_home)))  # noqa: PTH100, PTH111 - no errors
 
 
-def committer(config: Config, root: Path) -> Mapping[str, str]:
-    """Another HOME has other settings of git, or none, and then an agent could not commit."""
-    return {} if config.agent_home is None else _identity(root)
+def committer(config: Config, root: Path, profile: Profile) -> Mapping[str, str]:
+    """Another HOME has other settings of git, or none, and some programs hide those that there are: an
+    agent could not commit then."""
+    return _identity(root) if config.agent_home is not None or profile.hides_git else {}
 
 
 @cache
