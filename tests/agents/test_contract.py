@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beads_ralph.agents.known import AGENTS, select
 from beads_ralph.agents.verdicts import judge
@@ -19,7 +21,7 @@ from beads_ralph.jobs import Exit
 from beads_ralph.models import AgentSpec
 from beads_ralph.protocols import AgentCLI
 from beads_ralph.work import AgentTask, Persona, Reply
-from tests.agents import running
+from tests.agents import cassettes, running
 from tests.agents.running import executable, spec, task, transcript
 
 TRICKY = (
@@ -199,3 +201,39 @@ def test_no_output_is_too_strange_to_be_read(agent: AgentCLI, lines: list[str]) 
 
 def test_the_scripted_agent_runs_on_this_python(tmp_path: Path) -> None:
     assert AGENTS["scripted"].command(task(tmp_path), transcript(tmp_path)).argv[0] == sys.executable
+
+
+# --- recorded runs ------------------------------------------------------------------------------------
+
+RECORDED = sorted(name for name in AGENTS if cassettes.of(name).is_dir())
+Damage = st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=6)), max_size=8)
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+@given(data=st.data())
+def test_no_damaged_stream_raises_or_passes_for_success(recorded: str, data: st.DataObject) -> None:
+    """Cut short, garbled, in another order: what is left of a run that ended with its last event may be an
+    answer; what is left without it never is."""
+    scenario = data.draw(st.sampled_from(sorted(cassettes.scenarios(recorded))))
+    lines = (
+        data.draw(st.permutations(cassettes.lines(recorded, scenario)))
+        if data.draw(st.booleans())
+        else (cassettes.lines(recorded, scenario))
+    )
+    kept = lines[: data.draw(st.integers(0, len(lines)))]
+    for at, garbage in data.draw(Damage) if kept else ():
+        number = at % len(kept)
+        line, place = kept[number], at % (len(kept[number]) + 1)
+        kept[number] = line[:place] + garbage.decode("utf-8", "replace") + line[place + len(garbage) :]
+    reply = AGENTS[recorded].reply(cassettes.ended(recorded, scenario), kept)
+    assert isinstance(reply, Reply)
+    if not kept:
+        assert judge(reply, Exit(0)).ruling == "fail"
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_no_beginning_of_a_good_run_is_a_good_run(recorded: str) -> None:
+    lines = cassettes.lines(recorded, "ok")
+    for end in range(len(lines)):
+        assert AGENTS[recorded].reply(Exit(0), lines[:end]).trouble == "unfinished"
+    assert AGENTS[recorded].reply(Exit(0), lines).trouble == ""

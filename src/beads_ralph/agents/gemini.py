@@ -24,7 +24,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,8 @@ OTHER_SIGN_INS: Final = ("GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI")
 
 AT: Final = re.compile(r"(?<!\\)@(?=\S)")
 NO_SESSION: Final = re.compile(r"^Error resuming session: .*", re.MULTILINE)
+MISUSED: Final = re.compile(r"^(.+)\nUsage: gemini ", re.MULTILINE)
+NOISE: Final = re.compile(r"(Security )?Warning: |YOLO mode |Approval mode |Ripgrep |\[STARTUP\] |Attempt \d")
 COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 BAD_KEY: Final = re.compile(r"API_KEY_INVALID|API key (not valid|expired|not found)")
 OF_THE_SERVER: Final = "[API Error: "
@@ -232,11 +234,19 @@ def _of_error(said: str, ended: Exit) -> Trouble:
 def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
     if unknown := NO_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
+    if misused := MISUSED.search(ended.stderr):
+        return "refused", misused[1]
+    said = _complaint(ended.stderr)
     own = OWN_CODES.get(ended.code)
     if own is None:
-        return streams.unfinished(ended)
-    said = COLOUR.sub("", streams.last_line(ended.stderr))
+        return streams.unfinished(replace(ended, stderr=said))
     return own, f"{Gemini.profile.sign_in}: {said}" if own == "auth" else said
+
+
+def _complaint(stderr: str) -> str:
+    """Its last words there, but for what it says on every run."""
+    lines = [COLOUR.sub("", line).strip() for line in stderr.splitlines()]
+    return " ".join([line for line in lines if line and not NOISE.match(line)][-2:])[: streams.MAX_DETAIL]
 
 
 def _usage(stats: Event) -> Usage:

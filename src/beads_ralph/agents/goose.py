@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -101,7 +101,7 @@ class Goose:
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         seen = _Seen()
-        for event in streams.events(lines):
+        for event in streams.events(seen.heard(lines)):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
         if trouble == "auth":
@@ -156,8 +156,18 @@ class _Seen:
     failure: Event | None = None
     """What is an error by its type."""
     complete: Event | None = None
+    events: int = 0
+    plain: str = ""
+    """What is printed before any event is goose's own."""
+
+    def heard(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if not self.events and len(self.plain) < streams.MAX_DETAIL and not line.startswith("{"):
+                self.plain += f"{line.strip()} "
+            yield line
 
     def take(self, event: Event) -> None:
+        self.events += 1
         kind = streams.text(event, "type")
         if kind == "message" and streams.part(event, "message").get("role") == "assistant":
             self._hear(streams.part(event, "message"))
@@ -191,7 +201,7 @@ def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
         refused = seen.failure.get("kind") == "authentication"
         return "auth" if refused else _opening(said) or "refused", said
     if seen.complete is None:
-        return _before_the_end(ended)
+        return _before_the_end(seen.plain, ended)
     if seen.by_model or not str(seen.words):
         return "", ""
     return _of_own_words(str(seen.words), seen.any_by_model)
@@ -210,11 +220,11 @@ def _opening(said: str) -> Trouble | None:
     return next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
 
 
-def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
-    said = " ".join(ended.stderr.split())[-streams.MAX_DETAIL :]
+def _before_the_end(printed: str, ended: Exit) -> tuple[Trouble, str]:
+    said = " ".join(f"{printed} {ended.stderr}".split())[: streams.MAX_DETAIL]
     if unknown := UNKNOWN_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
-    if ended.code > 0 and NOT_SET_UP.search(ended.stderr):
+    if ended.code > 0 and NOT_SET_UP.search(said):
         return "auth", said
     if ended.code == USAGE_CODE or (ended.code > 0 and APPROVAL in ended.stderr):
         return "refused", said
