@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.loop import Ended, Loop
+from beads_ralph.models import Bead
 from beads_ralph.protocols import Changes, Claim
 from beads_ralph.store.embedded import EmbeddedStore
 from tests.cli.running import RALPH, environment
@@ -522,6 +524,22 @@ def test_a_run_has_a_budget_of_time(repo: Path) -> None:
     assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "stopped", ["bd-1-1-one"])
     assert "time budget (minutes) of 0.01 is used up; run again to go on" in ran.data["reason"]
     assert project.statuses()["bd-1-2-two"] == "open"
+
+
+def test_a_long_run_keeps_no_finished_bead_in_memory(repo: Path) -> None:
+    """With all its history and evidence each would be tens of kilobytes, and a night has hundreds."""
+    project = Project.make(repo, ONE, TWO)
+
+    def beads() -> set[int]:
+        gc.collect()
+        return {id(found) for found in gc.get_objects() if isinstance(found, Bead)}
+
+    with loop_of(project) as loop:
+        before = beads()
+        ended = asyncio.run(loop.run())
+        assert ended.closed == ("bd-1-1-one", "bd-1-2-two")
+        assert beads() <= before
+        assert set(loop.pool.known) == {"bd-1-1-one", "bd-1-2-two"}
 
 
 # --- leases and the store's moods -------------------------------------------------------------------

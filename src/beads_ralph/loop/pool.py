@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -12,7 +13,7 @@ from beads_ralph import graph, runs
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
 from beads_ralph.loop.terms import Scope, Settings
-from beads_ralph.models import Bead
+from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import Changes, Listing, Query, Store
 from beads_ralph.team import Keep, Order, Outcome, Tools
 from beads_ralph.team.threads import in_thread
@@ -32,6 +33,23 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is remembered of a bead. Not the bead itself: with its history it would fill the memory of a
+    long run."""
+
+    branch: str
+    plan_file: str
+    verifiers: tuple[Verifier, ...]
+    closed: bool
+
+    @classmethod
+    def of(cls, bead: Bead) -> Known:
+        place = bead.metadata
+        verifiers = tuple(place.dod.verifiers) if place.dod else ()
+        return cls(place.branch, place.plan_file, verifiers, bead.status == "closed")
+
+
 class Pool:
     """The beads of a run."""
 
@@ -42,7 +60,7 @@ class Pool:
         self.scope = scope
         self.root = tools.root
         self.journal: Journal = tools.bench.journal
-        self.known: dict[str, Bead] = {}
+        self.known: dict[str, Known] = {}
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
 
@@ -69,7 +87,7 @@ class Pool:
             if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
                 await self._interrupted(bead, holder)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
-        self.known = {bead.id: bead for bead in everything.beads}
+        self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
 
@@ -105,7 +123,7 @@ class Pool:
         claim = await self.ask(self.store.claim, bead.id, self.actor)
         if claim.bead is None:
             return None
-        self.known[bead.id] = claim.bead
+        self.known[bead.id] = Known.of(claim.bead)
         return claim.bead
 
     async def order(self, bead: Bead) -> Order:
@@ -113,17 +131,17 @@ class Pool:
         unknown = [name for name in bead.dependencies if name not in self.known]
         if unknown:
             found = await self.ask(self.store.find, Query(ids=unknown))
-            self.known |= {other.id: other for other in found.beads}
+            self.known |= {other.id: Known.of(other) for other in found.beads}
         before = [self.known[name] for name in bead.dependencies if name in self.known]
         return Order(
             bead,
             self.run_id,
             f"team-{self.run_id}-{bead.metadata.team_name}",
             tuple(_branches(before, besides=bead.metadata.branch)),
-            tuple(v for other in self._held(bead) if (dod := other.metadata.dod) for v in dod.verifiers),
+            tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
         )
 
-    def _held(self, bead: Bead) -> list[Bead]:
+    def _held(self, bead: Bead) -> list[Known]:
         """The other beads whose work the pull request of this one carries: those on the branches that it
         brings together, and those that were closed on its own branch."""
         place = bead.metadata
@@ -131,11 +149,8 @@ class Pool:
         return [
             other
             for other in self.known.values()
-            if other.metadata.plan_file == place.plan_file
-            and (
-                other.metadata.branch in merged
-                or (other.metadata.branch == place.branch and other.status == "closed")
-            )
+            if other.plan_file == place.plan_file
+            and (other.branch in merged or (other.branch == place.branch and other.closed))
         ]
 
     # --- keeping and giving back --------------------------------------------------------------------
@@ -157,7 +172,8 @@ class Pool:
         pull = outcome.pull_request
         changes = Changes(metadata=dict(outcome.metadata), external_ref=pull.url if pull else None)
         await self.ask(self.store.update, bead.id, changes)
-        self.known[bead.id] = await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
+        closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
+        self.known[bead.id] = Known.of(closed)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         if outcome.metadata:
@@ -173,9 +189,9 @@ class Pool:
         ]
 
 
-def _branches(beads: Iterable[Bead], besides: str) -> Sequence[str]:
+def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
     """Beads on one branch follow one another there, so that there is nothing to merge."""
-    names = dict.fromkeys(bead.metadata.branch for bead in beads)
+    names = dict.fromkeys(bead.branch for bead in beads)
     return [name for name in names if name != besides]
 
 
