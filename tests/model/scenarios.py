@@ -156,8 +156,17 @@ def _shaped(said: Answer, question: Question) -> Answer:
     value = json.loads(fenced[1]) if fenced else None
     tool = question.tool("StructuredOutput")
     if tool and value is not None:
-        told = any(item.kind == "call" and item.text == json.dumps(value) for item in question.turn)
-        return said if told else Call(tool, value)
+        told = _fitting(value, tool.schema)
+        again = any(item.kind == "call" and item.text == json.dumps(told) for item in question.turn)
+        return said if again else Call(tool, told)
     if question.schema is not None and question.tools:
-        return Say(json.dumps(value if value is not None else tools.instance(question.schema)))
+        fits = tools.instance(question.schema) if value is None else _fitting(value, question.schema)
+        return Say(json.dumps(fits))
     return said
+
+
+def _fitting(value: Json, schema: Json) -> Json:
+    """Without the fields that a strict schema does not know."""
+    if schema.get("additionalProperties") is not False:
+        return value
+    return {name: entry for name, entry in value.items() if name in schema.get("properties", {})}

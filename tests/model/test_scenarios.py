@@ -186,7 +186,10 @@ def test_asides_are_answered_whatever_goes_wrong(server: ModelServer, talk: Talk
 def test_a_wanted_schema_gets_the_bare_json(server: ModelServer, talk: Talk) -> None:
     schema = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
     reply = replace(begin(talk, server, "text"), schema=schema).ask()
-    assert json.loads(reply.text)["status"] == "pass"
+    assert json.loads(reply.text)["markers"] == ["MARK-one"]
+    strict = {**schema, "additionalProperties": False}
+    reply = replace(begin(talk, server, "text"), schema=strict).ask()
+    assert json.loads(reply.text) == {"status": "pass"}
 
 
 def test_every_request_is_kept(server: ModelServer, talk: Talk, wire: str) -> None:
