@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from beads_ralph import config as settings
-from beads_ralph import git, proc, workspace
+from beads_ralph import git, proc, sandbox, workspace
 from beads_ralph.config import Config
 from beads_ralph.errors import RalphError
 from beads_ralph.jobs import Job
@@ -124,8 +124,19 @@ def _place(here: Path) -> list[Check]:
         space = workspace.find(here)
     except RalphError as error:
         broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
-        return [repository, broken, _disk(here, Config())]
-    return [repository, _settings(space), _store(space), _disk(space.root, space.config)]
+        return [repository, broken, _sandbox(Config()), _disk(here, Config())]
+    config = space.config
+    return [repository, _settings(space), _store(space), _sandbox(config), _disk(space.root, config)]
+
+
+def _sandbox(config: Config) -> Check:
+    """Tried for real: bubblewrap may be there and not be allowed."""
+    wanted = config.sandbox != "none"
+    refusal = sandbox.problem(network=config.sandbox_network)
+    if refusal is None:
+        how = "in use" if wanted else "not in use; see the key sandbox"
+        return Check("sandbox", "found", f"bubblewrap works ({how})", required=wanted)
+    return Check("sandbox", "missing", refusal.message, refusal.suggested_action, required=wanted)
 
 
 def _repository(here: Path) -> Check:

@@ -51,6 +51,7 @@ class Code(StrEnum):
     FORGE_FAILED = "FORGE.FAILED"
     FORGE_DIVERGED = "FORGE.DIVERGED"
     USAGE = "USAGE.INVALID"
+    NO_SANDBOX = "EXECUTION.NO_SANDBOX"
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     UNAVAILABLE = "EXECUTION.UNAVAILABLE"
     BUG = "INTERNAL.BUG"
@@ -134,6 +135,9 @@ ADVICE: Mapping[Code, Advice] = {
         recoverable=True, next_step="Bring both sides together on the branch, then: beads-ralph retry BEAD"
     ),
     Code.USAGE: Advice(recoverable=True, next_step="See: beads-ralph --help"),
+    Code.NO_SANDBOX: Advice(
+        recoverable=True, next_step="Install bubblewrap, or set sandbox: none in beads-ralph.yaml"
+    ),
     Code.INTERRUPTED: Advice(recoverable=True, next_step="Run the same command again"),
     Code.UNAVAILABLE: Advice(
         recoverable=False, next_step="Install what is missing, or use the local executor"

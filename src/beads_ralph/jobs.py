@@ -33,6 +33,11 @@ class Job:
     output_limit: int = 512 * 1024 * 1024
     memory_limit_mb: int = 0
     """The most memory that all its processes together may use; 0 for any."""
+    writes: tuple[Path, ...] = ()
+    """What it must be able to write to besides its folder, should it be closed in."""
+    keeper: str = ""
+    """The name of a program that the job's own runs inside of, and that ends with it: asking the keeper to
+    end would kill the other without a word."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """What the process expects to find, such as a schema that it is told the path of; written before it
     starts, for its owner's eyes only."""
@@ -92,6 +97,8 @@ class Profile:
     """Files below HOME any of which says that somebody has signed in."""
     state: tuple[str, ...] = ()
     """Files and folders below HOME that it writes to while it works."""
+    state_variables: tuple[str, ...] = ()
+    """Variables that name a folder which it writes to instead."""
     install: str = ""
     """What a user does to get it."""
     sign_in: str = ""

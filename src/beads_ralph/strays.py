@@ -46,11 +46,18 @@ class Family:
     """
 
     def __init__(
-        self, entry: str, *, leader: int = 0, since: int = 0, reap: Callable[[], object] = lambda: None
+        self,
+        entry: str,
+        *,
+        leader: int = 0,
+        since: int = 0,
+        keeper: str = "",
+        reap: Callable[[], object] = lambda: None,
     ) -> None:
         self.entry = os.fsencode(entry)
         self.leader = leader
         self.since = since
+        self.keeper = keeper
         self.spared: set[int] = set()
         self.gone = False
         self._known: set[tuple[int, int]] = set()
@@ -111,10 +118,14 @@ class Family:
 
     def _signal(self, processes: Iterable[Process], number: signal.Signals) -> None:
         """Once per process: a second TERM means "at once" to some programs."""
-        if self.leader:
+        gently = bool(self.keeper) and number == signal.SIGTERM
+        if gently:  # the keeper ends with what it keeps; a program should hear of it before its children
+            kept = (one for one in processes if name_of(one.pid) != self.keeper)
+            processes = sorted(kept, key=lambda one: (one.started, one.pid))
+        elif self.leader:
             self._signal_group(number)
         for one in processes:
-            if self.leader and one.group == self.leader:
+            if self.leader and one.group == self.leader and not gently:
                 continue
             try:
                 _signal_one(one, number)
@@ -228,6 +239,11 @@ def _has_entry(process: Process, entry: bytes) -> bool:
         time.sleep(EXEC_SECONDS)
         data = _read(process.pid, "environ")
     return data is not None and entry in data.split(b"\0")
+
+
+def name_of(pid: int) -> str:
+    """What the kernel calls a process: its program's name, cut to 15 letters; empty where it has ended."""
+    return (_read(pid, "comm", 64) or b"").decode("utf-8", "replace").rstrip("\n")
 
 
 def variable_of(pid: int, name: str) -> str:

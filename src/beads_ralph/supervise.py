@@ -44,7 +44,13 @@ async def supervise(job: Job) -> Exit:
             process = proc.start(job, stdin, output.out, output.err)
         except (OSError, ValueError) as problem:
             return output.refused(job, proc.why(problem))
-        family = Family(entry(job), leader=process.pid, since=start_of(process.pid), reap=process.poll)
+        family = Family(
+            entry(job),
+            leader=process.pid,
+            since=start_of(process.pid),
+            keeper=job.keeper,
+            reap=process.poll,
+        )
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:

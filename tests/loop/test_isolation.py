@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.loop.plans import Project, passes, sprint, work
+from beads_ralph import sandbox
+from beads_ralph.protocols import Changes
+from tests.conftest import IN_CI
+from tests.loop.plans import Project, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")
 BEAD = "bd-1-1-one"
@@ -61,8 +65,6 @@ def test_the_limit_of_a_bead_goes_before_the_configured_one(repo: Path) -> None:
     script = {"*": {"dev": [{"run": STAY}, *work()]}}
     project = Project.make(repo, ONE, script=script, agent_memory_mb=200)
     assert project.ralph("mason", "plan.md", "--json").code == 0
-    from beads_ralph.protocols import Changes
-
     project.store.update(BEAD, Changes(metadata={"resource_limits": {"memory_mb": 2000}}))
     ran = project.run()
     assert (ran.code, ran.data["attempts"]) == (0, 1), ran.out
@@ -109,3 +111,62 @@ def test_what_cannot_be_had_is_said_before_anything_starts(repo: Path, settings:
     ran = Project.make(repo, ONE, **settings).run()
     assert (ran.code, ran.error["code"]) == (1, "CONFIG.INVALID")
     assert next(iter(settings)) in ran.error["message"]
+
+
+# --- the sandbox ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bwrap() -> None:
+    refusal = sandbox.problem()
+    if refusal is not None:
+        if IN_CI:
+            pytest.fail(refusal.message, pytrace=False)
+        pytest.skip(refusal.message)
+
+
+@pytest.mark.usefixtures("bwrap")
+@pytest.mark.parametrize("executor", ["local", pytest.param("tmux", marks=pytest.mark.tmux)])
+def test_a_whole_bead_is_worked_on_closed_in(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    """Agents, merge and checks do their work; what they try outside of it comes to nothing."""
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    escape = [{"run": f"! echo x > {repo}/README.md && ! touch $HOME/x && ! touch {repo}/.git/x"}]
+    script = {"*": {"dev": [*escape, *work()], "qa": [*escape, {"run": "touch x"}, *passes()]}}
+    verify = [f"! touch {repo}/x && ls *.txt && git status && touch made-by-a-check"]
+    project = Project.make(
+        repo,
+        ONE,
+        sprint("1.2", "Two"),
+        script=script,
+        plan_settings={"verify": verify},
+        sandbox="bwrap",
+        executor=executor,
+    )
+    ran = project.run()
+    assert (ran.code, len(ran.data["closed"]), ran.data["attempts"]) == (0, 2, 2), ran.out
+    assert git(repo, "status", "--porcelain") == ""
+    project.assert_tidy()
+
+
+@pytest.mark.usefixtures("bwrap")
+def test_a_run_that_is_killed_leaves_nobody_in_there(repo: Path) -> None:
+    script = {"*": {"dev": [{"spawn": {"count": 2, "seconds": 300, "detached": True}}, {"hang": True}]}}
+    project = Project.make(repo, ONE, script=script, sandbox="bwrap")
+    with project.running() as process:
+        soon(lambda: len(project.strays()) > 4)
+        process.kill()
+        process.wait()
+        soon(lambda: project.strays() == [])
+
+
+def test_without_bubblewrap_nothing_starts(repo: Path, tmp_path: Path) -> None:
+    project = Project.make(repo, ONE, sandbox="bwrap")
+    (tmp_path / "bin").mkdir()
+    for name in ("git", "sh"):
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    ran = project.run(env={"PATH": str(tmp_path / "bin")})
+    assert (ran.code, ran.error["code"]) == (1, "EXECUTION.NO_SANDBOX")
+    assert "apt-get install bubblewrap" in ran.error["suggested_action"]
+    assert project.events() == []

@@ -198,7 +198,8 @@ def _run(
 def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
-    bench = Bench(executors.choose(chosen[0]), folder, journal, environment)
+    executor = executors.choose(chosen[0], isolation.sandbox_of(config, space.root))
+    bench = Bench(executor, folder, journal, environment)
     network = Network(
         config.max_network_retries,
         config.network_timeout,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.executors.local import LocalExecutor
 from beads_ralph.executors.tmux import TmuxExecutor
+from beads_ralph.sandbox import Sandbox, Sandboxed
 
 if TYPE_CHECKING:
     from beads_ralph.protocols import Executor
@@ -14,5 +15,6 @@ if TYPE_CHECKING:
 EXECUTORS: Final[dict[str, Callable[[], Executor]]] = {"local": LocalExecutor, "tmux": TmuxExecutor}
 
 
-def choose(name: str) -> Executor:
-    return EXECUTORS[name]()
+def choose(name: str, sandbox: Sandbox | None = None) -> Executor:
+    """The executor of that name; with a sandbox, every job of it is closed in."""
+    return EXECUTORS[name]() if sandbox is None else Sandboxed(EXECUTORS[name](), sandbox)

@@ -66,7 +66,7 @@ class TmuxExecutor:
         self._program()
         job = marked(job)
         with Output(job) as output, Door() as door:
-            family = Family(entry(job))
+            family = Family(entry(job), keeper=job.keeper)
             try:
                 ended = await self._run(job, output, door, family)
                 family.spare_none()

@@ -104,7 +104,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
-    job = isolation.confined(cli.command(task, transcript), order.bead, tools.config)
+    job = isolation.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     _require_program(job)
     tell = tools.bench.journal.tell
     whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
