@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents import replies
+from beads_ralph.agents import replies, script
 from beads_ralph.agents.replies import MAX_BLOCK, lines_of, read
 from beads_ralph.jobs import Exit
 from beads_ralph.work import Reply, Usage
@@ -198,6 +198,28 @@ def test_a_limit_without_a_time_is_a_limit() -> None:
         assert (found.trouble, found.limit_reset_at) == ("limit", None)
 
 
+@pytest.mark.parametrize("kind", replies.TROUBLES)
+def test_a_program_says_what_its_trouble_is(kind: str) -> None:
+    found = reply("all done", f'BEADS_RALPH_TROUBLE {{"kind": "{kind}", "detail": "because"}}')
+    assert (found.trouble, found.detail) == (kind, "because")
+    assert reply(stderr=f'BEADS_RALPH_TROUBLE {{"kind": "{kind}"}}').trouble == kind
+
+
+def test_a_limit_goes_before_other_trouble_and_that_before_an_unreadable_result() -> None:
+    server = 'BEADS_RALPH_TROUBLE {"kind": "server"}'
+    assert reply("```json\n", server).trouble == "server"
+    assert reply("", f"BEADS_RALPH_LIMIT {{}}\n{server}").trouble == "limit"
+
+
+def test_denied_tools_are_named() -> None:
+    found = reply(stderr='BEADS_RALPH_DENIED {"tools": ["Bash", "Edit"]}')
+    assert (found.denied, found.trouble) == (("Bash", "Edit"), "")
+
+
+def test_the_script_knows_the_same_troubles() -> None:
+    assert script.TROUBLES == replies.TROUBLES
+
+
 def test_a_limit_goes_before_an_unreadable_result() -> None:
     assert reply("```json\n", 'BEADS_RALPH_LIMIT {"reset_at": null}').trouble == "limit"
 
@@ -245,6 +267,14 @@ def test_of_several_notices_the_last_one_counts() -> None:
         'BEADS_RALPH_USAGE {"cost_usd": "1"}',
         "BEADS_RALPH_SESSION --resume",
         "BEADS_RALPH_SESSION two words",
+        'BEADS_RALPH_TROUBLE {"kind": "limit"}',
+        'BEADS_RALPH_TROUBLE {"kind": "unreadable"}',
+        'BEADS_RALPH_TROUBLE {"kind": ["server"]}',
+        'BEADS_RALPH_TROUBLE {"kind": "server", "detail": 502}',
+        "BEADS_RALPH_TROUBLE server",
+        'BEADS_RALPH_DENIED {"tools": "Bash"}',
+        'BEADS_RALPH_DENIED {"tools": [""]}',
+        'BEADS_RALPH_DENIED ["Bash"]',
     ],
 )
 def test_a_malformed_notice_is_passed_over_and_named(notice: str) -> None:

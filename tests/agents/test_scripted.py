@@ -160,6 +160,10 @@ def test_another_role_without_an_entry_is_a_fault_of_the_script(repo: Path) -> N
         ("beads: {a: {dev: [{spawn: {cuont: 1}}]}}", "spawn takes"),
         ("beads: {a: {dev: [{hang: false}]}}", "hang takes"),
         ("beads: {a: {dev: [{lie: 1}]}}", "lie takes"),
+        ("beads: {a: {dev: [{limit: {reset_in: soon}}]}}", "limit takes"),
+        ("beads: {a: {dev: [{trouble: {kind: limit}}]}}", "trouble takes"),
+        ("beads: {a: {dev: [{trouble: {detail: x}}]}}", "trouble takes"),
+        ("beads: {a: {dev: [{denied: 1}]}}", "denied takes"),
         ("beads: {a: [", "not valid YAML"),
         ("beads: {a: 2026-99-99}", "a"),
     ],
@@ -325,6 +329,23 @@ def test_a_limit_ends_the_call_with_its_reset_time(repo: Path) -> None:
     assert (ended.code, ended.stdout, reply.trouble) == (1, "", "limit")
     reset = datetime.fromisoformat(reply.limit_reset_at or "")
     assert reset >= before + timedelta(seconds=90)
+
+
+def test_a_limit_may_have_no_time(repo: Path) -> None:
+    _, reply = play(repo, {"limit": {"reset_in": None}})
+    assert (reply.trouble, reply.limit_reset_at) == ("limit", None)
+
+
+def test_trouble_ends_the_call_by_its_name(repo: Path) -> None:
+    ended, reply = play(repo, {"trouble": {"kind": "server", "detail": "502"}}, {"say": "too late"})
+    assert (ended.code, ended.stdout, reply.trouble, reply.detail) == (1, "", "server", "502")
+
+
+@pytest.mark.parametrize("tools", ["Bash", ["Bash", "Edit"]])
+def test_denied_tools_are_told(repo: Path, tools: str | list[str]) -> None:
+    ended, reply = play(repo, {"denied": tools}, {"say": "and on"})
+    assert (ended.code, ended.stdout) == (0, "and on\n")
+    assert list(reply.denied) == ([tools] if isinstance(tools, str) else tools)
 
 
 @pytest.mark.parametrize("role", ["dev", "qa", "scrum-master"])

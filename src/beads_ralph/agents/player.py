@@ -172,9 +172,18 @@ class _Player:
         _err(f"BEADS_RALPH_USAGE {json.dumps(amounts)}")
 
     def limit(self, wanted: Mapping[str, Any]) -> NoReturn:
-        reset = datetime.now(UTC) + timedelta(seconds=wanted.get("reset_in", 60))
-        _err(f"BEADS_RALPH_LIMIT {json.dumps({'reset_at': reset.isoformat(timespec='milliseconds')})}")
+        seconds = wanted.get("reset_in", 60)
+        reset = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+        said = reset.isoformat(timespec="milliseconds") if reset else None
+        _err(f"BEADS_RALPH_LIMIT {json.dumps({'reset_at': said})}")
         raise SystemExit(FAILED)
+
+    def trouble(self, wanted: Mapping[str, str]) -> NoReturn:
+        _err(f"BEADS_RALPH_TROUBLE {json.dumps(dict(wanted))}")
+        raise SystemExit(FAILED)
+
+    def denied(self, tools: str | list[str]) -> None:
+        _err(f"BEADS_RALPH_DENIED {json.dumps({'tools': [tools] if isinstance(tools, str) else tools})}")
 
     # --- misbehaviour ---
 

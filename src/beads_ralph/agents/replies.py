@@ -17,8 +17,11 @@ of a kind the last one counts. They must be among the last lines, of which the e
     BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
     BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
     BEADS_RALPH_SESSION some-id                              what to go on with next time
+    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or auth, refused, forgotten: see `work.Trouble`
+    BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
 
-A notice that cannot be read is passed over and named in the reply's detail.
+A limit goes before any other trouble, and that before an answer which cannot be read. A notice that
+cannot be read is passed over and named in the reply's detail.
 """
 
 from __future__ import annotations
@@ -30,20 +33,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from beads_ralph.jobs import Exit
 from beads_ralph.values import utc_text
-from beads_ralph.work import Reply, Usage
+from beads_ralph.work import Reply, Trouble, Usage
 
 MAX_BLOCK: Final = 1024 * 1024
 MAX_TEXT: Final = 64 * 1024
 MAX_NOTES: Final = 3
+MAX_DETAIL: Final = 500
+MAX_DENIED: Final = 20
+TROUBLES: Final = ("server", "auth", "refused", "forgotten")
+"""What a program may say of itself besides a limit."""
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 FENCE: Final = re.compile(r"`{3,}|~{3,}")
 OPENING: Final = re.compile(r"\s*(`{3,}|~{3,})[^`]*")
 JSON_INFO: Final = re.compile(r"\s*json(?:\s+(?P<more>.*)|(?P<touching>\{.*))?\s*", re.DOTALL | re.IGNORECASE)
-NOTICE: Final = re.compile(r"BEADS_RALPH_(LIMIT|USAGE|SESSION)\s+(.*\S)\s*")
+NOTICE: Final = re.compile(r"BEADS_RALPH_(LIMIT|USAGE|SESSION|TROUBLE|DENIED)\s+(.*\S)\s*")
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")  # may become an argument: no dash first
 
 
@@ -59,8 +66,9 @@ def read(ended: Exit, lines: Iterable[str]) -> Reply:
         text=answer.text.value,
         result=result,
         usage=said.usage,
-        trouble="limit" if said.limited else "unreadable" if complaint else "",
-        detail="; ".join(note for note in (complaint, *said.notes()) if note),
+        denied=said.denied,
+        trouble="limit" if said.limited else said.trouble or ("unreadable" if complaint else ""),
+        detail="; ".join(note for note in (said.detail, complaint, *said.notes()) if note),
         limit_reset_at=said.reset_at,
     )
 
@@ -267,6 +275,9 @@ class _Notices:
     usage: Usage = field(default_factory=Usage)
     limited: bool = False
     reset_at: str | None = None
+    trouble: Trouble = ""
+    detail: str = ""
+    denied: tuple[str, ...] = ()
     unread: list[str] = field(default_factory=list)
 
     def notes(self) -> list[str]:
@@ -330,8 +341,27 @@ def _utc(moment: Any) -> str | None:
         return None
 
 
+def _take_trouble(said: _Notices, text: str) -> bool:
+    given = parse(text)[0] or {}
+    kind, detail = given.get("kind"), given.get("detail", "")
+    if kind not in TROUBLES or not isinstance(detail, str):
+        return False
+    said.trouble, said.detail = cast("Trouble", kind), detail[:MAX_DETAIL]
+    return True
+
+
+def _take_denied(said: _Notices, text: str) -> bool:
+    tools = (parse(text)[0] or {}).get("tools")
+    if not isinstance(tools, list) or not all(isinstance(tool, str) and tool for tool in tools):
+        return False
+    said.denied = tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])
+    return True
+
+
 READERS: Final[Mapping[str, Callable[[_Notices, str], bool]]] = {
     "LIMIT": _take_limit,
     "USAGE": _take_usage,
     "SESSION": _take_session,
+    "TROUBLE": _take_trouble,
+    "DENIED": _take_denied,
 }

@@ -33,6 +33,7 @@ from beads_ralph import files
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 
 ROLES: Final = ("dev", "qa", "merge", "scrum-master")
+TROUBLES: Final = ("server", "auth", "refused", "forgotten")
 SPRINT_IN_ID: Final = re.compile(r"-(\d+[a-z]*)-(\d+[a-z]*)(?:-|$)")
 PASSES: Final = {"json": {"status": "pass", "message": "the script has nothing against it"}}
 
@@ -206,6 +207,7 @@ def _keyed(required: Sequence[str] = (), **checks: Callable[[Any], bool]) -> Cal
 _flood = _keyed(["bytes"], bytes=_count, to=lambda value: value in ("out", "err"))
 _usage = _keyed(input_tokens=_count, output_tokens=_count, cache_tokens=_count, cost_usd=_amount)
 _hang = _keyed(ignore_term=_flag)
+_trouble = _keyed(["kind"], kind=lambda value: value in TROUBLES, detail=_text)
 
 KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "write": ("{path: text}", _texts),
@@ -228,6 +230,8 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         "{count: n, seconds: n, detached: bool}",
         _keyed(count=_count, seconds=_amount, detached=_flag),
     ),
-    "limit": ("{reset_in: seconds}", _keyed(reset_in=_amount)),
+    "limit": ("{reset_in: seconds or null}", _keyed(reset_in=lambda v: v is None or _amount(v))),
+    "trouble": ("{kind: server, auth, refused or forgotten, detail: text}", _trouble),
+    "denied": ("the name of a tool or a list of them", _paths),
     "usage": ("{input_tokens, output_tokens, cache_tokens, cost_usd}", _usage),
 }

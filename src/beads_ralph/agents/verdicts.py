@@ -22,6 +22,7 @@ Outcome = Literal[
     "auth",
     "server",
     "refused",
+    "forgotten",
 ]
 TROUBLES: Final[Mapping[str, Outcome]] = {
     "limit": "limit",
@@ -29,6 +30,7 @@ TROUBLES: Final[Mapping[str, Outcome]] = {
     "server": "server",
     "refused": "refused",
     "unfinished": "crash",
+    "forgotten": "forgotten",
 }
 """Not verdicts on the work; a team looks at them before it asks for a judgement."""
 MAX_MESSAGE: Final = 16_000
