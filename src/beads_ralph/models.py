@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -12,6 +13,7 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -82,6 +84,25 @@ def check_output_schema(schema: dict[str, Any]) -> dict[str, Any]:
 OutputSchema = Annotated[dict[str, Any], AfterValidator(check_output_schema)]
 
 
+PLAYER_PATTERN: Final = (
+    rf"^({CLAUDE}(:({'|'.join(MODELS)}))?|(?!{CLAUDE}(:|$))[^\s:]+(:\S+)?)$"  # claude's models are fixed
+)
+
+
+def _player(value: str) -> str:
+    if re.fullmatch(PLAYER_PATTERN, value) is None or value.endswith("\n"):
+        raise constraint_fault(
+            f"must be PROGRAM or PROGRAM:MODEL, and for {CLAUDE} a model out of {', '.join(MODELS)}"
+        )
+    return value
+
+
+Player = Annotated[
+    str, AfterValidator(_player), WithJsonSchema({"type": "string", "pattern": PLAYER_PATTERN})
+]
+"""A program that stands in for another one, such as `codex` or `claude:opus`."""
+
+
 class AgentSpec(Record):
     """A persona for one role, and the program that plays it."""
 
@@ -101,6 +122,8 @@ class AgentSpec(Record):
     agent_id: str | None = None
     env: dict[str, str] | None = None
     output_schema: OutputSchema | None = None
+    fallback: list[Player] | None = None
+    """Who plays it while the program cannot, in order; null means what the configuration says."""
 
     @field_validator("model")
     @classmethod

@@ -21,6 +21,7 @@ PLACES: dict[Name, str] = {
     "dev": "bead_id worktree branch source_branch title description tasks acceptance_criteria context "
     "verifiers",
     "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks acceptance_criteria verifiers",
+    "handover": "bead_id commits changed_files checks last_words",
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria "
     "changed_files output_schema",
     "merge": "bead_id worktree branch merging branches conflicts tasks verifiers",

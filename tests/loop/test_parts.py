@@ -7,8 +7,11 @@ import json
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beads_ralph import events, runs, verify
 from beads_ralph.errors import Code, RalphError
@@ -16,9 +19,11 @@ from beads_ralph.events import Journal
 from beads_ralph.jobs import Exit, Transcript
 from beads_ralph.loop import Scope
 from beads_ralph.loop.parking import MOST, Parking
-from beads_ralph.models import Expectation, Verifier
+from beads_ralph.loop.width import Width
+from beads_ralph.models import Bead, Expectation, Verifier
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.team.record import last_feedback, subject_of
+from beads_ralph.team.rests import PATIENCE, Rests, Why
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import Budget, Usage
 from tests.beads import make_bead
@@ -76,43 +81,161 @@ def soon_(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
+def seconds_to(moment: datetime | None) -> float:
+    assert moment is not None
+    return (moment - datetime.now(UTC)).total_seconds()
+
+
 def test_a_bead_waits_for_the_time_that_was_named() -> None:
     parking = Parking()
-    assert parking.park("a", "claude", soon_(3600)) == parking.beads["a"]
+    assert parking.park("a", soon_(3600)) == parking.beads["a"]
     assert parking.holds("a", [])
-    assert parking.holds("b", ["claude"])
-    assert not parking.holds("b", ["codex"])
     assert not parking.lift()
+    assert "a waits until" in str(parking)
 
 
 def test_a_reset_time_that_is_always_past_does_not_spin() -> None:
     parking = Parking()
-    pauses = []
-    for _ in range(MOST):
-        until = parking.park("a", "p", soon_(-10))
-        assert until is not None
-        pauses.append((until - datetime.now(UTC)).total_seconds())
+    pauses = [seconds_to(parking.park("a", soon_(-10))) for _ in range(MOST)]
     assert pauses[0] <= 0.0
     assert pauses[1] > 1.5
     assert pauses == sorted(pauses) or max(pauses) <= 3600.0
-    assert parking.park("a", "p", soon_(-10)) is None, "some time a person should look"
-
-
-def test_a_limit_without_a_time_is_waited_for_longer_each_time() -> None:
-    parking = Parking()
-    first, second = (parking.park("a", "p", word) for word in (None, "no time at all"))
-    assert first is not None
-    assert second is not None
-    assert 50 < (first - datetime.now(UTC)).total_seconds() <= 60
-    assert 100 < (second - datetime.now(UTC)).total_seconds() <= 120
+    assert parking.park("a", soon_(-10)) is None, "some time a person should look"
 
 
 def test_what_has_passed_is_forgotten() -> None:
     parking = Parking()
-    parking.park("a", "p", soon_(-1))
+    parking.park("a", soon_(-1))
     assert parking.lift()
     assert not parking
     assert not parking.lift()
+
+
+def test_a_bead_waits_only_where_all_programs_of_an_agent_rest() -> None:
+    rests = Rests()
+    rests.begin("claude", "limit", "limit", soon_(3600))
+    parking = Parking(rests)
+    assert parking.holds("b", [["claude"]])
+    assert parking.holds("b", [["codex"], ["claude"]]), "its reviewer would only meet the limit"
+    assert not parking.holds("b", [["codex"]])
+    assert not parking.holds("b", [["claude", "codex"]])
+    rests.begin("codex", "limit", "limit", soon_(60))
+    assert parking.holds("c", [["claude", "codex"]])
+    assert 0 < seconds_to(parking.waiting["c"]) <= 60, "until the first of them can again"
+
+
+@pytest.mark.parametrize("why", ["auth", "missing"])
+def test_nobody_waits_for_what_only_a_person_can_mend(why: Why) -> None:
+    rests = Rests()
+    rests.begin("claude", why, "not there")
+    assert not Parking(rests).holds("a", [["claude"]])
+    rests.begin("codex", "limit", "limit", soon_(60))
+    assert Parking(rests).holds("a", [["claude", "codex"]])
+
+
+def parked(**said: Any) -> Bead:
+    return make_bead("bd-1-1-one", metadata={"parked": said})
+
+
+def test_an_earlier_run_parked_a_bead_for_the_sake_of_its_programs() -> None:
+    """So a program that the user has added since may begin at once."""
+    parking = Parking()
+    bead = parked(until=soon_(3600), reason="limit", programs={"claude": soon_(3600)})
+    parking.remember(bead)
+    assert parking.holds(bead.id, [["claude"]])
+    assert not parking.holds(bead.id, [["claude", "codex"]])
+
+
+def test_a_bead_that_an_older_version_parked_waits_by_itself() -> None:
+    parking = Parking()
+    bead = parked(until=soon_(3600), reason="limit")
+    parking.remember(bead)
+    assert parking.holds(bead.id, [["codex"]])
+
+
+# --- programs that rest -----------------------------------------------------------------------------
+
+
+def rest_seconds(rests: Rests, why: Why, reset_at: str | None = None) -> float:
+    return seconds_to(rests.begin("p", why, "because", reset_at)[0].until)
+
+
+def test_a_limit_without_a_time_is_waited_for_longer_each_time_and_never_just_so_long() -> None:
+    for why, first in (("limit", 60.0), ("server", 15.0)):
+        rests = Rests()
+        for turn in range(30):
+            pause = min(first * 2**turn, 3600.0)
+            found = rest_seconds(rests, cast("Why", why), None if turn % 2 else "no time at all")
+            assert 0.74 * pause < found <= 1.25 * pause
+    assert len({round(rest_seconds(Rests(), "limit"), 3) for _ in range(20)}) > 1
+
+
+def test_a_time_that_was_named_is_never_undercut() -> None:
+    rests = Rests()
+    for _ in range(5):
+        assert 3599 < rest_seconds(rests, "limit", soon_(3600)) <= 3600
+    past = [round(rest_seconds(rests, "limit", soon_(-10))) for _ in range(10)]
+    assert all(one > 1.0 for one in past), "who was wrong before is not believed again"
+    assert past == sorted(past)
+
+
+def test_a_call_that_was_under_way_meets_the_same_limit_not_a_new_one() -> None:
+    rests = Rests()
+    assert rests.begin("p", "limit", "because", soon_(60))[1]
+    rest, news = rests.begin("p", "limit", "because", soon_(90), seconds=5.0)
+    assert not news
+    assert 60 < seconds_to(rest.until) <= 90
+    assert rests.begin("p", "limit", "because", soon_(60), seconds=0.0)[1]
+
+
+def test_a_call_that_was_under_way_proves_nothing_about_a_later_limit() -> None:
+    rests = Rests()
+    rests.begin("p", "limit", "because", soon_(60))
+    rests.worked("p", seconds=5.0)
+    assert rests.of("p")
+    rests.worked("p")
+    assert rests.of("p") is None
+    assert rests.turns == {}
+
+
+def test_an_outage_is_borne_where_the_program_has_worked_before_and_not_for_ever() -> None:
+    rests = Rests()
+    rests.begin("p", "server", "down")
+    assert not rests.bears("p"), "a wrong address looks just the same"
+    rests.worked("p")
+    rests.begin("p", "server", "down")
+    assert rests.bears("p")
+    rests.down_since["p"] -= PATIENCE
+    assert not rests.bears("p")
+    rests.worked("p")
+    rests.begin("p", "server", "down")
+    assert rests.bears("p"), "each outage has an hour of its own"
+
+
+def test_rests_are_over_by_themselves_and_are_named_once() -> None:
+    rests = Rests()
+    rests.begin("p", "limit", "because", soon_(-1))
+    rests.begin("q", "limit", "because", soon_(60))
+    assert rests.of("p") is None
+    assert rests.limited
+    assert rests.lift() == ["p"]
+    assert rests.lift() == []
+
+
+# --- how many at once -------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 64), st.lists(st.booleans()))
+def test_places_are_halved_and_given_back_one_by_one(most: int, limits: list[bool]) -> None:
+    width = Width.of(most)
+    for limit in limits:
+        before = width.now
+        changed = width.lower() if limit else width.widen()
+        assert width.now == (max(before // 2, 1) if limit else min(before + 1, most))
+        assert changed == (width.now != before)
+    for _ in range(most):
+        width.widen()
+    assert width.now == most
 
 
 # --- scope, budget, record --------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from beads_ralph.events import Event
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.runs import RunFolder
+from beads_ralph.values import utc_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,6 +77,8 @@ def _status(store: Any) -> dict[str, Any]:
         "order": runs.ordered(home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
         "at_work": at_work(told) if running else [],
+        "parallel": parallel(told) if running else None,
+        "unavailable": unavailable(told, utc_text(datetime.now(UTC))) if running else [],
         "parked": [
             {"id": bead.id, **parked} for bead in listing.beads if (parked := _parked(bead)) is not None
         ],
@@ -120,6 +123,30 @@ def at_work(told: list[Event]) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
+def parallel(told: list[Event]) -> dict[str, Any] | None:
+    """How many beads may be at work at once, and how many where no program is at a limit."""
+    found: dict[str, Any] | None = None
+    for event in told:
+        if event.kind == "run_started":
+            most = event.data.get("max_parallel")
+            found = {"now": most, "most": most}
+        elif event.kind == "parallelism_changed":
+            found = {"now": event.data.get("parallel"), "most": event.data.get("most")}
+    return found
+
+
+def unavailable(told: list[Event], now: str) -> list[dict[str, Any]]:
+    """The programs that are not asked at the moment, and why."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for event in told:
+        program = event.data.get("program")
+        if event.kind == "program_unavailable":
+            rows[program] = {key: event.data.get(key) for key in ("program", "trouble", "until", "reason")}
+        elif event.kind == "program_recovered":
+            rows.pop(program, None)
+    return [row for row in rows.values() if str(row["until"]) > now]
+
+
 def _show_status(console: Console, found: dict[str, Any]) -> None:
     from rich.markup import escape
 
@@ -130,6 +157,11 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
     console.print(
         "  ".join(f"{counts.get(name, 0)} {name}" for name in ("open", "in_progress", "blocked", "closed"))
     )
+    width = found["parallel"]
+    if width and width["now"] != width["most"]:
+        console.print(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")
+    for row in found["unavailable"]:
+        console.print(f"  ! {escape(row['reason'] or '')}; not asked before {row['until']}")
     for row in found["at_work"]:
         doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
         told = f"attempt {row['attempt']}  {escape(doing)}  {_elapsed(row['since'])}"

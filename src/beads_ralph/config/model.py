@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from beads_ralph import personas
 from beads_ralph.legacy import persona_path
-from beads_ralph.models import AgentSpec, Verifier
+from beads_ralph.models import AgentSpec, Player, Verifier
 from beads_ralph.values import Filled, Positive, SourceBranch
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
@@ -159,6 +159,11 @@ class AgentDefaults(Section):
         default_factory=dict,
         description="The model by role: `polecat`, `witness`, `mayor`.",
         examples=[{"witness": "haiku"}],
+    )
+    fallback: list[Player] = Field(
+        default_factory=list,
+        description="Who plays an agent while its program cannot, in order: `PROGRAM` or `PROGRAM:MODEL`.",
+        examples=[["codex", "gemini"]],
     )
 
 

@@ -1,19 +1,15 @@
-"""Beads that wait for a limit to lift, and the programs whose limit it is."""
+"""Beads that wait: for a limit of a program to lift, or for a server to come back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from beads_ralph.models import Bead
+from beads_ralph.team.rests import KNOWN_SECONDS, LONGEST, Rests, moment_of
 
-UNKNOWN_SECONDS: Final = 60.0
-"""The first pause where nobody said when the limit lifts; doubled each time."""
-KNOWN_SECONDS: Final = 1.0
-"""The same where somebody did, but was wrong before."""
-LONGEST: Final = timedelta(hours=1)
 MOST: Final = 20
 """So often a bead is parked in one run; then a person should look."""
 
@@ -22,55 +18,59 @@ MOST: Final = 20
 class Parking:
     """Who waits until when. Nothing in it asks the store, so that waiting costs nothing."""
 
+    rests: Rests = field(default_factory=Rests)
+    """The programs that cannot play, as all beads have met them."""
     beads: dict[str, datetime] = field(default_factory=dict)
-    programs: dict[str, datetime] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, datetime] = field(default_factory=dict)
+    """Ready beads that were not started at the last look, and what they wait for."""
 
-    def park(self, bead_id: str, program: str, retry_at: str | None) -> datetime | None:
-        """Until when it waits; None where it has been parked too often to go on like this."""
+    def park(self, bead_id: str, retry_at: str | None) -> datetime | None:
+        """Until when it waits; None where it has been parked too often to go on like this. A time that is
+        always past already must not make the bead spin."""
         turn = self.turns[bead_id] = self.turns.get(bead_id, 0) + 1
         if turn > MOST:
             return None
-        said, now = moment_of(retry_at), datetime.now(UTC)
-        first = UNKNOWN_SECONDS if said is None else KNOWN_SECONDS if turn > 1 else 0.0
-        least = now + min(timedelta(seconds=first * 2 ** (turn - 1)), LONGEST)
-        until = least if said is None else max(said, least)
-        self.beads[bead_id] = until
-        if program:
-            self.programs[program] = max(until, self.programs.get(program, until))
+        now = datetime.now(UTC)
+        pause = timedelta(seconds=KNOWN_SECONDS * 2 ** (turn - 1)) if turn > 1 else timedelta()
+        until = self.beads[bead_id] = max(moment_of(retry_at) or now, now + min(pause, LONGEST))
         return until
 
     def remember(self, bead: Bead) -> None:
-        """Parked by an earlier run."""
+        """Parked by an earlier run: what holds it up are its programs, and perhaps it has others now."""
+        if bead.id in self.turns:
+            return
         said: Any = bead.metadata.to_json().get("parked") or {}
         until = moment_of(said.get("until"))
-        if until is not None and until > datetime.now(UTC) and bead.id not in self.turns:
-            self.turns[bead.id] = 1
+        if until is None or until <= datetime.now(UTC):
+            return
+        self.turns[bead.id] = 1
+        programs = said.get("programs") or {}
+        for name, moment in programs.items():
+            self.rests.remember(name, moment_of(moment) or until, str(said.get("reason") or ""))
+        if not programs:
             self.beads[bead.id] = until
 
     def lift(self) -> bool:
-        """Forget what has passed; whether something has."""
-        now, before = datetime.now(UTC), len(self.beads) + len(self.programs)
+        """Forget what has passed; whether a bead's time has come."""
+        now, before = datetime.now(UTC), len(self.beads)
         self.beads = {name: until for name, until in self.beads.items() if until > now}
-        self.programs = {name: until for name, until in self.programs.items() if until > now}
-        return len(self.beads) + len(self.programs) < before
+        return len(self.beads) < before
 
-    def holds(self, bead_id: str, programs: Iterable[str]) -> bool:
-        return bead_id in self.beads or any(name in self.programs for name in programs)
+    def holds(self, bead_id: str, agents: Iterable[Sequence[str]]) -> bool:
+        """Whether to start it would be in vain, now. `agents`: for each of its agents, who can play it."""
+        ends = [self.beads[bead_id]] if bead_id in self.beads else []
+        for able in agents:
+            rests = [self.rests.of(name) for name in able]
+            if all(rests):  # where waiting helps nobody, it is started, and says so
+                ends += sorted(rest.until for rest in rests if rest is not None and rest.passes)[:1]
+        if ends:
+            self.waiting[bead_id] = max(ends)
+        return bool(ends)
 
     def __bool__(self) -> bool:
-        return bool(self.beads)
+        return bool(self.beads or self.waiting)
 
     def __str__(self) -> str:
-        rows = sorted((until, name) for name, until in self.beads.items())
+        rows = sorted((until, name) for name, until in {**self.waiting, **self.beads}.items())
         return "; ".join(f"{name} waits until {until:%Y-%m-%dT%H:%M:%SZ}" for until, name in rows[:3])
-
-
-def moment_of(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -12,6 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from beads_ralph import graph, runs
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
+from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.terms import Scope, Settings
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import Changes, Listing, Query, Store
@@ -59,6 +60,7 @@ class Pool:
         self.run_id = settings.run_id
         self.scope = scope
         self.root = tools.root
+        self.home = tools.bench.folder.home
         self.journal: Journal = tools.bench.journal
         self.known: dict[str, Known] = {}
         self.depth: Mapping[str, int] = {}
@@ -99,7 +101,9 @@ class Pool:
         attempt = bead.metadata.attempt_count + (0 if said.get("proven") else 1)
         if not any(row.get("run_id") == run_id for row in told):
             told.append({"run_id": run_id, "attempt": attempt, "noticed_at": utc_text(datetime.now(UTC))})
-            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:]})
+            folder = runs.RunFolder(self.home, run_id)
+            known = await in_thread(unrecorded, bead, folder.journal)
+            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:], **known})
         reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
         await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
         self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)

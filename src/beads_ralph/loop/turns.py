@@ -16,11 +16,12 @@ from beads_ralph.events import Event, Journal, Kind
 from beads_ralph.loop.parking import Parking
 from beads_ralph.loop.pool import Pool
 from beads_ralph.loop.terms import Ended, Scope, Settings, Why, counted, why_of
+from beads_ralph.loop.width import Width
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Store
 from beads_ralph.team import Outcome, Tools, work
-from beads_ralph.team.calls import programs
 from beads_ralph.team.place import forget_start
+from beads_ralph.team.players import of_bead
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import PullRequest, Usage
 
@@ -41,7 +42,8 @@ class Loop:
         self.beside: dict[str, list[str]] = {}
         """The branches that were worked on while a bead was, in the order of their start."""
         self.lost: set[str] = set()
-        self.parking = Parking()
+        self.parking = Parking(tools.rests)
+        self.width = Width.of(settings.max_parallel)
         self.round: frozenset[str] | None = None
         self.closed: list[str] = []
         self.blocked: dict[str, str] = {}
@@ -62,7 +64,8 @@ class Loop:
     async def run(self) -> Ended:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
         self.journal.tell("run_started", max_parallel=self.settings.max_parallel, actor=self.settings.actor)
-        self.journal.listeners.append(self._note_usage)
+        own = (self._note_usage, self._note_limits)
+        self.journal.listeners.extend(own)
         beats = asyncio.create_task(self._keep_leases())
         try:
             await self.pool.recover()
@@ -71,7 +74,8 @@ class Loop:
                     beats.result()  # it never ends by itself, so this raises what went wrong
         finally:
             beats.cancel()
-            self.journal.listeners.remove(self._note_usage)
+            for listener in own:
+                self.journal.listeners.remove(listener)
             await self._abandon()
         ended = await self._account()
         self.journal.tell("run_ended", **ended.to_json())
@@ -96,6 +100,9 @@ class Loop:
         """Whether a look at the store is worth it: something ended here, or it is time for a slow poll."""
         now = asyncio.get_running_loop().time()
         lifted = self.parking.lift()
+        for program in self.parking.rests.lift():
+            lifted = True
+            self.journal.tell("program_recovered", program=program)
         if not (self.changed or lifted or now >= self.next_poll):
             return False
         self.changed = False
@@ -109,11 +116,11 @@ class Loop:
     # --- starting -----------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        if len(self.running) >= self.settings.max_parallel:
+        if len(self.running) >= self.width.now:
             self.changed = True  # nobody has looked
             return
         for bead in await self._candidates():
-            if self.halt is not None or len(self.running) >= self.settings.max_parallel:
+            if self.halt is not None or len(self.running) >= self.width.now:
                 break
             if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
                 await self._claim(bead)
@@ -123,6 +130,7 @@ class Loop:
         if self.settings.once:
             self.round = self.round or frozenset(bead.id for bead in ready)
             ready = [bead for bead in ready if bead.id in self.round]
+        self.parking.waiting.clear()
         for bead in ready:
             self.parking.remember(bead)
         at_work = {bead.id for bead in self.running.values()}
@@ -132,7 +140,7 @@ class Loop:
             if bead.id not in at_work
             and bead.id not in self.pool.unreadable
             and bead.id not in self.lost
-            and not self.parking.holds(bead.id, programs(bead, self.tools))
+            and not self.parking.holds(bead.id, of_bead(bead, self.tools))
         ]
 
     async def _claim(self, bead: Bead) -> None:
@@ -215,8 +223,8 @@ class Loop:
             await in_thread(worktrees.remove, self.tools.root, path, place.source_branch)
 
     async def _park(self, bead: Bead, outcome: Outcome) -> None:
-        """Given back until the limit lifts; whatever else runs on that program waits, too."""
-        until = self.parking.park(bead.id, outcome.program, outcome.retry_at)
+        """Given back until one of its programs can go on; whatever else needs them waits, too."""
+        until = self.parking.park(bead.id, outcome.retry_at)
         if until is None:
             await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
             return
@@ -320,6 +328,18 @@ class Loop:
         """As it is spent, not when the bead ends: three attempts later may be too late."""
         if event.kind == "agent_ended" and event.data.get("usage"):
             self.spent = self.spent + Usage(**event.data["usage"])
+
+    def _note_limits(self, event: Event) -> None:
+        """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
+        if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
+            changed = self.width.lower()
+        elif event.kind == "agent_ended" and not event.data.get("trouble"):
+            changed = not self.tools.rests.limited and self.width.widen()
+        else:
+            return
+        if changed:
+            self.changed = True
+            self.journal.tell("parallelism_changed", parallel=self.width.now, most=self.width.most)
 
     def _used_up(self) -> str:
         seconds = (datetime.now(UTC) - self.started).total_seconds()

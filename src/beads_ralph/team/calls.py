@@ -17,12 +17,13 @@ from beads_ralph.agents import environment, replies
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.legacy import AGENTS_DIR, persona_name, persona_path
-from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
+from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.team import isolation
 from beads_ralph.team.order import Order, Tools
+from beads_ralph.team.players import with_defaults
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
-from beads_ralph.work import AgentRole, AgentTask, Persona, Reply, Session, Usage
+from beads_ralph.work import COUNTS, AgentRole, AgentTask, Persona, Reply, Session, Usage
 
 SERVER_TRIES: Final = 3
 SUMMARY: Final = 500
@@ -43,11 +44,13 @@ class Call:
     """What it cost, all of its tries together, and nothing that its session had cost before."""
     started_at: str
     completed_at: str
+    session: Session | None = None
+    """What to go on with."""
+    seat: int = 1
 
     @property
-    def session(self) -> Session | None:
-        """What to go on with."""
-        return Session(self.reply.session_id, self.reply.session_usage) if self.reply.session_id else None
+    def program(self) -> str:
+        return self.spec.executable or CLAUDE
 
     @property
     def name(self) -> str:
@@ -79,6 +82,10 @@ class Asked:
     attempt: int
     name: str
     """Of its transcript; told apart from others of that name."""
+    seat: int = 1
+    """Which of the bead's agents of that role it is: each has sessions of its own."""
+    feedback: str | None = None
+    """What it is told of the attempt before; it is part of the prompt already."""
     session: Session | None = None
     seconds: float | None = None
     """What is left of the bead's time; None where that has no limit."""
@@ -113,6 +120,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         "agent": spec.agent,
         "model": task.model,
         "program": spec.executable,
+        "seat": asked.seat,
     }
     tell("agent_started", *whose, transcript=str(transcript.out), **about)
     started = utc_text(datetime.now(UTC))
@@ -120,14 +128,19 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     reply = await in_thread(lambda: cli.reply(ended, _lines(transcript)))
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
-    done = Call(spec, asked.role, task.model, ended, reply, usage, started, utc_text(datetime.now(UTC)))
+    ended_at, after = utc_text(datetime.now(UTC)), _after(asked.session, reply)
+    done = Call(spec, asked.role, task.model, ended, reply, usage, started, ended_at, after, asked.seat)
     tell(
         "agent_ended",
         *whose,
         exit_code=ended.code,
         seconds=round(ended.seconds, 3),
         problem=done.problem,
+        trouble=reply.trouble,
+        denied=list(reply.denied),
+        started_at=started,
         session_id=reply.session_id,
+        session_usage=asdict(after.counted) if after else None,
         usage=asdict(usage),
         output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
         **about,
@@ -141,15 +154,30 @@ def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     if reply.session_id or reply.trouble == "forgotten":
         return reply
     if asked.session:
-        counted = asked.session.counted if reply.session_usage == Usage() else reply.session_usage
-        return replace(reply, session_id=asked.session.id, session_usage=counted)
+        return replace(reply, session_id=asked.session.id)
     return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
+
+
+def _after(before: Session | None, reply: Reply) -> Session | None:
+    """A call that broke off may not have told its session's count: then that of the call before holds."""
+    if not reply.session_id:
+        return None
+    known = before.counted if before and before.id == reply.session_id else Usage()
+    counts = {
+        name: getattr(known, name) if (told := getattr(reply.session_usage, name)) is None else told
+        for name in COUNTS
+    }
+    return Session(reply.session_id, Usage(**counts))
 
 
 def _lines(transcript: Transcript) -> Iterator[str]:
     """What it printed; nothing where it removed its own transcript."""
     with suppress(FileNotFoundError):
         yield from replies.lines_of(transcript.out, LONGEST_LINE)
+
+
+class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
+    """The program that plays an agent is not there."""
 
 
 def _require_program(job: Job) -> None:
@@ -161,37 +189,12 @@ def _require_program(job: Job) -> None:
         there = proc.which(program, env.get("PATH", os.defpath)) is not None
     if not there:
         action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
-        raise RalphError(
+        raise ProgramMissing(
             Code.FILE_NOT_FOUND, f"cannot run {program!r}: no such program", suggested_action=action
         )
 
 
 # --- what is asked ------------------------------------------------------------------------------------
-
-
-def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
-    """The configured program and options where the persona names none of its own."""
-    defaults = tools.config.agent_defaults
-    given = spec.model_fields_set
-    changes: dict[str, str | list[str]] = {}
-    if "executable" not in given or spec.executable is None:
-        changes["executable"] = defaults.default_executable
-    if spec.options is None and changes.get("executable", spec.executable) == CLAUDE:
-        changes["options"] = list(defaults.default_options)
-    return spec.model_copy(update=changes)
-
-
-def programs(bead: Bead, tools: Tools) -> Iterator[str]:
-    """The programs that a bead's agents are played by."""
-    place = bead.metadata
-    own = [place.scrum_master_agent] if names_scrum_master(bead) else []
-    for spec in (*own, *place.dev_agents, *place.qa_agents):
-        yield with_defaults(spec, tools).executable or CLAUDE
-
-
-def names_scrum_master(bead: Bead) -> bool:
-    """Whether the bead has a scrum-master agent of its own; the usual one is this program itself."""
-    return persona_path(bead.metadata.scrum_master_agent.agent) not in personas.BUILT_IN
 
 
 def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Profile) -> AgentTask:

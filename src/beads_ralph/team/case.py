@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from beads_ralph import changes, checkouts
 from beads_ralph.events import Kind
-from beads_ralph.legacy import persona_name
 from beads_ralph.models import MERGE, Bead, Metadata, Verifier
-from beads_ralph.team import calls
-from beads_ralph.team.calls import Asked, Call
-from beads_ralph.team.order import Halted, Order, Parked, Tools
+from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.record import Record
 from beads_ralph.team.threads import in_thread
-from beads_ralph.work import Budget, Session
+from beads_ralph.work import Budget
 
 
 @dataclass
@@ -33,8 +30,8 @@ class Case:
     """Whether an earlier session began this work, and nobody has closed it since."""
     unmerged: bool = False
     """Whether something is still to be merged into the worktree."""
-    sessions: dict[int, Session | None] = field(default_factory=dict)
-    """Of the dev agents, by their place in the list: an agent goes on where it ended."""
+    denied: list[str] = field(default_factory=list)
+    """Which tools the agents of this attempt asked for in vain."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
     claimed_pull: str | None = None
@@ -97,19 +94,6 @@ class Case:
 
     async def head(self) -> str:
         return await in_thread(changes.head, self.worktree)
-
-    async def ask(self, asked: Asked) -> Call:
-        """Call an agent; a limit and a missing sign-in are no answers, and end the work here."""
-        done = await calls.call(replace(asked, budget_usd=self.money_left()), self.order, self.tools)
-        program = done.spec.executable or asked.spec.agent
-        if done.reply.trouble == "limit":
-            self.record.add_usage(done.usage)
-            reason = f"{persona_name(asked.spec.agent)} met a limit of {program}"
-            session = done.session if asked.role in ("dev", "scrum-master") else None
-            raise Parked(reason, done.reply.limit_reset_at, program, session)
-        if done.reply.trouble == "auth":
-            raise Halted("broken", f"{program} is not signed in: {done.reply.detail}".rstrip(": "))
-        return done
 
     @asynccontextmanager
     async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:

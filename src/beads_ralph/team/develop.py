@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from beads_ralph import prompts
 from beads_ralph.models import AgentSpec, ScrumResult
-from beads_ralph.team.calls import Asked, Call, names_scrum_master
+from beads_ralph.team.asking import ask
+from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
 from beads_ralph.team.order import Halted
+from beads_ralph.team.players import names_scrum_master
 
 LAST_WORDS: Final = 4000
 NOT_SHOWN: Final = ("dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result")
@@ -22,20 +24,18 @@ async def develop(case: Case, attempt: int, feedback: str | None) -> str:
     """Have the tasks done; why that came to nothing, empty where it did not."""
     if names_scrum_master(case.bead):
         return await _lead(case, attempt, feedback)
-    for number, spec in enumerate(case.place.dev_agents):
+    for number, spec in enumerate(case.place.dev_agents, 1):
         asked = Asked(
             spec,
             "dev",
             _dev_prompt(case, spec, attempt, feedback),
             case.worktree,
             attempt,
-            f"a{attempt}-dev-{number + 1}",
-            case.sessions.get(number),
-            case.seconds_left(),
+            f"a{attempt}-dev-{number}",
+            seat=number,
+            feedback=feedback,
         )
-        done = await case.ask(asked)
-        case.record.add_dev(attempt, done, feedback)
-        case.sessions[number] = done.session
+        done = await ask(case, asked)
         if done.problem:
             return f"dev agent {done.name} {done.problem}"
     return ""
@@ -95,12 +95,9 @@ async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
 
 async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str | None) -> Call:
     spec = case.place.scrum_master_agent
-    session = case.sessions.get(0)
-    asked = Asked(spec, "scrum-master", prompt, case.worktree, attempt, name, session, case.seconds_left())
-    done = await case.ask(asked)
-    case.record.add_dev(attempt, done, feedback)
+    asked = Asked(spec, "scrum-master", prompt, case.worktree, attempt, name, feedback=feedback)
+    done = await ask(case, asked)
     case.record.session_id = done.reply.session_id or case.record.session_id
-    case.sessions[0] = done.session
     return done
 
 

@@ -13,6 +13,7 @@ from beads_ralph import changes, git, losses, merges, prompts, verify
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.team import isolation
+from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
 from beads_ralph.team.place import clear_locks
@@ -221,7 +222,7 @@ async def _examined(case: Case, attempt: int, commit: str, changed: Sequence[str
 
 async def _all(case: Case, asked: Sequence[Asked]) -> list[Call]:
     """Where one of them ends the work, the others are not left running without anybody to hear them."""
-    tasks = [asyncio.ensure_future(case.ask(one)) for one in asked]
+    tasks = [asyncio.ensure_future(ask(case, one)) for one in asked]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
@@ -253,9 +254,7 @@ def _question(
         changed_files=list(changed),
         output_schema=json.dumps(spec.output_schema or OUTPUT_SCHEMA, indent=2),
     )
-    return Asked(
-        spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seconds=case.seconds_left()
-    )
+    return Asked(spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seat=number)
 
 
 def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from beads_ralph.config import Config
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import AgentCLI, Forge
+from beads_ralph.team.rests import Rest, Rests
 from beads_ralph.verify import Bench
-from beads_ralph.work import PullRequest, Session, Usage
+from beads_ralph.work import PullRequest, Usage
 
 Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Puts metadata of the bead into the store; what it returns from is on disk."""
@@ -58,6 +59,8 @@ class Tools:
     server_pause: float = 2.0
     """Seconds before an agent is asked again whose server has trouble; doubled each time, give or take
     half of it."""
+    rests: Rests = field(default_factory=Rests)
+    """Which programs cannot play now; what one bead has met, the others need not meet again."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +75,20 @@ class Outcome:
     """Those that were judged in this session, not those of earlier runs."""
     usage: Usage = field(default_factory=Usage)
     retry_at: str | None = None
-    """When a parked bead may go on; None where nobody said."""
-    program: str = ""
-    """Whose limit a parked bead waits for."""
+    """When a parked bead may go on."""
 
 
 # --- ends that come in the midst of the work ----------------------------------------------------------
 
 
 class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
-    """An agent met a limit; the bead waits for it to lift."""
+    """Nobody can play an agent now; the bead waits for the first of its programs that can again."""
 
-    def __init__(self, reason: str, retry_at: str | None, program: str, session: Session | None) -> None:
+    def __init__(self, reason: str, rests: Mapping[str, Rest]) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.retry_at = retry_at
-        self.program = program
-        self.session = session
+        self.programs = {name: rest.until for name, rest in rests.items()}
+        self.until = min(self.programs.values())
 
 
 class Halted(Exception):  # noqa: N818 - a verdict, not an error

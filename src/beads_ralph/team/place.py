@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import changes, git, locking, merges, prompts, worktrees
+from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked
 from beads_ralph.team.case import Case
 from beads_ralph.team.order import Halted
@@ -184,11 +185,8 @@ async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback
         verifiers=[verifier.command for verifier in case.verifiers],
     )
     spec = case.place.dev_agents[0]
-    asked = Asked(
-        spec, "merge", prompt, case.worktree, attempt, f"a{attempt}-merge", seconds=case.seconds_left()
-    )
-    done = await case.ask(asked)
-    case.record.add_dev(attempt, done, feedback)
+    name = f"a{attempt}-merge"
+    done = await ask(case, Asked(spec, "merge", prompt, case.worktree, attempt, name, feedback=feedback))
     if done.problem:
         return f"merge agent {done.name} {done.problem}"
     if await in_thread(changes.current_branch, case.worktree) != case.place.branch:

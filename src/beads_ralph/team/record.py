@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beads_ralph.models import Bead
@@ -14,6 +14,7 @@ from beads_ralph.team.calls import Call
 from beads_ralph.work import COUNTS, Evidence, PullRequest, Usage, Verdict
 
 DEV_STATUS = {True: "timeout", False: "failed"}
+LAST_WORDS = 1000
 
 
 @dataclass
@@ -74,7 +75,9 @@ class Record:
 
     def add_dev(self, attempt: int, call: Call, feedback: str | None) -> None:
         status = "completed" if not call.problem else DEV_STATUS[call.ended.timed_out]
-        self.dev.append({**_execution(attempt, call), "status": status, "feedback_from_qa": feedback})
+        words = call.reply.text[-LAST_WORDS:]
+        told = {"status": status, "feedback_from_qa": feedback, "last_words": words}
+        self.dev.append({**_execution(attempt, call), **told})
         self.add_usage(call.usage)
 
     def add_qa(self, attempt: int, call: Call, ruling: str, message: str, details: Mapping[str, Any]) -> None:
@@ -171,4 +174,12 @@ def _execution(attempt: int, call: Call) -> dict[str, Any]:
         "model": call.model,
         "started_at": call.started_at,
         "completed_at": call.completed_at,
+        "role": call.role,
+        "seat": call.seat,
+        "program": call.program,
+        "session_usage": asdict(call.session.counted) if call.session else None,
+        "usage": asdict(call.usage),
+        "cost_usd": call.usage.cost_usd,
+        "trouble": call.reply.trouble,
+        "denied": list(call.reply.denied),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
@@ -12,8 +12,8 @@ from beads_ralph.team.develop import develop
 from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
 from beads_ralph.team.proposing import propose
 from beads_ralph.team.record import Record, last_feedback
-from beads_ralph.values import plural
-from beads_ralph.work import Session, Usage, Verdict
+from beads_ralph.values import plural, utc_text
+from beads_ralph.work import Verdict
 
 WORDS: Final = 3
 ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
@@ -69,6 +69,21 @@ async def _work(case: Case, keep: Keep) -> Outcome:
 
 
 async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
+    case.denied.clear()
+    verdict = await _tried(case, attempt, feedback, finished=finished)
+    return _with_denials(verdict, list(dict.fromkeys(case.denied)))
+
+
+def _with_denials(verdict: Verdict, denied: list[str]) -> Verdict:
+    """Whoever reads why nothing came of it should not have to look for it in a transcript."""
+    if not denied:
+        return verdict
+    hints = [f"{text}: allow it in the options of the agent" for text in denied]
+    message = verdict.message if verdict.ruling == "pass" else "; ".join([verdict.message, *hints])
+    return replace(verdict, message=message, flags=[*verdict.flags, *hints])
+
+
+async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
     if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
         await place.prepare(case)
     await place.clear_locks(case)
@@ -102,8 +117,6 @@ async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> Non
 async def _taken_up(case: Case) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     said = case.place.to_json().get("parked") or {}
-    if said.get("session_id"):
-        case.sessions[0] = Session(said["session_id"], Usage(**(said.get("session_usage") or {})))
     return bool(said.get("commit")) and said["commit"] == await case.head()
 
 
@@ -131,10 +144,9 @@ def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
 def _parked(case: Case, parked: Parked) -> Outcome:
     record = case.record
     waits = {
-        "until": parked.retry_at,
+        "until": utc_text(parked.until),
         "reason": parked.reason,
-        "session_id": parked.session.id if parked.session else None,
-        "session_usage": asdict(parked.session.counted) if parked.session else None,
+        "programs": {name: utc_text(until) for name, until in parked.programs.items()},
         "commit": case.examined,
     }
     return Outcome(
@@ -143,6 +155,5 @@ def _parked(case: Case, parked: Parked) -> Outcome:
         {**record.metadata(), "parked": waits},
         attempts=record.attempts - record.before,
         usage=record.usage,
-        retry_at=parked.retry_at,
-        program=parked.program,
+        retry_at=parked.until.isoformat(),
     )

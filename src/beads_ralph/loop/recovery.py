@@ -1,0 +1,70 @@
+"""What a killed run had in hand: its journal knows of calls that the store has never heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from beads_ralph import events
+from beads_ralph.events import Event
+from beads_ralph.models import Bead
+from beads_ralph.work import COUNTS, Usage
+
+
+def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:
+    """Metadata that the bead lacks: who had worked on it when the run was killed, in which session, and
+    what that had cost. So the next run goes on with the same sessions, and no money is forgotten."""
+    told = list(_calls(bead, events.read(journal)))
+    if not told:
+        return {}
+    said = bead.metadata.to_json()
+    rows = [_row(event) for event in told if event.data.get("role") != "qa"]
+    spent = said.get("spent") or {}
+    usage = sum((_usage(event) for event in told), Usage(**{name: spent.get(name) for name in COUNTS}))
+    return {
+        "dev_agent_executions": [*(said.get("dev_agent_executions") or []), *rows],
+        "spent": {**spent, **{name: getattr(usage, name) for name in COUNTS}},
+    }
+
+
+def _calls(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
+    """Those since the bead was last claimed that belong to no attempt which was judged: of all others
+    the store has been told."""
+    found: list[Event] = []
+    for event in told:
+        if event.bead == bead.id and event.kind == "bead_claimed":
+            found.clear()
+        elif event.bead == bead.id and event.kind == "agent_ended":
+            found.append(event)
+    return [event for event in found if (event.attempt or 0) > bead.metadata.attempt_count]
+
+
+def _usage(event: Event) -> Usage:
+    said: Mapping[str, Any] = event.data.get("usage") or {}
+    return Usage(**{name: said.get(name) for name in COUNTS})
+
+
+def _row(event: Event) -> dict[str, Any]:
+    """As `team.record` writes it, but for the words: they are in the transcript."""
+    data = event.data
+    problem = str(data.get("problem") or "")
+    return {
+        "attempt": event.attempt,
+        "session_id": data.get("session_id"),
+        "agent_path": data.get("agent"),
+        "model": data.get("model"),
+        "started_at": data.get("started_at") or event.at,
+        "completed_at": event.at,
+        "role": data.get("role"),
+        "seat": data.get("seat"),
+        "program": data.get("program"),
+        "session_usage": data.get("session_usage"),
+        "usage": data.get("usage"),
+        "cost_usd": _usage(event).cost_usd,
+        "trouble": data.get("trouble"),
+        "denied": data.get("denied"),
+        "status": "timeout" if problem.startswith("timed out") else "failed" if problem else "completed",
+        "feedback_from_qa": None,
+        "last_words": "",
+    }
