@@ -212,7 +212,10 @@ def test_status_logs_and_events(repo: Path) -> None:
         repo,
         ONE,
         TWO,
-        script={"1.1": {"dev": [{"say": "hello there"}, *gate("a"), *work()]}, "*": {"dev": work()}},
+        script={
+            "1.1": {"dev": [{"say": "hello there"}, *gate("a"), *work()]},
+            "*": {"dev": [{"say": "second in line"}, *work()]},
+        },
     )
     place = project.worktree("feature/1-1-one")
     with project.running() as process:
@@ -226,9 +229,20 @@ def test_status_logs_and_events(repo: Path) -> None:
         followed = subprocess.Popen(
             [*RALPH, "events", "-f"], cwd=repo, env=environment({}), stdout=subprocess.PIPE, text=True
         )
+        waiting = subprocess.Popen(  # nothing was run for that one yet
+            [*RALPH, "logs", "bd-1-2-two", "-f"],
+            cwd=repo,
+            env=environment({}),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(timeout=2)
         (place / "go-a").touch()
         assert project.finished(process).code == 0
         text = followed.communicate(timeout=60)[0]
+        later = waiting.communicate(timeout=60)[0]
+    assert (waiting.returncode, "second in line" in later) == (0, True)
     assert "✓ bd-1-1-one  proven on" in text
     assert text.rstrip().splitlines()[-1].endswith("· run_ended")
     shown = project.ralph("status", "--json").data
