@@ -116,9 +116,9 @@ def _check_picture(told: str) -> None:
     """The recorded picture shows this very demonstration: the same steps, whatever the times and hashes."""
     shown = _picture_lines()
     everything = "".join(map(_bare, shown))
-    assert [line for line in told.splitlines() if _bare(line) not in everything] == []
+    assert [line for line in told.splitlines() if _bare(line) not in everything] == [], "run: make picture"
     told_whole = _bare(told)
-    assert [line for line in shown if _bare(line) not in told_whole] == []
+    assert [line for line in shown if _bare(line) not in told_whole] == [], "run: make picture"
 
 
 def _bare(text: str) -> str:
