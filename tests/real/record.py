@@ -1,0 +1,146 @@
+"""Recorded runs of real CLIs, for tests of adapters that need no CLI: `python -m tests.real.record NAME …`.
+
+Each scenario is one call through the CLI's own adapter, on the scripted model. What it printed and how it
+ended go to `tests/agents/cassettes/NAME-VERSION/SCENARIO.{out,err,json}`, without the names of this machine.
+Needs `BEADS_RALPH_AGENTS=$(tools/agents/install)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from beads_ralph.agents.known import AGENTS
+from beads_ralph.executors.local import LocalExecutor
+from beads_ralph.jobs import Exit, Job
+from beads_ralph.work import Persona
+from tests.agents import running
+from tests.model.server import ModelServer
+from tests.real.clis import IDENTITY, Cli, found, prepare
+
+CASSETTES = Path(__file__).parents[1] / "agents" / "cassettes"
+SESSION = "11111111-2222-4333-8444-555555555555"
+UNKNOWN = "99999999-2222-4333-8444-555555555555"
+
+
+@dataclass(frozen=True)
+class Take:
+    """One call: which scenario of the model, and what is special about it."""
+
+    model: str = "ok"
+    prompt: str = "Add hello.py and commit it. MARK-one"
+    session: str | None = None
+    options: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    timeout: float = 60.0
+    persona: Persona | None = None
+
+
+COMMON: dict[str, Take] = {
+    "ok": Take(),
+    "resumed": Take(prompt="QA says: mend it. MARK-two", session=SESSION),
+    "prose": Take("prose"),
+    "unknown-session": Take("text", session=UNKNOWN),
+    "unknown-option": Take("text", options=("--no-such-option",)),
+    "killed": Take("sleep30", timeout=8.0),
+    **{name: Take(name) for name in ("400", "401", "403", "404", "413", "500", "529", "drop", "malformed")},
+    "429": Take("429r7"),
+    "quota": Take("limitr7"),
+}
+DENY_POLICY = (
+    '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "printf"\ndecision = "deny"\npriority = 999\n'
+)
+OF_ONE: dict[str, dict[str, Take]] = {
+    "gemini": {
+        "denied": Take("denied", options=("--policy={home}/deny.toml",)),
+        "not-signed-in": Take(env=(("GEMINI_API_KEY", ""),)),
+        "no-trust": Take(
+            "text", env=(("GEMINI_CLI_TRUST_WORKSPACE", "false"),), options=("--no-skip-trust",)
+        ),
+    },
+    "goose": {
+        "turn-limit": Take("loop", options=("--max-turns=2",)),
+        "approval": Take(env=(("GOOSE_MODE", "approve"),)),
+        "no-provider": Take(env=(("GOOSE_PROVIDER", ""),)),
+        "unreachable": Take(env=(("OPENAI_HOST", "http://127.0.0.1:9"),)),
+    },
+}
+
+
+def record(name: str, folder: Path) -> None:
+    """All scenarios of one CLI, in a place of their own."""
+    installed = found(name, Path(os.environ["BEADS_RALPH_AGENTS"]))
+    assert installed, f"{name} is not installed"
+    target = CASSETTES / f"{name}-{AGENTS[name].profile.tested}"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    home, worktree = folder / "home", folder / "worktree"
+    home.mkdir()
+    (home / "deny.toml").write_text(DENY_POLICY, encoding="utf-8")
+    running.git("init", "--quiet", str(worktree), cwd=folder)
+    with ModelServer() as server:
+        for scenario, take in {**COMMON, **OF_ONE.get(name, {})}.items():
+            base = server.base(take.model, f"{name}-{scenario}")
+            ended = play(prepare(name, installed, home, base), take, worktree, folder / scenario)
+            keep(target / scenario, ended, folder, installed)
+            sys.stdout.write(f"{name} {scenario}: {ended.code}\n")
+
+
+def play(cli: Cli, take: Take, worktree: Path, place: Path) -> Exit:
+    """One call, to its end; nothing of it is left afterwards."""
+    spec = running.spec(
+        executable=str(cli.program),
+        options=[word.replace("{home}", str(cli.home)) for word in take.options],
+        env={**cli.env, **dict(take.env)},
+    )
+    place.mkdir()
+    asked = running.task(
+        worktree,
+        spec,
+        prompt=take.prompt,
+        session_id=take.session,
+        timeout=take.timeout,
+        persona=take.persona,
+        committer=IDENTITY,
+    )
+    job = AGENTS[cli.name].command(asked, running.transcript(place))
+    return asyncio.run(LocalExecutor().run(replace(_in_known_session(job), mark=uuid.uuid4().hex)))
+
+
+def _in_known_session(job: Job) -> Job:
+    """The id that the adapter chose differs from run to run; the first call's is the one to resume."""
+    chosen = (job.env or {})["BEADS_RALPH_SESSION"]
+    first = job.transcript is not None and job.transcript.out.parent.name == "ok"
+    return replace(job, argv=tuple(word.replace(chosen, SESSION) if first else word for word in job.argv))
+
+
+def keep(path: Path, ended: Exit, folder: Path, installed: Path) -> None:
+    assert ended.transcript
+    names = {str(folder): "/somewhere", str(installed.resolve().parents[1]): "/opt/cli"}
+    for suffix, source in (("out", ended.transcript.out), ("err", ended.transcript.err)):
+        text = _scrubbed(source.read_text("utf-8", "replace"), names)
+        path.with_name(f"{path.name}.{suffix}").write_text(text, encoding="utf-8")
+    how = {"code": ended.code, "timed_out": ended.timed_out}
+    path.with_name(f"{path.name}.json").write_text(json.dumps(how) + "\n", encoding="utf-8")
+
+
+def _scrubbed(text: str, names: dict[str, str]) -> str:
+    for name, instead in names.items():
+        text = text.replace(name, instead)
+    text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:1", text)
+    text = re.sub(r"(?m)^    at .*\n?", "", text)  # where in its own code it failed
+    return re.sub(r"(file://)?/[\w./@-]*/node_modules/", "/opt/cli/", text)
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as scratch:
+            record(given, Path(scratch))

@@ -1,0 +1,57 @@
+"""A whole bead with a real CLI: work, a verdict that sends it back, the same session, a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.git.repos import git
+from tests.loop.plans import Project, sprint
+from tests.model.script import Rule
+from tests.model.server import ModelServer
+from tests.real.clis import Cli
+
+pytestmark = pytest.mark.real_agents
+BEAD = "bd-1-1-greeting"
+VERDICT = '```json\n{"status": "%s", "message": "%s"}\n```'
+RULES = [
+    Rule(r"^You examine", say=VERDICT % ("fail", "MARK-finding: say it in capitals"), times=1),
+    Rule(r"^You examine", say=VERDICT % ("pass", "well said")),
+    Rule(
+        r"is not accepted yet",
+        ("echo HELLO > greeting.txt", "git add --all", "git commit --quiet --message mended"),
+        "Mended.",
+    ),
+    Rule(
+        r"You are the developer",
+        ("echo hello > greeting.txt", "git add --all", "git commit --quiet --message begun"),
+        "Rate limit exceeded, 429, and Ran into this error: done all the same.",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["gemini", "goose"])
+def test_a_bead_is_worked_on_sent_back_mended_and_closed(
+    name: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
+) -> None:
+    run = f"bead-{name}"
+    ready = cli(name, model_server.play(run, RULES))
+    agent: dict[str, Any] = {"agent": "claude", "executable": str(ready.program), "env": ready.env}
+    project = Project.make(
+        repo,
+        sprint("1.1", "Greeting", tasks=["Write greeting.txt"]),
+        plan_settings={"dev_agents": [agent], "qa_agents": [agent]},
+    )
+    ran = project.run()
+    assert ran.code == 0, ran.data
+    assert ran.data["closed"] == [BEAD]
+    assert git(repo, "show", "feature/1-1-greeting:greeting.txt") == "HELLO"
+    (mending,) = [one for one in model_server.questions(run) if "is not accepted yet" in one.asked][:1]
+    assert "You are the developer" in mending.said, "the session that did the work"
+    assert "MARK-finding" in mending.asked
+    first, second = (row for row in project.events("agent_ended") if row["role"] == "dev")
+    assert first["session_id"] == second["session_id"] is not None
+    assert project.strays() == []
