@@ -65,13 +65,13 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
     evidence += await in_thread(_lost, case, commit)
+    if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
+        text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
+        evidence.append(Evidence("branch", "git", "", commit, "fail", text))
     if all(row.ruling == "pass" for row in evidence):
         found, told = await _examined(case, attempt, commit, changed)
         evidence += found
         flags += told
-    if (now := await case.head()) != commit:
-        text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
-        evidence.append(Evidence("branch", "git", "", commit, "fail", text))
     return verify.verdict(evidence, flags)
 
 
