@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from beads_ralph.errors import Fault
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
@@ -90,6 +90,21 @@ class Changes:
     """Refuse with DATABASE.CONFLICT, changing nothing, where the bead has another status by now."""
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What the work on a bead brought, kept in the very step that ends the work."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    external_ref: str | None = None
+
+    @property
+    def changes(self) -> Changes:
+        return Changes(external_ref=self.external_ref, metadata=self.metadata)
+
+
+NOTHING: Final = Findings()
+
+
 @runtime_checkable
 class Store(Protocol):
     """Where beads live. Every id is taken literally; every method is safe among many processes."""
@@ -129,22 +144,32 @@ class Store(Protocol):
     def heartbeat(self, bead_id: str, actor: str) -> bool:
         """Extend the lease; False where the actor does not hold the bead (any more)."""
 
-    def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
-        """Give a claimed bead back as open or blocked; DATABASE.CONFLICT where another holds it."""
+    def release(
+        self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
+    ) -> None:
+        """Give a claimed bead back as open or blocked, and keep what was found, or do neither.
+
+        DATABASE.CONFLICT where another holds it, VALIDATION.* where the findings would spoil it.
+        """
 
     def reclaim(self, older_than: timedelta) -> list[str]:
         """Reopen claims whose lease ran out at least that long ago; the ids reopened."""
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
-        """Change fields; unknown ids are DATABASE.BEAD_NOT_FOUND, cycles DEPENDENCY.CYCLE_DETECTED."""
+        """Change fields; unknown ids are DATABASE.BEAD_NOT_FOUND, cycles DEPENDENCY.CYCLE_DETECTED.
+
+        The bead that comes back has its comments only where the store has them at hand.
+        """
 
     def comment(self, bead_id: str, author: str, text: str) -> None:
         """Add to the bead's history."""
 
-    def close(self, bead_id: str, actor: str, reason: str) -> Bead:
-        """Close a bead that the actor holds; closing twice changes nothing.
+    def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
+        """Close a bead that the actor holds, and keep what was found, or do neither: nobody ever sees it
+        closed without its proof. Closing twice changes nothing. Comments as in `update`.
 
-        DATABASE.CONFLICT where another holds it, or where a dependency was reopened meanwhile.
+        DATABASE.CONFLICT where another holds it, or where a dependency was reopened meanwhile;
+        VALIDATION.* where the findings would spoil the bead.
         """
 
     def snapshot(self, target: Path) -> int:

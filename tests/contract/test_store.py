@@ -16,7 +16,7 @@ import pytest
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import ASSIGNEE, MERGE
-from beads_ralph.protocols import Changes, Claim, Listing, Query, Store
+from beads_ralph.protocols import Changes, Claim, Findings, Listing, Query, Store
 from tests.beads import make_bead
 from tests.contract.places import Place
 
@@ -325,6 +325,78 @@ def test_only_the_holder_closes_and_only_once(store: Store) -> None:
         store.close("bd-b", "two", "done")
     assert caught.value.code == Code.CONFLICT
     assert store.show("bd-b").status == "in_progress"
+
+
+def test_a_bead_ends_together_with_what_was_found(store: Store) -> None:
+    store.create([make_bead("bd-a", metadata={"kept": 1})])
+    first = Findings({"attempt_count": 1, "last_verdict": {"ruling": "fail"}})
+    assert store.claim("bd-a", "one").won
+    store.release("bd-a", "one", reason="red", found=first)
+    given_back = store.show("bd-a")
+    assert (given_back.status, given_back.metadata.attempt_count) == ("open", 1)
+    assert given_back.metadata.to_json()["last_verdict"] == {"ruling": "fail"}
+    assert len(given_back.comments) == 1
+
+    assert store.claim("bd-a", "two").won
+    held = store.show("bd-a")
+    proof = Findings({"attempt_count": 2, "proven": {"commit": "c0ffee ✓"}}, "https://forge.test/pull/7")
+    spoilt = Findings({"sprint": "7.1"}, "https://forge.test/pull/8")
+    for act in (
+        lambda: store.close("bd-a", "one", "done", proof),
+        lambda: store.release("bd-a", "one", found=proof),
+        lambda: store.close("bd-a", "two", "done", spoilt),
+        lambda: store.release("bd-a", "two", reason="spoilt", found=spoilt),
+    ):
+        with pytest.raises(RalphError) as caught:
+            act()
+        assert caught.value.code in (Code.CONFLICT, Code.CONSTRAINT)
+    assert store.show("bd-a") == held  # neither ended nor changed
+
+    closed = store.close("bd-a", "two", "proven", proof)
+    shown = store.show("bd-a")
+    for bead in (closed, shown):
+        raw = bead.to_json()
+        assert (raw["status"], raw["close_reason"]) == ("closed", "proven")
+        assert raw["external_ref"] == "https://forge.test/pull/7"
+        assert raw["metadata"] == {**held.to_json()["metadata"], **proof.metadata}
+        assert raw["closed_at"] is not None
+    assert store.close("bd-a", "two", "again", Findings({"attempt_count": 3})).metadata == shown.metadata
+    assert store.show("bd-a") == shown
+
+
+def test_a_claim_after_a_listing_sees_what_changed_since(store: Store, place: Place) -> None:
+    """Somebody else comes between `ready` and `claim`, and has the last word."""
+    names = ("taken", "waits", "built", "held", "edited", "spoilt")
+    base = make_bead("bd-base")
+    rest = [make_bead(f"bd-{name}", dependencies=["bd-base"] * (name == "built")) for name in names]
+    store.create([base, *rest])
+    finish(store, "bd-base")
+    other = place.open()
+
+    assert set(ids(store.ready())) == {f"bd-{name}" for name in names}
+    assert other.claim("bd-taken", "other").won
+    other.update("bd-held", Changes(status="blocked"))
+    other.update("bd-edited", Changes(title="Edited ✓", metadata={"attempt_count": 1}, labels=[]))
+    place.spoil("bd-spoilt")
+    taken = store.claim("bd-taken", "one")
+    assert (taken.refusal, taken.held_by) == ("already claimed by other", "other")
+    assert store.claim("bd-held", "one").refusal == "status blocked"
+    edited = store.claim("bd-edited", "one").bead
+    assert edited is not None
+    assert (edited.title, edited.metadata.attempt_count, edited.labels) == ("Edited ✓", 1, [])
+    assert edited == store.show("bd-edited")
+    with pytest.raises(RalphError, match="sprint") as caught:
+        store.claim("bd-spoilt", "one")
+    assert caught.value.code == Code.CONSTRAINT
+    assert [bad.id for bad in store.find(Query(statuses=["open"])).unreadable] == ["bd-spoilt"]
+
+    assert {"bd-waits", "bd-built"} <= set(ids(store.ready()))
+    other.update("bd-waits", Changes(dependencies=["bd-edited"]))
+    assert store.claim("bd-waits", "one").refusal == "blocked by bd-edited"
+    assert "bd-built" in ids(store.ready())
+    other.update("bd-base", Changes(status="open"))
+    assert store.claim("bd-built", "one").refusal == "blocked by bd-base"
+    assert store.show("bd-built").status == "open"
 
 
 def test_part_of_an_id_is_no_id(store: Store) -> None:

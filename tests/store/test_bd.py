@@ -20,7 +20,7 @@ import pytest
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit
 from beads_ralph.models import ASSIGNEE, MERGE, WORK, Bead
-from beads_ralph.protocols import Changes, Query, Store
+from beads_ralph.protocols import Changes, Findings, Query, Store
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.store.bd import BdStore, initialise
 from beads_ralph.store.bd_cli import error_text, is_busy
@@ -193,6 +193,9 @@ def test_a_users_database_keeps_its_prefix_its_settings_and_its_issues(
     circle = Changes(dependencies=["myapp-1-task", "other-3"])
     refused(Code.CYCLE_DETECTED, lambda: store.update("bd-1-1-a", circle))
     assert store.claim("bd-1-1-a", "w1").refusal == "blocked by myapp-1-task"
+    bd("update", "bd-1-1-a", "--claim", "--actor=w1", "--json")  # bd does not mind
+    assert "myapp-1-task" in refused(Code.CONFLICT, lambda: store.close("bd-1-1-a", "w1", "x")).message
+    store.release("bd-1-1-a", "w1")
     assert store.reclaim(timedelta(0)) == []
     assert store.heartbeat("myapp-1-task", "user") is False
     for act in (
@@ -539,6 +542,74 @@ def test_claims_respect_dependencies_and_their_holder(store: BdStore, bd: Call) 
 
 
 @pytest.mark.bd
+def test_no_more_commands_are_sent_than_are_needed(bd_repo: Path, bd_path: Path, tmp_path: Path) -> None:
+    """A listing and a claim start a bead; a look and a write end it. Every command takes bd half a second."""
+    log = tmp_path / "log"
+    store = BdStore(bd_repo, bd=script(tmp_path / "bd", f'echo "$1" >> "{log}"\nexec "{bd_path}" "$@"'))
+    store.create([make_bead("bd-a"), make_bead("bd-b", dependencies=["bd-a"]), make_bead("bd-c")])
+    assert store.claim("bd-a", "w1").won
+
+    def sent(act: Callable[[], object]) -> list[str]:
+        log.unlink()
+        act()
+        return log.read_text().split()
+
+    proof = Findings({"proven": {"commit": "c0ffee"}}, "https://forge.test/pull/1")
+    assert sent(lambda: store.update("bd-a", Changes(metadata={"attempt_count": 1}))) == ["list", "update"]
+    assert sent(lambda: store.close("bd-a", "w1", "proven", proof)) == ["list", "update"]
+    assert sent(store.ready) == ["ready"]
+    assert sent(lambda: store.claim("bd-b", "w1")) == ["update"]
+    assert sent(lambda: store.claim("bd-c", "w1")) == ["update"]
+    assert store.show("bd-b").to_json()["claimed_by"] == store.show("bd-c").to_json()["claimed_by"] == "w1"
+    assert sent(lambda: store.release("bd-b", "w1", found=proof)) == ["list", "update"]
+    assert sent(lambda: store.release("bd-c", "w1", reason="red")) == ["list", "comments", "update"]
+
+
+@pytest.mark.bd
+def test_a_deleted_bead_is_not_claimed_as_the_one_whose_id_begins_alike(store: BdStore, bd: Call) -> None:
+    """bd takes `bd-1` for `bd-1-2a` as soon as there is no `bd-1` any more."""
+    store.create([make_bead("bd-1"), make_bead("bd-1-2a"), make_bead("bd-2")])
+    bd("create", "of the user", "--id=bd-2-mine", "--json")
+    assert ids(store.ready().beads) == ["bd-1", "bd-1-2a", "bd-2"]
+    bd("delete", "bd-1", "bd-2", "--force")
+    for name in ("bd-1", "bd-2"):
+        refused(Code.BEAD_NOT_FOUND, lambda name=name: store.claim(name, "w1"))  # type: ignore[misc]
+    rows = {row["id"]: row for row in bd("list", "--json")}
+    assert (rows["bd-1-2a"]["status"], rows["bd-1-2a"]["assignee"]) == ("open", ASSIGNEE)
+    assert (rows["bd-2-mine"]["status"], rows["bd-2-mine"].get("assignee")) == ("open", None)
+    assert ids(store.ready().beads) == ["bd-1-2a"]
+    bd("delete", "bd-1-2a", "--force")
+    refused(Code.BEAD_NOT_FOUND, lambda: store.claim("bd-1-2a", "w1"))  # and nothing begins alike
+
+
+CLOSE = """import sys; from pathlib import Path; from beads_ralph.protocols import Findings
+from beads_ralph.store.bd import BdStore
+BdStore(Path(sys.argv[1]), bd=sys.argv[2]).close("bd-a", "w1", "proven", Findings({"proof": 1}, "pull/1"))"""
+
+
+@pytest.mark.bd
+@pytest.mark.parametrize("done", [False, True])
+def test_killed_at_the_close_it_is_closed_with_its_proof_or_not_at_all(
+    bd_repo: Path, bd_path: Path, tmp_path: Path, store: BdStore, *, done: bool
+) -> None:
+    store.create([make_bead("bd-a")])
+    assert store.claim("bd-a", "w1").won
+    before = store.show("bd-a")
+    act = f'"{bd_path}" "$@"' if done else ":"
+    deadly = f'case "$*" in *--status=closed*) {act}; kill -9 $PPID; exit;; esac\nexec "{bd_path}" "$@"'
+    words = [sys.executable, "-c", CLOSE, str(bd_repo), script(tmp_path / "deadly", deadly)]
+    assert subprocess.run(words, capture_output=True, timeout=100, check=False).returncode == -9
+
+    after = store.show("bd-a").to_json()
+    if not done:
+        assert after == before.to_json()
+        return
+    assert (after["status"], after["close_reason"], after["external_ref"]) == ("closed", "proven", "pull/1")
+    assert after["metadata"]["proof"] == 1
+    assert store.close("bd-a", "w1", "again").to_json() == after
+
+
+@pytest.mark.bd
 def test_released_and_closed_beads_belong_to_the_pool(store: BdStore, bd: Call) -> None:
     store.create([make_bead("bd-a")])
     store.claim("bd-a", "w1")
@@ -553,7 +624,7 @@ def test_released_and_closed_beads_belong_to_the_pool(store: BdStore, bd: Call) 
     assert bd("list", "--id=bd-a", "--all", "--json")[0]["assignee"] == ASSIGNEE
     assert store.close("bd-a", "w9", "again").to_json() == closed
 
-    # A crash between bd's close and our next call leaves the worker's name.
+    # Somebody who closes it with bd itself leaves the worker's name.
     bd("update", "bd-a", "--assignee=w2", "--json")
     assert "claimed_by" not in store.show("bd-a").to_json()
     store.update("bd-a", Changes(status="open"))

@@ -15,7 +15,7 @@ from beads_ralph.events import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.terms import Scope, Settings
 from beads_ralph.models import Bead, Verifier
-from beads_ralph.protocols import Changes, Listing, Query, Store
+from beads_ralph.protocols import Changes, Findings, Listing, Query, Store
 from beads_ralph.team import Keep, Order, Outcome, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
@@ -172,17 +172,20 @@ class Pool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
 
     async def close(self, bead: Bead, outcome: Outcome) -> None:
-        """Everything about the proof is in the store before the bead says closed."""
+        """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
-        changes = Changes(metadata=dict(outcome.metadata), external_ref=pull.url if pull else None)
-        await self.ask(self.store.update, bead.id, changes)
-        closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason)
+        found = Findings(dict(outcome.metadata), pull.url if pull else None)
+        closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
+        if closed.metadata.to_json().get("proven") != found.metadata.get("proven"):
+            # It had been closed by hand before; what was proven is kept all the same.
+            closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
-        if outcome.metadata:
-            await self.update(bead.id, outcome.metadata)
-        await self.ask(self.store.release, bead.id, self.actor, status=status, reason=outcome.reason)
+        found = Findings(dict(outcome.metadata))
+        await self.ask(
+            self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
+        )
 
     async def left(self, only: Collection[str] | None) -> list[Bead]:
         """What is not closed of all that was asked for."""

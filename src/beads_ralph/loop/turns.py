@@ -41,6 +41,8 @@ class Loop:
         self.running: dict[asyncio.Task[Outcome], Bead] = {}
         self.beside: dict[str, list[str]] = {}
         """The branches that were worked on while a bead was, in the order of their start."""
+        self.tidying: dict[str, asyncio.Task[None]] = {}
+        """By branch: what is left to do behind a closed bead, while others start."""
         self.lost: set[str] = set()
         self.parking = Parking(tools.rests)
         self.width = Width.of(settings.max_parallel)
@@ -77,6 +79,7 @@ class Loop:
             for listener in own:
                 self.journal.listeners.remove(listener)
             await self._abandon()
+            await asyncio.gather(*self.tidying.values())
         ended = await self._account()
         self.journal.tell("run_ended", **ended.to_json())
         return ended
@@ -144,9 +147,13 @@ class Loop:
         ]
 
     async def _claim(self, bead: Bead) -> None:
+        if tidying := self.tidying.pop(bead.metadata.branch, None):
+            await tidying
         try:
             claimed = await self.pool.claim(bead)
         except RalphError as error:
+            if error.code == Code.BEAD_NOT_FOUND:  # it was deleted by hand since it was listed
+                return
             if not error.code.startswith("VALIDATION."):
                 raise
             self.pool.unreadable[bead.id] = error.message  # it was changed by hand since it was listed
@@ -216,6 +223,9 @@ class Loop:
         if outcome.pull_request is not None:
             self.pulls.append((bead.id, outcome.pull_request))
         self._tell("bead_closed", bead, outcome.reason)
+        self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
+
+    async def _tidy(self, bead: Bead) -> None:
         await in_thread(forget_start, self.tools.root, bead.id)
         if self.tools.config.cleanup_on_complete:
             place = bead.metadata

@@ -11,21 +11,32 @@ from typing import Any, Final
 
 from beads_ralph import files
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import ASSIGNEE, Bead
-from beads_ralph.protocols import AnyBead, Changes, Claim, Listing, Progress, Query, StoreInfo, silent
-from beads_ralph.store import bd_edit, bd_insert, bd_rows, bd_setup, bd_shape, laws
+from beads_ralph.models import Bead
+from beads_ralph.protocols import (
+    NOTHING,
+    AnyBead,
+    Changes,
+    Claim,
+    Findings,
+    Listing,
+    Progress,
+    Query,
+    StoreInfo,
+    silent,
+)
+from beads_ralph.ralph_dir import ralph_dir
+from beads_ralph.store import bd_claims, bd_edit, bd_insert, bd_rows, bd_setup, bd_shape, laws
+from beads_ralph.store.bd_claims import Listed
 from beads_ralph.store.bd_cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd_setup import Found, initialise
 from beads_ralph.store.bd_shape import Row
-from beads_ralph.store.ralph_dir import ralph_dir
 from beads_ralph.values import utc_text
 
 __all__ = ["BdStore", "initialise"]
 
 SNAPSHOTS_KEPT: Final = 10
+RELEASE_IT: Final = "Release the bead; it becomes ready when those are closed"
 EXPORT_LIMIT: Final = 4  # time limits of one call that an export may take
-LONGEST_AGE: Final = timedelta(days=36500)  # bd counts in nanoseconds, and they end after 292 years
-LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
 
 
 class BdStore:
@@ -39,6 +50,7 @@ class BdStore:
         self._timeout = timeout
         self._opened: tuple[Bd, Found] | None = None
         self._snapshot_taken = False
+        self._listed = Listed()
 
     # --- preflight ----------------------------------------------------------------------------------
 
@@ -73,12 +85,10 @@ class BdStore:
     # --- reading ------------------------------------------------------------------------------------
 
     def show(self, bead_id: str) -> Bead:
-        return self._bead(self._bd, bead_id)
+        bd = self._bd
+        return self._with_comments(bd, bd_rows.one(bd, bead_id))
 
-    def _bead(self, bd: Bd, bead_id: str) -> Bead:
-        return self._read(bd, bd_rows.one(bd, bead_id))
-
-    def _read(self, bd: Bd, row: Row) -> Bead:
+    def _with_comments(self, bd: Bd, row: Row) -> Bead:
         return laws.sound(bd_shape.seed(row, bd_rows.comments(bd, row)), self._root)
 
     def find(self, query: Query) -> Listing:
@@ -88,13 +98,20 @@ class BdStore:
         return laws.listing([raw for raw in raws if _answers(raw, query)], self._root)
 
     def ready(self, limit: int | None = None) -> Listing:
-        rows = [row for row in bd_rows.unblocked(self._bd) if not bd_shape.assigned_elsewhere(row)]
+        rows = self._list(self._bd)
         strays = [row["id"] for row in rows if bd_shape.is_stray(row)]
         if strays:
             with self._writing() as bd:
-                _return_to_pool(bd, strays)
+                bd_claims.return_to_pool(bd, strays)
         shown = rows if limit is None else rows[: max(limit, 0)]
         return laws.listing(map(bd_shape.seed, shown), self._root)
+
+    def _list(self, bd: Bd) -> list[Row]:
+        """What bd says is ready, remembered for the claims that follow."""
+        version = bd_setup.graph_version(bd)
+        rows = [row for row in bd_rows.unblocked(bd) if not bd_shape.assigned_elsewhere(row)]
+        self._listed = Listed({row["id"]: row for row in rows}, version)
+        return rows
 
     # --- creating and changing ----------------------------------------------------------------------
 
@@ -114,8 +131,12 @@ class BdStore:
         with self._writing() as bd:
             row = bd_rows.one(bd, bead_id)
             bd_edit.check(bd, row, changes, self._root)
-            bd_edit.edit(bd, row, changes)
-            return self._bead(bd, bead_id)
+            try:
+                row = bd_edit.edit(bd, row, changes)
+            finally:
+                if changes.status is not None or changes.dependencies is not None:
+                    bd_setup.graph_changed(bd)
+            return laws.sound(bd_shape.seed(row), self._root)
 
     def comment(self, bead_id: str, author: str, text: str) -> None:
         with self._writing() as bd:
@@ -127,17 +148,22 @@ class BdStore:
     def claim(self, bead_id: str, actor: str) -> Claim:
         laws.check_actor(actor)
         with self._writing() as bd:
-            row = bd_rows.one(bd, bead_id)
-            laws.sound(bd_shape.seed(row), self._root)  # what cannot be read cannot be worked on
-            refusal = _refusal(bd, row, actor)
-            if refusal:
-                return Claim(None, refusal, bd_shape.holder(row), row.get("lease_expires_at"))
-            said = "" if bd_shape.holder(row) == actor else _claim(bd, bead_id, actor)
-            row = bd_rows.one(bd, bead_id)
-            held, lease = bd_shape.holder(row), row.get("lease_expires_at")
-            if held != actor:  # to bd `a-b` and `a_b` are the same worker; to us they are two
-                return Claim(None, said or f"already claimed by {held}", held, lease)
-            return Claim(self._read(bd, row), held_by=held, lease_expires_at=lease)
+            listed = self._ready_row(bd, bead_id)
+            known = listed or bd_rows.one(bd, bead_id)
+            laws.sound(bd_shape.seed(known), self._root)  # what cannot be read cannot be worked on
+            if listed is None and (why := bd_claims.refusal(bd, known, actor)):
+                return Claim(None, why, bd_shape.holder(known), known.get("lease_expires_at"))
+            taken = bd_claims.take(bd, known, actor, self._root)
+            if isinstance(taken, Claim):
+                return taken
+            bead = self._with_comments(bd, taken)
+            return Claim(bead, held_by=actor, lease_expires_at=taken.get("lease_expires_at"))
+
+    def _ready_row(self, bd: Bd, bead_id: str) -> Row | None:
+        """The bead as bd lists it among the ready ones; a listing that is not true any more is made anew."""
+        if bead_id in self._listed.rows and not self._listed.holds(bd_setup.graph_version(bd)):
+            self._list(bd)
+        return self._listed.rows.get(bead_id)
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:
         laws.check_actor(actor)
@@ -145,38 +171,42 @@ class BdStore:
             row = bd_rows.by_ids(bd, [bead_id]).get(bead_id)
             if row is None or not bd_shape.is_ours(row) or bd_shape.holder(row) != actor:
                 return False
-            before = row.get("lease_expires_at")
-            words = ("heartbeat", bead_id)
-            done = bd.change(
-                words, lambda: bd_rows.one(bd, bead_id).get("lease_expires_at") != before, actor=actor
-            )
-            if done.ok or any(phrase in error_text(done) for phrase in LOST_RACE):
-                return done.ok
-            raise bd.failure(words, done)
+            return bd_claims.beat(bd, row, actor)
 
-    def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
+    def release(
+        self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
+    ) -> None:
         laws.check_release(status)
         with self._writing() as bd:
-            _check_held(bd_rows.one(bd, bead_id), actor)
+            row = bd_rows.one(bd, bead_id)
+            self._check_end(bd, row, actor, found)
             if reason:  # before the release: after a crash in between the bead still has its worker
                 _comment(bd, bead_id, actor, reason)
-            _release(bd, bead_id, actor, status)
+            _hand_over(bd, row, actor, status, found)
 
     def reclaim(self, older_than: timedelta) -> list[str]:
         with self._writing() as bd:
             rows = bd_rows.ours(bd)
             leased = [row["id"] for row in rows if bd_shape.holder(row) and row.get("lease_expires_at")]
-            reopened = _reclaim(bd, leased, older_than)
-            _return_to_pool(bd, [*reopened, *(row["id"] for row in rows if bd_shape.is_stray(row))])
+            reopened = bd_claims.reclaim(bd, leased, older_than)
+            strays = [row["id"] for row in rows if bd_shape.is_stray(row)]
+            bd_claims.return_to_pool(bd, [*reopened, *strays])
         return reopened
 
-    def close(self, bead_id: str, actor: str, reason: str) -> Bead:
+    def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
         with self._writing() as bd:
             row = bd_rows.one(bd, bead_id)
             if row["status"] != "closed":
-                _check_held(row, actor)
-                _close(bd, bead_id, actor, reason)
-            return self._bead(bd, bead_id)
+                self._check_end(bd, row, actor, found)
+                _check_far_blockers(bd, row)
+                why = {bd_shape.CLOSE_REASON: reason.strip() or "closed"}
+                kept = replace(found, metadata={**found.metadata, **why})
+                row = _hand_over(bd, row, actor, "closed", kept)
+            return laws.sound(bd_shape.seed(row), self._root)
+
+    def _check_end(self, bd: Bd, row: Row, actor: str, found: Findings) -> None:
+        bd_claims.check_held(row, actor)
+        bd_edit.check(bd, row, found.changes, self._root)
 
     # --- snapshots ----------------------------------------------------------------------------------
 
@@ -211,103 +241,34 @@ def _answers(raw: dict[str, Any], query: Query) -> bool:
     )
 
 
-def _check_held(row: Row, actor: str) -> None:
-    held = bd_shape.holder(row)
-    if held is None or held != actor:
-        raise laws.not_held(row["id"], row["status"], held, actor)
-
-
-def _refusal(bd: Bd, row: Row, actor: str) -> str:
-    """Why the actor cannot have the bead; empty where it can, or has it already."""
-    held = bd_shape.holder(row)
-    if held is not None:
-        return "" if held == actor else f"already claimed by {held}"
-    if row["status"] != "open":
-        return f"status {row['status']}"
-    elsewhere = bd_shape.assigned_elsewhere(row)
-    return f"assigned to {elsewhere}" if elsewhere else _obstacle(bd, row)
-
-
-def _obstacle(bd: Bd, row: Row) -> str:
-    """What the bead waits for: bd's `update --claim` does not ask."""
-    waiting = bd_rows.not_closed(bd, bd_shape.blockers(row))
+def _check_far_blockers(bd: Bd, row: Row) -> None:
+    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
+    waiting = bd_rows.not_closed(bd, bd_shape.far_blockers(row))
     if waiting:
-        return f"blocked by {', '.join(waiting)}"
-    if bd_shape.waits_otherwise(row) and all(other["id"] != row["id"] for other in bd_rows.unblocked(bd)):
-        return "bd does not list it as ready"
-    return ""
+        message = f"{row['id']} cannot be closed: it is blocked by {', '.join(waiting)} again"
+        raise RalphError(Code.CONFLICT, message, suggested_action=RELEASE_IT)
 
 
 # --- steps; each assumes that the id was looked up exactly and that it is our turn to write ---------
 
 
-def _claim(bd: Bd, bead_id: str, actor: str) -> str:
-    """Ask for it; what bd said where somebody else was quicker."""
-    words = ("update", bead_id, "--claim")
-    done = bd.change(words, lambda: bd_shape.holder(bd_rows.one(bd, bead_id)) == actor, actor=actor)
-    said = "" if done.ok else error_text(done)
-    if said and not any(phrase in said for phrase in LOST_RACE):
-        raise bd.failure(words, done)
-    return said
-
-
-def _release(bd: Bd, bead_id: str, actor: str, status: str) -> None:
-    guards = ("--if-status=in_progress", f"--if-assignee={actor}")
-    bd.must_change(
-        ("update", bead_id, f"--status={status}", f"--assignee={ASSIGNEE}", *guards),
-        lambda: bd_rows.one(bd, bead_id)["status"] == status,
+def _hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
+    """The end of the actor's work and what it found, in one write: there is no moment in between."""
+    words, done = bd_edit.write(
+        bd,
+        row,
+        found.changes,
+        lambda: bool(bd_rows.one(bd, row["id"])["status"] == status),
+        more=bd_claims.handing_over(actor, status),
         actor=actor,
-    )
-
-
-def _close(bd: Bd, bead_id: str, actor: str, reason: str) -> None:
-    """Close it as its holder; then it belongs to the pool again, as every bead that nobody works on."""
-    words = ("close", bead_id, "--reason-file", "-")
-    done = bd.change(
-        words,
-        lambda: bool(bd_rows.one(bd, bead_id)["status"] == "closed"),
-        actor=actor,
-        stdin=reason.strip() or "closed",
     )
     if not done.ok and "cannot close" in error_text(done):
-        raise RalphError(Code.CONFLICT, f"bd refuses: {error_text(done)}", details=bd.account(words, done))
+        details = bd.account(words, done)
+        message = f"bd refuses: {error_text(done)}"
+        raise RalphError(Code.CONFLICT, message, details=details, suggested_action=RELEASE_IT)
     if not done.ok:
         raise bd.failure(words, done)
-    bd.must_change(
-        ("update", bead_id, f"--assignee={ASSIGNEE}"),
-        lambda: bool(bd_rows.one(bd, bead_id)["assignee"] == ASSIGNEE),
-        actor=actor,
-    )
-
-
-def _reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
-    """bd reopens those whose lease ran out that long ago; which, the database tells."""
-    if not ids:
-        return []
-
-    def reopened() -> list[str]:
-        rows = bd_rows.by_ids(bd, ids)
-        return [name for name in ids if name in rows and rows[name]["status"] == "open"]
-
-    age = min(max(older_than, timedelta(0)), LONGEST_AGE).total_seconds()
-    bd.must_change(
-        ("reclaim", f"--older-than={age:.3f}s", *(f"--id={name}" for name in ids)), lambda: bool(reopened())
-    )
-    return reopened()
-
-
-def _return_to_pool(bd: Bd, ids: Sequence[str]) -> None:
-    """bd leaves reclaimed beads without an assignee, and then nobody would find them ready."""
-    if not ids:
-        return
-
-    def all_back() -> bool:
-        return not any(map(bd_shape.is_stray, bd_rows.by_ids(bd, ids).values()))
-
-    words = ("update", *ids, f"--assignee={ASSIGNEE}", "--if-assignee=")
-    done = bd.change(words, all_back)
-    if not done.ok and not all_back():  # one that somebody took in the meantime is no failure
-        raise bd.failure(words, done)
+    return bd_rows.changed(bd, words, done, row)
 
 
 def _comment(bd: Bd, bead_id: str, author: str, text: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from beads_ralph import proc
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job
-from beads_ralph.store.ralph_dir import ralph_dir
+from beads_ralph.ralph_dir import ralph_dir
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
@@ -82,12 +82,15 @@ class Bd:
         stdin: str | None = None,
         timeout: float | None = None,
     ) -> Exit:
-        """Run a writing command; after a time-out the database decides whether it was done."""
+        """Run a writing command; after a time-out the database decides whether it was done.
+
+        What bd said before it was stopped is then not worth reading: there is no stdout.
+        """
         done = self.run((*words, "--json"), actor=actor, stdin=stdin, timeout=timeout)
         if not done.timed_out:
             return done
         if took_effect():
-            return replace(done, code=0, timed_out=False)
+            return replace(done, code=0, timed_out=False, stdout="")
         raise self.failure(words, done)
 
     def must_change(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.jobs import Exit
 from beads_ralph.models import ASSIGNEE
 from beads_ralph.protocols import Changes
 from beads_ralph.store import bd_rows, bd_shape, laws
-from beads_ralph.store.bd_cli import Bd, error_text
+from beads_ralph.store.bd_cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd_shape import Row
 
 LONGEST_ARGUMENT: Final = 20_000
@@ -37,14 +38,16 @@ def check(bd: Bd, row: Row, changes: Changes, root: Path) -> None:
         laws.check_status_change(row["id"], current, bd_shape.holder(row), changes.status)
 
 
-def edit(bd: Bd, row: Row, changes: Changes) -> None:
+def edit(bd: Bd, row: Row, changes: Changes) -> Row:
     """Make the changes that were checked; new dependencies first, since bd may refuse them."""
     _depend(bd, row["id"], _new_blockers(row, changes))
-    _set_fields(bd, row, changes)
-    if changes.dependencies is not None:
-        for other in bd_shape.blockers(row):
-            if other not in changes.dependencies:
-                _part(bd, row["id"], other)
+    changed = _set_fields(bd, row, changes)
+    if changes.dependencies is None:
+        return changed
+    for other in bd_shape.blockers(row):
+        if other not in changes.dependencies:
+            _part(bd, row["id"], other)
+    return bd_rows.one(bd, row["id"])
 
 
 def _new_blockers(row: Row, changes: Changes) -> list[str]:
@@ -97,20 +100,44 @@ def _blockers_now(bd: Bd, bead_id: str) -> set[str]:
     return set(bd_shape.blockers(bd_rows.one(bd, bead_id)))
 
 
-def _set_fields(bd: Bd, row: Row, changes: Changes) -> None:
-    """All the fields in one call; what may be long goes by file, since an argument has little room."""
-    bead_id: str = row["id"]
-    fields = {key: value for key, value in bd_shape.core_changes(changes).items() if key != "dependencies"}
+def _set_fields(bd: Bd, row: Row, changes: Changes) -> Row:
+    """All the fields in one call."""
+    fields = _fields(changes)
     if not fields and not changes.metadata:
-        return
-    # A crash right after closing leaves the worker's name, under which a reopened bead would hide.
+        return row
+    # A worker's name that is left on a closed bead would hide it, once it is open again.
     pool = [f"--assignee={ASSIGNEE}"] if changes.status and row["status"] == "closed" else []
+    guard = [f"--if-status={row['status']}"] if changes.expected_status else []
+
+    def took_effect() -> bool:
+        return bd_shape.shows(bd_shape.seed(bd_rows.one(bd, row["id"])), changes, fields.keys())
+
+    words, done = write(bd, row, changes, took_effect, more=(*pool, *guard))
+    if not done.ok:
+        raise bd.failure(words, done)
+    return bd_rows.changed(bd, words, done, row)
+
+
+def write(
+    bd: Bd,
+    row: Row,
+    changes: Changes,
+    took_effect: Callable[[], bool],
+    *,
+    more: Sequence[str],
+    actor: str = OURSELVES,
+) -> tuple[tuple[str, ...], Exit]:
+    """One `bd update`, which bd does as a whole or not at all; the command, and how it ended.
+
+    What may be long goes by file, since an argument has little room.
+    """
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        guard = [f"--if-status={row['status']}"] if changes.expected_status else []
-        words = ("update", bead_id, *_flags(fields, changes.metadata, Path(directory)), *pool, *guard)
-        bd.must_change(
-            words, lambda: bd_shape.shows(bd_shape.seed(bd_rows.one(bd, bead_id)), changes, fields.keys())
-        )
+        words = ("update", row["id"], *_flags(_fields(changes), changes.metadata, Path(directory)), *more)
+        return words, bd.change(words, took_effect, actor=actor)
+
+
+def _fields(changes: Changes) -> dict[str, Any]:
+    return {key: value for key, value in bd_shape.core_changes(changes).items() if key != "dependencies"}
 
 
 def _flags(fields: dict[str, Any], metadata: Any, directory: Path) -> list[str]:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.jobs import Exit
 from beads_ralph.models import ISSUE_TYPES
 from beads_ralph.store.bd_cli import Bd
 from beads_ralph.store.bd_shape import Row, far_blockers, is_ours, store_order
@@ -16,6 +17,9 @@ EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra",
 OURS: Final = " OR ".join(f"type={name}" for name in ISSUE_TYPES)
 # The built-in types, which are never ours; `bd ready` takes a list of types to leave out, but none to show.
 FOREIGN_TYPES: Final = "task,bug,feature,chore,epic,decision,spike,story,milestone"
+
+
+UNANSWERED: Final = ("dependencies", "comment_count")  # what `bd update` leaves out of its answer
 
 
 def by_ids(bd: Bd, ids: Collection[str]) -> dict[str, Row]:
@@ -37,6 +41,27 @@ def one(bd: Bd, bead_id: str) -> Row:
     if not is_ours(row):
         kind = row.get("issue_type")
         raise RalphError(Code.BEAD_NOT_FOUND, f"{bead_id} is a {kind} of bd's, not a bead of beads-ralph")
+    return row
+
+
+def answered(bd: Bd, words: Sequence[str], done: Exit, known: Row) -> Row:
+    """The issue after a `bd update`, from the update's own answer; what that leaves out, from before it.
+
+    bd may have taken another issue where the one we know was deleted meanwhile: the id tells.
+    """
+    if not done.stdout:  # it was done, but bd did not come to say so
+        return one(bd, known["id"])
+    (row,) = bd.parsed(words, done)
+    return {**row, **{key: known[key] for key in UNANSWERED if key in known}}
+
+
+def changed(bd: Bd, words: Sequence[str], done: Exit, known: Row) -> Row:
+    """The same where nothing else may have been changed."""
+    row = answered(bd, words, done, known)
+    if row["id"] != known["id"]:
+        message = f"bd changed {row['id']} instead of {known['id']}, which somebody has deleted just now"
+        advice = f"See what changed, and change it back: bd history {row['id']}"
+        raise RalphError(Code.CONFLICT, message, suggested_action=advice)
     return row
 
 

@@ -9,17 +9,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
-from beads_ralph import proc
+from beads_ralph import files, proc
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.models import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.ralph_dir import NAME as RALPH_DIR
+from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.store.bd_cli import Bd
-from beads_ralph.store.ralph_dir import ralph_dir
 from beads_ralph.store.writer_lock import only_writer
 
 OLDEST: Final = (1, 3, 0)
 PREFIX: Final = "bd"
 LOCK_FILE: Final = "bd-writer.lock"
+GRAPH_FILE: Final = "bd-graph-version"
 WAITS: Final = 10  # time limits of one call that a writer waits for its turn: a large insert takes minutes
 INIT: Final = (
     "init",
@@ -83,6 +86,18 @@ def initialise(root: Path, bd: str | None = None, timeout: float = 120.0) -> Non
 def writer_turn(bd: Bd) -> AbstractContextManager[None]:
     """The one writer queue of the repository, as a context manager."""
     return only_writer(ralph_dir(bd.root) / LOCK_FILE, WAITS * bd.timeout)
+
+
+def graph_version(bd: Bd) -> str:
+    """Changes whenever one of us may have made a ready bead wait again."""
+    try:
+        return (bd.root / RALPH_DIR / GRAPH_FILE).read_text("utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def graph_changed(bd: Bd) -> None:
+    files.write_text(ralph_dir(bd.root) / GRAPH_FILE, uuid4().hex)
 
 
 def register(bd: Bd, settings: Mapping[str, str], ids: Collection[str] = ()) -> Mapping[str, str]:

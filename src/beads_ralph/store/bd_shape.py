@@ -14,6 +14,8 @@ Row = Mapping[str, Any]
 """One issue as bd prints it."""
 
 STATUSES: Final = frozenset({"open", "in_progress", "blocked", "closed"})
+CLOSE_REASON: Final = "ralph_close_reason"
+"""The metadata key of why we closed it: `bd close` alone sets bd's own field, and nothing besides it."""
 COMMENT_KEYS: Final = ("author", "text", "created_at")
 
 
@@ -93,15 +95,20 @@ def seed(row: Row, comments: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]
         "closed_at": row.get("closed_at"),
         "metadata": row.get("metadata") or {},
     }
-    return bead | _store_keys(row, status)
+    reason = row.get("close_reason")
+    if isinstance(bead["metadata"], dict) and CLOSE_REASON in bead["metadata"]:
+        bead["metadata"] = dict(bead["metadata"])
+        ours = bead["metadata"].pop(CLOSE_REASON)
+        reason = reason or ours
+    return bead | _store_keys(row, status, reason)
 
 
-def _store_keys(row: Row, status: str) -> dict[str, Any]:
+def _store_keys(row: Row, status: str, close_reason: Any) -> dict[str, Any]:
     keys = {
         "claimed_by": assigned_elsewhere(row),
         "lease_expires_at": row.get("lease_expires_at") if holder(row) else None,
         "store_status": None if status in STATUSES else status,
-        "close_reason": row.get("close_reason") if status == "closed" else None,
+        "close_reason": close_reason if status == "closed" else None,
     }
     return {key: value for key, value in keys.items() if value}
 

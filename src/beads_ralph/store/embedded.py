@@ -12,7 +12,18 @@ from typing import Any, Final, NoReturn
 from beads_ralph import files
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.models import Bead
-from beads_ralph.protocols import AnyBead, Changes, Claim, Listing, Progress, Query, StoreInfo, silent
+from beads_ralph.protocols import (
+    NOTHING,
+    AnyBead,
+    Changes,
+    Claim,
+    Findings,
+    Listing,
+    Progress,
+    Query,
+    StoreInfo,
+    silent,
+)
 from beads_ralph.store import embedded_rows as rows
 from beads_ralph.store import laws
 from beads_ralph.store.embedded_database import Database
@@ -117,18 +128,21 @@ class EmbeddedStore:
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._database.writing() as connection:
-            row = rows.row_of(connection, bead_id)
-            laws.check_expected(bead_id, row["status"], changes.expected_status)
-            old = rows.raw_of(connection, row)
-            new = self._changed(old, changes)
-            if changes.dependencies is not None:
-                _replace_dependencies(connection, bead_id, new["dependencies"])
-            bead = laws.sound(new, self._root)
-            laws.check_status_change(bead_id, row["status"], row["claimed_by"], new["status"])
-            if changes.labels is not None:
-                connection.execute("DELETE FROM labels WHERE bead = ?", (bead_id,))
-                rows.write_labels(connection, bead_id, new["labels"])
-            rows.change(connection, new)
+            return self._update(connection, bead_id, changes)
+
+    def _update(self, connection: sqlite3.Connection, bead_id: str, changes: Changes) -> Bead:
+        row = rows.row_of(connection, bead_id)
+        laws.check_expected(bead_id, row["status"], changes.expected_status)
+        old = rows.raw_of(connection, row)
+        new = self._changed(old, changes)
+        if changes.dependencies is not None:
+            _replace_dependencies(connection, bead_id, new["dependencies"])
+        bead = laws.sound(new, self._root)
+        laws.check_status_change(bead_id, row["status"], row["claimed_by"], new["status"])
+        if changes.labels is not None:
+            connection.execute("DELETE FROM labels WHERE bead = ?", (bead_id,))
+            rows.write_labels(connection, bead_id, new["labels"])
+        rows.change(connection, new)
         return bead
 
     def _changed(self, old: Raw, changes: Changes) -> Raw:
@@ -174,11 +188,15 @@ class EmbeddedStore:
         with self._database.writing() as connection:
             return bool(connection.execute(HEARTBEAT, self._bound(bead_id, actor)).fetchall())
 
-    def release(self, bead_id: str, actor: str, *, status: str = "open", reason: str = "") -> None:
+    def release(
+        self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
+    ) -> None:
         laws.check_release(status)
         with self._database.writing() as connection:
             if not connection.execute(RELEASE, self._bound(bead_id, actor, status=status)).fetchall():
                 raise _not_held(rows.row_of(connection, bead_id), actor)
+            if found != NOTHING:
+                self._update(connection, bead_id, found.changes)
             if reason:
                 self._comment(connection, bead_id, actor, reason)
 
@@ -189,10 +207,12 @@ class EmbeddedStore:
             found = connection.execute(RECLAIM, {"now": self._now(), "expired": expired}).fetchall()
         return [row["id"] for row in sorted(found, key=lambda row: int(row["seq"]))]
 
-    def close(self, bead_id: str, actor: str, reason: str) -> Bead:
+    def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
         with self._database.writing() as connection:
-            found = connection.execute(CLOSE, self._bound(bead_id, actor, reason=reason)).fetchall()
-            row = found[0] if found else rows.row_of(connection, bead_id)
+            closed = connection.execute(CLOSE, self._bound(bead_id, actor, reason=reason)).fetchall()
+            if closed and found != NOTHING:
+                return self._update(connection, bead_id, found.changes)
+            row = closed[0] if closed else rows.row_of(connection, bead_id)
             if row["status"] != "closed":
                 _not_closable(connection, row, actor)
             return laws.sound(rows.raw_of(connection, row), self._root)
