@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, quantiles
 
 from beads_ralph.events import Event
 from beads_ralph.store.bd import initialise
+from beads_ralph.store.bd_rows import FOREIGN_TYPES
 from bench import places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
@@ -246,48 +249,57 @@ def _p99(values: Sequence[float]) -> float:
 
 
 def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
-    """The same on bd, one bead at a time, against the two commands that it takes at least."""
+    """The same on bd, one line alone, against the two commands that it takes at least.
+
+    They take turns: the agent of each bead runs the two by hand on a database that the same plan made and in
+    which as many beads are closed, while the loop itself waits for it and has no bd at work.
+    """
     bd = places.bd()
     if bd is None:
         yield NO_BD
         return
-    length = 3 if judge.quick else 10
     os.environ["PATH"] = f"{Path(bd).parent}{os.pathsep}{os.environ['PATH']}"
-    rehearsal = rehearsals.stage(folder / "bd" / "app", rehearsals.chains(1, length), parallel=2, store="bd")
-    initialise(rehearsal.root, bd)
-    _compiled(rehearsal)
+    plain = rehearsals.chains(1, 4 if judge.quick else 25)
+    bare = _on_bd(folder / "bare-bd" / "app", plain, bd)
+    file = folder / "bare-bd" / "pairs"
+    parts = [_with_bare(plain, number, bd, bare.root, file) for number in range(len(plain))]
+    rehearsal = _on_bd(folder / "bd" / "app", parts, bd)
     places.run([COMMAND, "run", "--json"], rehearsal.root)
-    claimed = _latencies(rehearsal, "bead_claimed")
-    worked = _latencies(rehearsal, "agent_started")
-    bare = _bare_bd(bd, folder, length)
-    needed = sum(median(taken) for taken in bare.values())
-    value = " + ".join(f"{seconds(median(taken))} {name}" for name, taken in bare.items())
-    yield Row("bd: the commands that a claim needs, run bare", value)
-    of = f" ({seconds(median(claimed))}, p99 {seconds(_p99(claimed))}, of {len(claimed)})"
-    ratio = median(claimed) / needed
-    yield judge.at_most("bd: close to the next claim, p50, against them", ratio, BD_DISPATCH, of)
+    pairs = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    yield from _compared(judge, rehearsal, pairs)
+
+
+def _on_bd(root: Path, parts: Sequence[Part], bd: str) -> Rehearsal:
+    rehearsal = rehearsals.stage(root, parts, parallel=2, store="bd")
+    initialise(rehearsal.root, bd)
+    return _compiled(rehearsal)
+
+
+def _with_bare(parts: Sequence[Part], number: int, bd: str, root: Path, file: Path) -> Part:
+    part, earlier = parts[number], _bead(parts[number - 1]) if number else ""
+    script = Path(__file__).with_name("bare_bd.py")
+    words = [sys.executable, "-I", str(script), bd, str(root), str(file), earlier, _bead(part), FOREIGN_TYPES]
+    return replace(part, dev=[{"run": shlex.join(words)}, part.write])
+
+
+def _bead(part: Part) -> str:
+    """`1a.2` → `bd-1a-2-part-1a-2`"""
+    number = part.id.replace(".", "-")
+    return f"bd-{number}-part-{number}"
+
+
+def _compared(judge: Judge, rehearsal: Rehearsal, pairs: Sequence[Sequence[float]]) -> Iterator[Row]:
+    claimed, worked = _latencies(rehearsal, "bead_claimed"), _latencies(rehearsal, "agent_started")
+    ready, claim, bare = [one for one, _ in pairs], [other for _, other in pairs], list(map(sum, pairs))
+    parts = f"ready {seconds(median(ready))}, claim {seconds(median(claim))}"
+    value = f"{seconds(median(bare))} (p99 {seconds(_p99(bare))}, of {len(bare)}; {parts})"
+    yield Row("bd: ready and claim, run bare, p50", value)
+    of = f" ({seconds(median(claimed))}, of {len(claimed)})"
+    ratio = median(claimed) / median(bare)
+    yield judge.at_most("bd: close to the next claim against them, p50", ratio, BD_DISPATCH, of)
+    yield Row("… p99", f"{_p99(claimed) / _p99(bare):.2f} x ({seconds(_p99(claimed))})")
     value = f"{seconds(median(worked))} (p99 {seconds(_p99(worked))})"
     yield Row("bd: close to the next agent's start, p50", value)
-
-
-def _bare_bd(bd: str, folder: Path, count: int) -> Mapping[str, list[float]]:
-    """`bd ready` and `bd update --claim` on a store of as many beads, all of them ready."""
-    parts = [Part(f"1{rehearsals.letters(number)}.1") for number in range(count)]
-    rehearsal = rehearsals.stage(folder / "bare-bd" / "app", parts, parallel=1, store="bd")
-    initialise(rehearsal.root, bd)
-    _compiled(rehearsal)
-    taken: dict[str, list[float]] = {"ready": [], "claim": []}
-    for part in parts:
-        taken["ready"].append(_timed([bd, "ready", "--limit=0", "--json"], rehearsal.root))
-        bead = f"bd-{part.id.replace('.', '-')}-part-{part.id.replace('.', '-')}"
-        taken["claim"].append(_timed([bd, "update", bead, "--claim", "--json"], rehearsal.root))
-    return taken
-
-
-def _timed(words: Sequence[str], cwd: Path) -> float:
-    start = time.perf_counter()
-    subprocess.run(words, cwd=cwd, capture_output=True, check=True)
-    return time.perf_counter() - start
 
 
 # --- scale --------------------------------------------------------------------------------------------
