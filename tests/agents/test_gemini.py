@@ -169,7 +169,7 @@ TROUBLES = {
     "drop": "server",
     "malformed": "server",
     "unknown-session": "forgotten",
-    "killed": "",
+    "killed": "unfinished",
 }
 
 
