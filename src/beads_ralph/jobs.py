@@ -86,7 +86,7 @@ class Profile:
     """The version that the adapter was tried with; empty where any will do."""
     version_args: tuple[str, ...] = ("--version",)
     session_is_given: bool = False
-    """Its session has the id that the task gives it, and its output does not say so."""
+    """Its session has the id that the task gives it, so that it is known before the program says a word."""
     hides_git: bool = False
     """Its tools do not see the user's git settings: who commits must be in the environment."""
     passes: str = ""

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.agents.known import AGENTS, select
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.jobs import Exit
-from beads_ralph.models import AgentSpec
+from beads_ralph.models import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.protocols import AgentCLI
 from beads_ralph.work import AgentTask, Persona, Reply
 from tests.agents import cassettes, running
@@ -143,6 +143,53 @@ def test_asking_twice_gives_the_same_job(agent: AgentCLI, tmp_path: Path) -> Non
     assert first == second
 
 
+@pytest.fixture(params=sorted(name for name, each in AGENTS.items() if each.profile.executable))
+def real(request: pytest.FixtureRequest) -> AgentCLI:
+    """One with a CLI of its own."""
+    return AGENTS[request.param]
+
+
+OPTIONS = ["--some-flag", "value with spaces", "-c", "key=$(x)", "--other=1"]
+
+
+@pytest.mark.parametrize("session", [None, "0f0e0d0c-0b0a-4908-8706-050403020100"])
+def test_the_users_program_and_options_are_used_as_they_are(
+    real: AgentCLI, tmp_path: Path, session: str | None
+) -> None:
+    agent = spec(executable=f"/opt/bin/{real.profile.executable}", options=OPTIONS)
+    argv = real.command(task(tmp_path, agent, session_id=session), transcript(tmp_path)).argv
+    assert argv[0] == agent.executable
+    at = argv.index(OPTIONS[0])
+    assert list(argv[at : at + len(OPTIONS)]) == OPTIONS
+
+
+def test_the_env_of_an_agent_goes_before_the_switches_of_its_adapter(real: AgentCLI, tmp_path: Path) -> None:
+    ours = running.set_by_itself(real, tmp_path) - ALLOWED
+    names = {name for name in ours if not name.startswith(("BEADS_RALPH_", "GIT_"))}
+    agent = spec(env=dict.fromkeys(names, "the user's"))
+    env = running.environment(real.command(task(tmp_path, agent), transcript(tmp_path)))
+    assert {env[name] for name in names} <= {"the user's"}
+
+
+@pytest.mark.parametrize("size", [20, 300_000])
+def test_who_to_be_is_said_however_long_it_is(real: AgentCLI, tmp_path: Path, size: int) -> None:
+    body = "You are MARK-persona. " + "\u00fc" * size
+    asked = task(tmp_path, persona=Persona("dev", "builds", body, None, ()))
+    job = real.command(asked, transcript(tmp_path))
+    assert max(len(word.encode()) for word in job.argv) < 128 * 1024
+    assert max(len(value.encode()) for value in running.environment(job).values()) < 128 * 1024
+    places = (*job.argv, job.stdin or "", *job.files.values(), *running.environment(job).values())
+    assert any("MARK-persona" in place and "\u00fc" * size in place for place in places)
+
+
+def test_files_lie_beside_the_transcript_where_no_other_call_has_any(real: AgentCLI, tmp_path: Path) -> None:
+    asked = task(tmp_path, role="qa", output_schema=OUTPUT_SCHEMA, persona=Persona("q", "", "x" * 300_000))
+    jobs = [real.command(asked, transcript(tmp_path / "runs", name)) for name in ("one", "two")]
+    for job in jobs:
+        assert all(path.parent == tmp_path / "runs" for path in job.files)
+    assert not set(jobs[0].files) & set(jobs[1].files)
+
+
 # --- real calls ---------------------------------------------------------------------------------------
 
 
@@ -197,6 +244,50 @@ def test_a_call_that_takes_too_long_is_a_time_out_whatever_it_said(name: str, tm
 def test_no_output_is_too_strange_to_be_read(agent: AgentCLI, lines: list[str]) -> None:
     for ended in (Exit(0), Exit(-11, stderr="\x00"), Exit(0, timed_out=True), Exit(0, flooded=True)):
         assert agent.reply(ended, lines).result is None
+
+
+@pytest.mark.parametrize(
+    "lines", [[], ["Done, all green."], ["{}"], ['{"type": "strange"}'], [block(status="pass")]]
+)
+def test_silence_is_no_success(real: AgentCLI, lines: list[str]) -> None:
+    """Exit code 0 proves nothing: without its CLI's own last word a call has not been finished."""
+    found = real.reply(Exit(0), lines)
+    assert found.trouble == "unfinished"
+    assert found.result is None
+    assert judge(found, Exit(0)).ruling == "fail"
+
+
+words = st.sampled_from(
+    [
+        "type",
+        "result",
+        "error",
+        "message",
+        "item",
+        "usage",
+        "is_error",
+        "subtype",
+        "turn.completed",
+        "success",
+    ]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | words | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(values.map(json.dumps) | st.text(max_size=60), max_size=8),
+    code=st.sampled_from([0, 1, 2, 143, -9]),
+    stderr=st.text(max_size=80),
+)
+def test_reading_never_raises(real: AgentCLI, lines: list[str], code: int, stderr: str) -> None:
+    found = real.reply(Exit(code, stderr=stderr), lines)
+    assert isinstance(found, Reply)
+    assert isinstance(found.text, str)
 
 
 def test_the_scripted_agent_runs_on_this_python(tmp_path: Path) -> None:

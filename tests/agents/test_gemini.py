@@ -205,9 +205,16 @@ def test_a_resumed_session_knows_both_turns_and_counts_the_last() -> None:
     assert reply.usage == Usage(input_tokens=2500, output_tokens=55, cache_tokens=600)
 
 
-def test_a_session_in_which_nothing_was_said_cannot_be_gone_on_with() -> None:
+def test_a_session_in_which_no_answer_was_whole_cannot_be_gone_on_with() -> None:
     assert cassettes.reply("gemini", "500").session_id is None
+    assert cassettes.reply("gemini", "drop").session_id is None
     assert cassettes.reply("gemini", "killed").session_id is not None
+
+
+def test_a_session_that_fails_after_good_work_can_be_gone_on_with() -> None:
+    lines = [*cassettes.lines("gemini", "ok")[:4], cassettes.lines("gemini", "500")[-1]]
+    reply = Gemini().reply(cassettes.ended("gemini", "500"), lines)
+    assert (reply.trouble, reply.session_id) == ("server", SESSION)
 
 
 def test_a_limit_says_when_it_is_over_where_that_is_known() -> None:

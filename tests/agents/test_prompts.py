@@ -20,7 +20,8 @@ from beads_ralph.prompts import NAMES, Name, places, render
 PLACES: dict[Name, str] = {
     "dev": "bead_id worktree branch source_branch title description tasks acceptance_criteria context "
     "verifiers",
-    "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks acceptance_criteria verifiers",
+    "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks context acceptance_criteria "
+    "verifiers",
     "handover": "bead_id commits changed_files checks last_words",
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria "
     "changed_files output_schema",
@@ -103,7 +104,7 @@ def test_no_text_closes_its_own_fence(text: str) -> None:
     prompt = filled("dev-retry", feedback=text)
     assert headings(prompt) == headings(filled("dev-retry"))
     assert prompt.endswith("stop every process that you started.\n")
-    shown = 3 + bool(text.strip())
+    shown = 4 + bool(text.strip())
     assert len(fences(prompt)) == shown
 
 

@@ -10,12 +10,15 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from beads_ralph.agents.known import select
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.store.embedded import EmbeddedStore
 from beads_ralph.work import AgentTask, Reply
@@ -233,6 +236,26 @@ def test_a_stop_outweighs_failures_and_ends_the_run(repo: Path) -> None:
     assert project.metadata(BEAD)["scrum_result"]["fatal"] is True
 
 
+def test_a_flaky_qa_that_passes_at_last_is_believed(repo: Path) -> None:
+    script = {"*": {"dev": [work(), [{"say": "nothing is wrong with it"}]], "qa": [fails("flaky"), passes()]}}
+    project = Project.make(repo, ONE, script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    first, second = project.metadata(BEAD)["qa_agent_executions"]
+    assert (first["status"], second["status"]) == ("fail", "pass")
+
+
+def test_every_developer_is_told_its_context_again(repo: Path) -> None:
+    """A program without sessions knows nothing of the first attempt."""
+    project = Project(repo)
+    env = {"BEADS_RALPH_SCRIPT": str(project.script)}
+    agent = {"agent": "claude", "executable": "scripted", "env": env, "context": "mind the gap"}
+    told: Steps = [{"expect": "mind the gap"}, *work()]
+    script = {"*": {"dev": told, "qa": [fails(), passes()]}}
+    project = Project.make(repo, ONE, script=script, plan_settings={"dev_agents": [agent]})
+    assert project.run().data["attempts"] == 2
+
+
 def test_what_qa_changes_is_thrown_away(repo: Path) -> None:
     project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"write": {"x": "y"}}, *passes()]}})
     assert project.run().code == 0
@@ -340,6 +363,41 @@ def test_an_agent_that_is_not_signed_in_ends_the_run(repo: Path) -> None:
     assert (ended.why, ended.complete, ended.attempts) == ("stopped", False, 0)
     assert "is not signed in: run its login" in ended.reason
     assert set(project.statuses().values()) == {"open"}
+
+
+class Unwell:
+    """A CLI whose server has trouble for so many calls, then plays the script."""
+
+    name = "unwell"
+    profile = select("scripted").profile
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def command(self, task: AgentTask, transcript: Transcript) -> Job:
+        return select("scripted").command(task, transcript)
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        self.calls -= 1
+        if self.calls >= 0:
+            return Reply(trouble="server", detail="503")
+        return select("scripted").reply(ended, lines)
+
+
+@pytest.mark.parametrize(("calls", "attempts_"), [(2, 1), (3, 2)])
+def test_a_servers_passing_trouble_is_waited_out_and_its_patience_ends(
+    repo: Path, calls: int, attempts_: int
+) -> None:
+    """Two of three calls cost nothing; three of three are an attempt like any that came to nothing."""
+    project = Project.make(repo, ONE)
+    unwell = Unwell(calls)
+    with loop_of(project, select=lambda _: unwell) as loop:
+        loop.tools = replace(loop.tools, server_pause=0.01)
+        ended = asyncio.run(loop.run())
+    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), attempts_)
+    assert len(project.events("agent_started", bead=BEAD)) == calls + 2
+    if attempts_ > 1:
+        assert "dev agent claude server: 503" in messages(project)
 
 
 # --- limits -----------------------------------------------------------------------------------------
@@ -598,3 +656,14 @@ def test_a_scrum_master_that_never_succeeds_blocks_the_bead(repo: Path) -> None:
     ran = project.run()
     assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "blocked", 2)
     assert "did not succeed: too hard" in ran.data["blocked"][0]["reason"]
+
+
+def test_a_scrum_master_that_hangs_is_ended_and_asked_again(repo: Path) -> None:
+    folder = repo / "beads-ralph.yaml"
+    again: Steps = [{"expect": "scrum-master my-master timed out after"}, *work("one.txt"), result()]
+    project = led(repo, [{"hang": True}], again)
+    said = yaml.safe_load(folder.read_text("utf-8")) | {"scrum_master_timeout": "1s"}
+    folder.write_text(yaml.safe_dump(said), encoding="utf-8")
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    assert project.metadata(BEAD)["dev_agent_executions"][0]["status"] == "timeout"

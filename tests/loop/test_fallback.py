@@ -76,6 +76,16 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(folder)
 
 
+@pytest.fixture(params=["embedded", "bd"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest, store: str) -> Path:
+    return Path(request.getfixturevalue("bd_repo" if store == "bd" else "repo"))
+
+
 def limit(seconds: float | None = None, when: str = "true") -> str:
     """A shell command that gives up at a limit, where `when` holds."""
     reset = f"$(date -u -d '+{seconds} seconds' +%Y-%m-%dT%H:%M:%S.%NZ | cut -c1-23)Z" if seconds else ""
@@ -159,9 +169,24 @@ def test_each_goes_on_after_the_loop_was_killed(repo: Path) -> None:
     assert len(first) == 3, "its call in the killed run is done again, in its session"
     assert len(set(first)) == len(set(second)) == 1
     rows = project.metadata(BEAD)["dev_agent_executions"]
-    assert [row["seat"] for row in rows] == [1, 2, 1, 1, 2]
-    assert [row["attempt"] for row in rows] == [1, 1, 2, 2, 2]
+    assert [row["seat"] for row in rows] == [1, 2, 1, 2, 1, 2]
+    assert [row["attempt"] for row in rows] == [1, 1, 2, 2, 2, 2]
+    assert [row["trouble"] for row in rows] == ["", "", "", "interrupted", "", ""]
     assert project.metadata(BEAD)["attempt_count"] == 2
+
+
+def test_a_first_call_that_was_killed_goes_on_in_its_session(root: Path, store: str) -> None:
+    hang = {"once": [{"write": {"half.txt": "half\n"}}, {"hang": True}]}
+    project = Project.make(root, ONE, script={"*": {"dev": [hang, *work()]}}, store=store)
+    with project.running() as process:
+        soon((project.worktree(BRANCH) / "half.txt").exists)
+        process.kill()
+        process.wait()
+        assert project.run().code == 0
+    rows = project.metadata(BEAD)["dev_agent_executions"]
+    assert [(row["attempt"], row["trouble"]) for row in rows] == [(1, "interrupted"), (1, "")]
+    assert len({row["session_id"] for row in rows}) == 1
+    assert project.metadata(BEAD)["attempt_count"] == 1
 
 
 def test_each_goes_on_after_it_was_parked(repo: Path) -> None:
@@ -251,16 +276,6 @@ def test_what_a_killed_run_had_spent_is_not_forgotten(repo: Path) -> None:
 
 
 # --- limits -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=["embedded", "bd"])
-def store(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def root(request: pytest.FixtureRequest, store: str) -> Path:
-    return Path(request.getfixturevalue("bd_repo" if store == "bd" else "repo"))
 
 
 def test_a_stand_in_takes_over_and_the_first_returns_when_it_can(root: Path, store: str, rig: Rig) -> None:

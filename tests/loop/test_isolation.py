@@ -170,3 +170,67 @@ def test_without_bubblewrap_nothing_starts(repo: Path, tmp_path: Path) -> None:
     assert (ran.code, ran.error["code"]) == (1, "EXECUTION.NO_SANDBOX")
     assert "apt-get install bubblewrap" in ran.error["suggested_action"]
     assert project.events() == []
+
+
+# --- QA agents only look ----------------------------------------------------------------------------
+
+BRANCH = "feature/1-1-one"
+
+
+def flags(project: Project) -> list[str]:
+    return list(project.metadata(BEAD)["last_verdict"]["flags"])
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("echo x >> README.md; mkdir -p out; touch out/a", ["QA agents changed README.md, out/a"]),
+        (
+            "echo x > fix && git add fix && git commit -qm fix",
+            ["QA agents committed", "QA agents changed fix in"],
+        ),
+        ("git tag v9", ["other refs changed: refs/tags/v9"]),
+        ("true", []),
+    ],
+)
+def test_what_qa_agents_change_is_thrown_away_and_flagged(repo: Path, step: str, said: list[str]) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"run": step}, *passes()]}})
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1), ran.out
+    found = flags(project)
+    assert [any(text in flag for flag in found) for text in said] == [True] * len(said), found
+    assert len(found) == len(said)
+    assert git(repo, "log", "--format=%s", "-1", BRANCH) == "work"
+    page = (repo / ".ralph" / "pulls" / "1.md").read_text("utf-8")
+    assert [flag in page for flag in found] == [True] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("cd {tree} && echo x > qa.txt && git add qa.txt && git commit -qm mine", f"moved {BRANCH} to"),
+        (
+            "git commit -qm mine --allow-empty && git update-ref refs/heads/{branch} HEAD",
+            f"moved {BRANCH} to",
+        ),
+        ("cd {tree} && echo x > qa.txt && echo y >> README.md", "changed README.md, qa.txt in the bead's"),
+        ("cd {tree} && git checkout -q -b mine", "left the bead's worktree on another branch"),
+    ],
+)
+def test_a_qa_agent_that_changes_the_branch_is_caught_and_the_branch_put_back(
+    repo: Path, step: str, said: str
+) -> None:
+    tree = repo.parent / f"{repo.name}-worktrees" / BRANCH
+    meddle = step.format(tree=tree, branch=BRANCH)
+    script = {"*": {"dev": work(), "qa": [[{"run": meddle}, *passes()], passes()]}}
+    project = Project.make(repo, ONE, script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 2), ran.out
+    assert said in project.feedback(BEAD)[1]
+    assert "QA agents" in findings(project)[0]
+    names = git(repo, "log", "--format=%s", "--name-only", f"main..{BRANCH}")
+    assert "qa.txt" not in names
+    assert "mine" not in names
+    kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/beads-ralph/discarded")
+    assert kept == ("" if "checkout" in step else f"refs/beads-ralph/discarded/{BEAD}-1")
+    project.assert_tidy()

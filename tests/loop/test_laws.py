@@ -208,6 +208,7 @@ def test_law_7_first_interrupt_drains(repo: Path) -> None:
         (place / "go").touch()
         ran = project.finished(process)
     assert (ran.code, ran.data["ended"], ran.data["closed"]) == (130, "interrupted", ["bd-1-1-one"])
+    assert ran.data["reason"] == "what ran was finished; 1 bead is left, run again to go on"
     assert project.statuses()["bd-1-2-two"] == "open"
     project.assert_tidy()
 

@@ -88,7 +88,8 @@ def test_beads_of_one_branch_follow_one_another_in_one_worktree(repo: Path) -> N
     assert "beads: bd-1-1a-one, bd-1-1b-two" in text
 
 
-def test_the_beads_of_a_team_share_its_session(repo: Path) -> None:
+def test_s0_tg1_s0_tg2_the_beads_of_a_team_share_its_session(repo: Path) -> None:
+    """Neither the sprint's number nor the branch makes a team; what becomes ready later joins it."""
     project = Project.make(
         repo, sprint("1.1a", "One", team="core"), sprint("1.1b", "Other"), sprint("1.2", "Two", team="core")
     )
@@ -96,6 +97,59 @@ def test_the_beads_of_a_team_share_its_session(repo: Path) -> None:
     sessions = {bead: project.metadata(bead)["scrum_master_session_id"] for bead in project.statuses()}
     assert sessions["bd-1-1a-one"] == sessions["bd-1-2-two"] != sessions["bd-1-1b-other"]
     assert "core" in sessions["bd-1-1a-one"]
+
+
+def test_s0_tg2_a_team_on_several_branches_works_on_them_at_once(repo: Path) -> None:
+    script = {"*": {"dev": [{"run": "touch up; while [ ! -e go ]; do sleep 0.05; done; rm up go"}, *work()]}}
+    project = Project.make(
+        repo, sprint("1.1a", "One", team="core"), sprint("1.1b", "Two", team="core"), script=script
+    )
+    places = [project.worktree("feature/1-1a-one"), project.worktree("feature/1-1b-two")]
+    with project.running() as process:
+        soon(lambda: all((place / "up").exists() for place in places))
+        for place in places:
+            (place / "go").touch()
+        assert project.finished(process).code == 0
+
+
+def test_s0_qo2_s1_fr4_4_pass_goes_on_fail_is_tried_again_stop_ends_it(repo: Path) -> None:
+    script = {
+        "1.1": {"dev": work(), "qa": passes()},
+        "1.2": {"dev": work(), "qa": [fails("not yet"), passes()]},
+        "1.3": {"dev": work(), "qa": fails("a key lies open", "stop")},
+        "1.4": {"dev": work()},
+    }
+    project = Project.make(
+        repo, ONE, TWO, sprint("1.3", "Three"), sprint("1.4", "Four", depends_on="1.2"), script=script
+    )
+    ran = project.run("--max-parallel", "1")
+    assert (ran.code, ran.data["ended"]) == (1, "stopped")
+    tried = {bead: project.metadata(bead)["attempt_count"] for bead in project.statuses()}
+    assert tried == {"bd-1-1-one": 1, "bd-1-2-two": 2, "bd-1-3-three": 1, "bd-1-4-four": 0}
+    assert project.statuses() | {"bd-1-4-four": "open"} == project.statuses()
+
+
+def test_s1_n1_2_the_loop_in_its_order(repo: Path) -> None:
+    """ready → claim → worktree → dev → QA → pull request → closed with it → ready."""
+    project = Project.make(repo, ONE, TWO)
+    assert project.run().code == 0
+    told = [(row["kind"], row.get("role")) for row in project.events(bead="bd-1-1-one")]
+    steps = [(kind, role) for kind, role in told if kind != "baseline_taken"]
+    assert steps == [
+        ("bead_claimed", None),
+        ("worktree_prepared", None),
+        ("agent_started", "dev"),
+        ("agent_ended", "dev"),
+        ("agent_started", "qa"),
+        ("agent_ended", "qa"),
+        ("verdict_given", None),
+        ("pull_request_opened", None),
+        ("bead_closed", None),
+    ]
+    order = names(project.events("bead_claimed", "bead_closed"))
+    assert order == ["bd-1-1-one", "bd-1-1-one", "bd-1-2-two", "bd-1-2-two"]
+    metadata = project.metadata("bd-1-1-one")
+    assert project.bead("bd-1-1-one").external_ref == metadata["pr_url"] == metadata["scrum_result"]["pr_url"]
 
 
 # --- what is asked for ------------------------------------------------------------------------------
@@ -126,7 +180,24 @@ def test_dry_run_shows_waves_and_starts_nothing(repo: Path) -> None:
     ran = project.run("--dry-run")
     assert ran.code == 0
     assert ran.data["waves"] == [["bd-1-1a-one", "bd-1-1b-other"], ["bd-1-2-two"]]
-    assert (project.run_ids(), set(project.statuses().values())) == ([], {"open"})
+    # Nothing is written, not even the plan's beads; one of them may be asked for all the same.
+    assert (project.run_ids(), project.statuses()) == ([], {})
+    ran = project.run("--dry-run", "--bead", "bd-1-2-two")
+    assert (ran.data["waves"], names(ran.data["waiting"], "id")) == ([], ["bd-1-2-two"])
+
+
+def test_dry_run_says_what_would_not_start(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other"), TWO, sprint("1.3", "Three"))
+    assert project.run("--bead", "bd-1-1b-other").code == 0
+    project.store.update("bd-1-1a-one", Changes(status="blocked"))
+    ran = project.run("--dry-run")
+    assert (ran.code, ran.data["waves"]) == (0, [])
+    assert ran.data["waiting"] == [
+        {"id": "bd-1-1a-one", "reason": "is blocked"},
+        {"id": "bd-1-2-two", "reason": "waits for bd-1-1a-one"},
+        {"id": "bd-1-3-three", "reason": "waits for bd-1-2-two"},
+    ]
+    assert "✗ bd-1-2-two  waits for bd-1-1a-one" in project.ralph("run", "plan.md", "--dry-run").out
 
 
 def test_run_compiles_the_plan_first_and_only_once(repo: Path) -> None:

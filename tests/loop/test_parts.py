@@ -74,6 +74,28 @@ def test_gates_are_known_by_the_words_of_the_verifiers() -> None:
     assert verify.gate_flags(["tests/test_a.py"], verifiers, added=["tests/test_a.py"]) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("sh -c 'cd app; sh tests/check.sh'", "tests/check.sh"),
+        ("(sh tests/check.sh)|cat", "tests/check.sh"),
+        ("bash<tests/check.sh&&true", "tests/check.sh"),
+        ("for f in tests/*.sh; do sh $f; done", "tests/check.sh"),
+        ("cd tests && sh check.sh", "tests/check.sh"),
+        ("lint --config=ci/lint.ini", "ci/lint.ini"),
+        ("make check", "Makefile"),
+        ("python -m pytest -q", "tests/unit/test_a.py"),
+        ("pytest", "tests/conftest.py"),
+        ("npm test", "package.json"),
+        ("go test ./...", "pkg/a_test.go"),
+    ],
+)
+def test_gates_are_known_however_a_verifier_names_them(command: str, file: str) -> None:
+    (flag,) = verify.gate_flags([file, "src/app.py"], [Verifier(name="it", command=command)])
+    assert flag.startswith(f"{file} is ")
+    assert verify.gate_flags([file], [Verifier(name="it", command="true")]) == []
+
+
 # --- parking ----------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from beads_ralph.protocols import Changes
 from beads_ralph.store.embedded import EmbeddedStore
-from tests.loop.plans import Project, Steps, git, names, passes, soon, sprint, work
+from tests.loop.plans import Project, Steps, git, names, soon, sprint, work
 
 ONE, OTHER = sprint("1.1", "One"), sprint("1.1a", "Other")
 BEAD, BRANCH = "bd-1-1-one", "feature/1-1-one"
@@ -134,14 +134,16 @@ def test_a_commit_on_the_source_branch_is_shown_to_the_reviewer(repo: Path) -> N
 
 def test_law_1_a_branch_that_moves_while_it_is_checked_is_checked_again(repo: Path) -> None:
     place = repo.parent / f"{repo.name}-worktrees" / BRANCH
-    meddle = [{"run": f"cd {place}; echo x > late.txt; git add -A; git commit -qm late"}, *passes()]
-    script = {"1.1": {"dev": work(), "qa": [meddle, passes()]}, "*": {"dev": work()}}
-    project = Project.make(repo, ONE, OTHER, script=script)
+    once = repo.parent / "once"
+    meddle = f"touch {once}; cd {place}; echo x > late.txt; git add -A; git commit -qm late"
+    verify = f"`[ ! -e {BEAD}.txt ] || [ -e {once} ] || {{ {meddle}; }}`"
+    project = Project.make(repo, sprint("1.1", "One", verify=verify), OTHER)
     ran = project.run()
     assert (ran.code, sorted(ran.data["closed"])) == (0, [BEAD, "bd-1-1a-other"]), ran.out
     (first, message), (second, _) = verdicts(project, BEAD)
     assert (first, second) == ("fail", "pass")
     assert message == "1 of 2 checks failed: branch"
+    assert "late.txt" in git(repo, "ls-tree", "--name-only", BRANCH)
     evidence = project.metadata(BEAD)["last_verdict"]["evidence"]
     assert {row["commit"] for row in evidence} == {project.pulls()[BRANCH]}
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import IN_CI
+from tests.git.repos import git
 from tests.model.server import ModelServer
+from tests.real.calling import Caller
 from tests.real.clis import NIGHTLY, Cli, found, prepare
 from tests.real.outside import Proxy
 
@@ -52,6 +54,14 @@ def cli_home(isolated: Path) -> Path:
 
 
 @pytest.fixture
+def worktree(repo: Path) -> Path:
+    """Beside its repository, as agents get one."""
+    folder = repo.parent / "app-worktrees" / "work"
+    git(repo, "worktree", "add", "--quiet", "-b", "work", str(folder))
+    return folder
+
+
+@pytest.fixture
 def cli(cli_home: Path, nothing_outside: Proxy) -> Callable[[str, str], Cli]:
     """`cli(name, base)`: the CLI of that name, set up for the model at that address."""
 
@@ -60,3 +70,13 @@ def cli(cli_home: Path, nothing_outside: Proxy) -> Callable[[str, str], Cli]:
         return Cli(made.name, made.program, made.home, {**made.env, **nothing_outside.env})
 
     return ready
+
+
+@pytest.fixture
+def caller(
+    cli: Callable[[str, str], Cli], model_server: ModelServer, worktree: Path, tmp_path: Path
+) -> Callable[[str], Caller]:
+    """`caller(name)`: calls the CLI of that name through its adapter."""
+    folder = tmp_path / "transcripts"
+    folder.mkdir()
+    return lambda name: Caller(name, model_server, cli, worktree, folder)

@@ -15,12 +15,14 @@ import shutil
 import sys
 import tempfile
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from beads_ralph.agents.known import AGENTS
 from beads_ralph.executors.local import LocalExecutor
 from beads_ralph.jobs import Exit, Job
+from beads_ralph.protocols import AgentCLI
 from beads_ralph.work import Persona
 from tests.agents import running
 from tests.model.server import ModelServer
@@ -94,12 +96,20 @@ def record(name: str, folder: Path) -> None:
             sys.stdout.write(f"{name} {scenario}: {ended.code}\n")
 
 
-def play(cli: Cli, take: Take, worktree: Path, place: Path) -> Exit:
-    """One call, to its end; nothing of it is left afterwards."""
+def play(
+    cli: Cli,
+    take: Take,
+    worktree: Path,
+    place: Path,
+    adapter: AgentCLI | None = None,
+    before: Sequence[str] = (),
+) -> Exit:
+    """One call, to its end; nothing of it is left afterwards. `before` are words that start the command line,
+    to be somebody else."""
     spec = running.spec(
         executable=str(cli.program),
         options=[word.replace("{home}", str(cli.home)) for word in take.options],
-        env={**cli.env, **dict(take.env)},
+        env={"TMPDIR": str(cli.home), **cli.env, **dict(take.env)},  # gemini leaves reports of errors there
     )
     place.mkdir()
     asked = running.task(
@@ -111,8 +121,9 @@ def play(cli: Cli, take: Take, worktree: Path, place: Path) -> Exit:
         persona=take.persona,
         committer=IDENTITY,
     )
-    job = AGENTS[cli.name].command(asked, running.transcript(place))
-    return asyncio.run(LocalExecutor().run(replace(_in_known_session(job), mark=uuid.uuid4().hex)))
+    job = _in_known_session((adapter or AGENTS[cli.name]).command(asked, running.transcript(place)))
+    job = replace(job, argv=(*before, *job.argv), mark=uuid.uuid4().hex)
+    return asyncio.run(LocalExecutor().run(job))
 
 
 def _in_known_session(job: Job) -> Job:

@@ -30,14 +30,6 @@ EACH = [
 ]
 
 
-@pytest.fixture
-def worktree(repo: Path) -> Path:
-    """Beside its repository, as agents get one."""
-    folder = repo.parent / "app-worktrees" / "work"
-    git(repo, "worktree", "add", "--quiet", "-b", "work", str(folder))
-    return folder
-
-
 def run(cli: Cli, prompt: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [cli.program, *BARE[cli.name], prompt],

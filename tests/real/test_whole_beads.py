@@ -1,18 +1,26 @@
-"""A whole bead with a real CLI: work, a verdict that sends it back, the same session, a pull request."""
+"""A whole bead with a real CLI: work, a verdict that sends it back, the same session, a pull request; and one
+call as an ordinary user, for whom some of them behave otherwise."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from beads_ralph.agents.gemini import Gemini
+from beads_ralph.agents.goose import Goose
+from beads_ralph.agents.replies import lines_of
+from beads_ralph.protocols import AgentCLI
 from tests.git.repos import git
 from tests.loop.plans import Project, sprint
 from tests.model.script import Rule
 from tests.model.server import ModelServer
 from tests.real.clis import Cli
+from tests.real.record import Take, play
+from tests.real.users import NOBODY, as_nobody
 
 pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
@@ -55,3 +63,26 @@ def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     first, second = (row for row in project.events("agent_ended") if row["role"] == "dev")
     assert first["session_id"] == second["session_id"] is not None
     assert project.strays() == []
+
+
+@pytest.mark.parametrize("adapter", [Gemini(root=False), Goose()], ids=lambda adapter: adapter.name)
+def test_an_ordinary_user_gets_the_work_done_too(
+    adapter: AgentCLI,
+    cli: Callable[[str, str], Cli],
+    model_server: ModelServer,
+    repo: Path,
+    tmp_path: Path,
+) -> None:
+    before = as_nobody()
+    if not before:
+        pytest.skip("this machine does not let one become another user")
+    ready = cli(adapter.name, model_server.base("ok", f"nobody-{adapter.name}"))
+    for path in (repo, *repo.rglob("*"), ready.home, *ready.home.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    ended = play(ready, Take(), repo, tmp_path / "call", adapter, before)
+    assert ended.transcript
+    reply = adapter.reply(ended, lines_of(ended.transcript.out))
+    assert (ended.code, reply.trouble) == (0, ""), ended.stderr
+    assert (repo / "hello.py").stat().st_uid == NOBODY
+    assert reply.result is not None
+    assert reply.result["markers"] == ["MARK-one"]

@@ -8,6 +8,7 @@ import subprocess
 from functools import cache
 
 NOBODY = 65534
+SOMEBODY = 47_110
 
 
 @cache
@@ -46,3 +47,16 @@ def in_a_namespace() -> tuple[str, ...]:
         if tried.returncode == 0:
             return words
     return ()
+
+
+@cache
+def unprivileged() -> tuple[str, ...]:
+    """The same by a namespace, in which our own files are those of that user, who has no right besides;
+    empty where that cannot be had. bubblewrap refuses to work for anybody with a part of root's rights."""
+    unshare = shutil.which("unshare")
+    if os.getuid() != 0 or unshare is None:
+        return ()
+    # Not nobody: CLIs keep a folder for each user, which would be the real one's.
+    words = (unshare, "--user", f"--map-user={SOMEBODY}", f"--map-group={SOMEBODY}")
+    tried = subprocess.run([*words, "true"], capture_output=True, timeout=60, check=False)
+    return words if tried.returncode == 0 else ()

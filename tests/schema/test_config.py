@@ -400,6 +400,8 @@ def test_the_schema_takes_what_the_reader_takes(text: str) -> None:
         "dev_agents: [{model: opus}]",
         "dev_agents: [{agent: x, modle: opus}]",
         "verify: [{name: x}]",
+        "fallback: codex",
+        "agent_defaults: {fallback: ['claude:gpt-5']}",
         "[1]",
     ],
 )

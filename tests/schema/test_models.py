@@ -402,6 +402,31 @@ def test_s0_as7_the_program_is_claude_unless_said_otherwise() -> None:
     assert blamed(work("metadata.dev_agents.0.executable", "")) == ["metadata.dev_agents.0.executable"]
 
 
+SCHEMA_OF_AGENTS = jsonschema.Draft202012Validator(schema.json_schema("AgentSpec"))
+
+
+@pytest.mark.parametrize(
+    "entry", ["codex", "codex:gpt-5", "claude", "claude:opus", "./tools/agent.sh", "opencode:a/b:free"]
+)
+def test_a_stand_in_is_a_program_and_perhaps_a_model(entry: str) -> None:
+    raw = work("metadata.dev_agents.0.fallback", [entry])
+    assert messages(raw) == []
+    assert Bead.model_validate(raw).to_json() == raw
+    assert SCHEMA_OF_AGENTS.is_valid(raw["metadata"]["dev_agents"][0])
+
+
+@pytest.mark.parametrize("entry", ["", " ", "a b", ":gpt-5", "codex:", "claude:gpt-5", "codex:a b", 5])
+def test_a_stand_in_that_is_neither_is_refused_by_model_and_schema(entry: Any) -> None:
+    raw = work("metadata.dev_agents.0.fallback", [entry])
+    assert blamed(raw) == ["metadata.dev_agents.0.fallback.0"]
+    assert not SCHEMA_OF_AGENTS.is_valid(raw["metadata"]["dev_agents"][0])
+
+
+@pytest.mark.parametrize("value", [None, []])
+def test_nobody_need_stand_in(value: Any) -> None:
+    assert messages(work("metadata.dev_agents.0.fallback", value)) == []
+
+
 def test_s0_as9_the_session_of_an_agent_is_added_without_touching_the_rest() -> None:
     raw = work("metadata.dev_agents.0.agent_id", "claude-session-abc123")
     bead = Bead.model_validate(raw)

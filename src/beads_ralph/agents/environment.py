@@ -52,6 +52,12 @@ OF_A_HOME: Final = re.compile(
     r"XDG_(CONFIG|DATA|STATE|CACHE|RUNTIME)_(HOME|DIR)|CLAUDE_CONFIG_DIR|CODEX_HOME|GEMINI_CLI_HOME"
     r"|OPENCODE_CONFIG(_DIR)?|GOOSE_PATH_ROOT|COPILOT_HOME"
 )
+NETWORK: Final = (
+    # How the machine reaches a model's server, and where programs keep what is theirs.
+    r"(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS"
+    r"|XDG_(CONFIG|DATA|STATE|CACHE)_HOME"
+)
+UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SESSION: Final = "BEADS_RALPH_SESSION"
 SESSIONS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "beads-ralph:session")
@@ -131,6 +137,12 @@ def fresh_session(task: AgentTask, transcript: Transcript) -> str:
     command line is a plain function of its task."""
     facts = (task.run_id, task.bead_id, task.role, str(task.attempt), str(transcript.out))
     return str(uuid.uuid5(SESSIONS, "\0".join(facts)))
+
+
+def known_session(session_id: str) -> str:
+    """The session to go on with, for a CLI whose ids are UUIDs. Another's becomes one that it has never
+    seen, so that it says so: as it stands it might be taken for a name or for a flag."""
+    return session_id if UUID.fullmatch(session_id) else str(uuid.uuid5(SESSIONS, session_id))
 
 
 def job_name(task: AgentTask, transcript: Transcript) -> str:

@@ -10,8 +10,8 @@ How 0.61 behaves, where it matters here:
 - A failed call ends with a `result` of status `error` and the HTTP status modulo 256 as its exit code; an
   empty answer ends so too, with exit code 0. SIGTERM: exit code 0 and no `result` at all.
 - The process that it starts by default passes no signals on; GEMINI_CLI_NO_RELAUNCH leaves that one out.
-- A session whose first turn failed is known when its id is used again, and unknown when it is resumed: a
-  call in which the model said nothing names no session.
+- A session whose first answer failed is known when its id is used again, and unknown when it is resumed: a
+  call in which no answer of the model came to its end names no session.
 - Settings from outside are read only where root owns the file and every folder above it, which is never so
   for an ordinary user. Without them it tries ten times, for minutes, before it gives up at 429 or 500.
 - Its shell hides the user's git settings (GIT_CONFIG_GLOBAL) and turns hooks off.
@@ -118,7 +118,7 @@ class Gemini:
         trouble, detail = _trouble(seen, ended)
         result, complaint = streams.answer(str(seen.words))
         return Reply(
-            session_id=seen.session if seen.answered else None,
+            session_id=seen.session if seen.can_go_on else None,
             text=str(seen.words),
             result=result,
             usage=_usage(streams.part(seen.result or {}, "stats")),
@@ -178,6 +178,9 @@ class _Seen:
     spoke: bool = True
     """Whether the last words are those of the running turn, or a tool was called since."""
     answered: bool = False
+    """Whether the model began to answer."""
+    acted: bool = False
+    """Whether a tool has ended, so that the answer which called it was whole."""
     tools: dict[str, str] = field(default_factory=dict)
     denied: list[str] = field(default_factory=list)
     complaint: str = ""
@@ -192,12 +195,22 @@ class _Seen:
         elif kind == "tool_use":
             self.answered, self.spoke = True, False
             self.tools[streams.text(event, "tool_id")] = streams.text(event, "tool_name")
-        elif kind == "tool_result" and streams.text(streams.part(event, "error"), "type") in DENIED:
-            self.denied.append(self.tools.get(streams.text(event, "tool_id")) or "a tool")
+        elif kind == "tool_result":
+            self._act(event)
         elif kind == "error" and event.get("severity") == "error":
             self.complaint = streams.text(event, "message")
         elif kind == "result":
             self.result = event
+
+    @property
+    def can_go_on(self) -> bool:
+        failed = self.result is not None and self.result.get("status") != "success"
+        return self.acted or (self.answered and not failed)
+
+    def _act(self, event: Event) -> None:
+        self.acted = True
+        if streams.text(streams.part(event, "error"), "type") in DENIED:
+            self.denied.append(self.tools.get(streams.text(event, "tool_id")) or "a tool")
 
     def _say(self, words: str) -> None:
         """The answer is what follows the last call of a tool."""

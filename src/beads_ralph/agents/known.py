@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from beads_ralph.agents.claude import Claude
+from beads_ralph.agents.codex import Codex
 from beads_ralph.agents.command import Command
 from beads_ralph.agents.gemini import Gemini
 from beads_ralph.agents.goose import Goose
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from beads_ralph.protocols import AgentCLI
 
 AGENTS: Final[dict[str, AgentCLI]] = {
+    "claude": Claude(),
+    "codex": Codex(),
     "command": Command(),
     "gemini": Gemini(),
     "goose": Goose(),

@@ -24,7 +24,7 @@ class Scripted:
     """The script is named by `env: {BEADS_RALPH_SCRIPT: FILE}` or `options: [--script, FILE]`."""
 
     name = "scripted"
-    profile = Profile("the scripted agent")
+    profile = Profile("the scripted agent", session_is_given=True)
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self.inherited = inherited

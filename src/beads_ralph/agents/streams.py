@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import replies
 from beads_ralph.models import MODELS
+from beads_ralph.values import utc_text
 
 if TYPE_CHECKING:
     from beads_ralph.jobs import Exit
@@ -113,6 +116,14 @@ def given(options: Sequence[str] | None, *names: str) -> bool:
         for word in options or ()
         for name in names
     )
+
+
+def since_1970(seconds: float | None) -> str | None:
+    """A time as we write times, never too early."""
+    try:
+        return None if seconds is None else utc_text(datetime.fromtimestamp(math.ceil(seconds), UTC))
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def own_model(task: AgentTask) -> str | None:

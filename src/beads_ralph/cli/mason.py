@@ -23,6 +23,7 @@ from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
 from beads_ralph.mason.setting import Setting
+from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import AnyBead
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
@@ -96,12 +97,16 @@ class Order:
     store: StoreChoice | None
 
 
-def compile_into_store(path: Path, space: Workspace, store: StoreChoice | None) -> None:
-    """What `mason PLAN --check-existing` does, for a run that starts from a plan."""
+def compile_plan(path: Path, space: Workspace, store: StoreChoice | None, *, insert: bool) -> list[Bead]:
+    """What `mason PLAN --check-existing` does, for a run that starts from a plan; the plan's beads."""
     setting = setting_of(space, path)
     built = build(read_plan(path), setting)
-    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
-    _insert(Order(path, None, annotate=False, check_existing=True, store=store), space, setting, built)
+    beads = load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
+    if insert:
+        _insert(Order(path, None, annotate=False, check_existing=True, store=store), space, setting, built)
+    elif known := load.known_beads(workspace.open_store(space, store).store, setting.plan_file):
+        beads = load.require_valid(build(built.plan, replace(setting, known=known)), list(built.beads))
+    return [bead for bead in beads if isinstance(bead, Bead)]
 
 
 def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:

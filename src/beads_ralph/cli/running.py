@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from beads_ralph import (
     diagnosis,
     executors,
     forge,
-    graph,
     personas,
     runs,
     strays,
@@ -35,7 +34,8 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.events import Journal
 from beads_ralph.forge.network import Network
-from beads_ralph.loop import Ended, Loop, Scope, Settings, refuse_unknown
+from beads_ralph.loop import Ended, Loop, Scope, Settings, foresee, refuse_unknown
+from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.team import Tools, isolation
@@ -71,14 +71,15 @@ def run(wishes: Wishes) -> Answer:
     space = workspace.find(config_file=wishes.config)
     if space.repository is None:
         raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
+    planned: Sequence[Bead] = ()
     if wishes.plan is not None:
-        mason.compile_into_store(wishes.plan, space, wishes.store)
+        planned = mason.compile_plan(wishes.plan, space, wishes.store, insert=not wishes.dry_run)
     opened = workspace.open_store(space, wishes.store)
     plan_file = space.relative(wishes.plan) if wishes.plan else None
     scope = Scope(wishes.beads, wishes.teams, plan_file)
-    refuse_unknown(opened.store, scope.beads)
+    refuse_unknown(opened.store, scope.beads - {bead.id for bead in planned})
     if wishes.dry_run:
-        return _dry_run(opened, scope)
+        return _dry_run(opened, scope, planned)
     _preflight(space, opened, scope)
     settings = _settings(space, wishes)
     chosen = (wishes.executor or space.config.executor, wishes.forge or space.config.forge)
@@ -118,18 +119,20 @@ def _budget(space: Workspace) -> Budget:
 # --- before -----------------------------------------------------------------------------------------
 
 
-def _dry_run(opened: OpenStore, scope: Scope) -> Answer:
-    listing = opened.store.find(Query(statuses=["open", "in_progress", "blocked"]))
-    beads = {bead.id: bead for bead in listing.beads if scope.holds(bead)}
-    edges = {bead.id: [name for name in bead.dependencies if name in beads] for bead in beads.values()}
-    waves = graph.waves(edges)
+def _dry_run(opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer:
+    """What would start, and what would not; `planned` are beads that a run would put into the store."""
+    stored = opened.store.find(Query()).beads
+    waves, waiting = foresee([*{bead.id: bead for bead in (*planned, *stored)}.values()], scope)
 
     def show(console: Console) -> None:
         for number, wave in enumerate(waves, 1):
             console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
-        console.print("nothing was started" if waves else "nothing is left to do")
+        for bead_id, reason in waiting.items():
+            console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+        console.print("nothing was started" if waves or waiting else "nothing is left to do")
 
-    return Answer({"dry_run": True, "waves": waves, "store": opened.store.kind}, show)
+    rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
+    return Answer({"dry_run": True, "waves": waves, "waiting": rows, "store": opened.store.kind}, show)
 
 
 def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> None:

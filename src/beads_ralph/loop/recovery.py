@@ -30,14 +30,20 @@ def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:
 
 def _calls(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
     """Those since the bead was last claimed that belong to no attempt which was judged: of all others
-    the store has been told."""
-    found: list[Event] = []
-    for event in told:
-        if event.bead == bead.id and event.kind == "bead_claimed":
-            found.clear()
-        elif event.bead == bead.id and event.kind == "agent_ended":
-            found.append(event)
-    return [event for event in found if (event.attempt or 0) > bead.metadata.attempt_count]
+    the store has been told. One that was cut off is known by its start alone."""
+    ended: list[Event] = []
+    begun: dict[tuple[Any, ...], Event] = {}
+    for event in (one for one in told if one.bead == bead.id):
+        whose = (event.data.get("role"), event.data.get("seat"))
+        if event.kind == "bead_claimed":
+            ended.clear()
+            begun.clear()
+        elif event.kind == "agent_started":
+            begun[whose] = event
+        elif event.kind == "agent_ended":
+            begun.pop(whose, None)
+            ended.append(event)
+    return [one for one in (*ended, *begun.values()) if (one.attempt or 0) > bead.metadata.attempt_count]
 
 
 def _usage(event: Event) -> Usage:
@@ -47,22 +53,22 @@ def _usage(event: Event) -> Usage:
 
 def _row(event: Event) -> dict[str, Any]:
     """As `team.record` writes it, but for the words: they are in the transcript."""
-    data = event.data
-    problem = str(data.get("problem") or "")
+    data, cut_off = event.data, event.kind == "agent_started"
+    problem = "interrupted" if cut_off else str(data.get("problem") or "")
     return {
         "attempt": event.attempt,
         "session_id": data.get("session_id"),
         "agent_path": data.get("agent"),
         "model": data.get("model"),
         "started_at": data.get("started_at") or event.at,
-        "completed_at": event.at,
+        "completed_at": None if cut_off else event.at,
         "role": data.get("role"),
         "seat": data.get("seat"),
         "program": data.get("program"),
         "session_usage": data.get("session_usage"),
         "usage": data.get("usage"),
         "cost_usd": _usage(event).cost_usd,
-        "trouble": data.get("trouble"),
+        "trouble": "interrupted" if cut_off else data.get("trouble"),
         "denied": data.get("denied"),
         "status": "timeout" if problem.startswith("timed out") else "failed" if problem else "completed",
         "feedback_from_qa": None,

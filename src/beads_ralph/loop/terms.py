@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from beads_ralph import graph
 from beads_ralph.models import Bead
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.values import plural
@@ -78,6 +79,24 @@ class Ended:
             "attempts": self.attempts,
             "duration_seconds": round(self.seconds, 3),
         }
+
+
+def foresee(beads: Sequence[Bead], scope: Scope) -> tuple[list[list[str]], dict[str, str]]:
+    """What a run would start, in waves; and what it would not, with the reason."""
+    closed = {bead.id for bead in beads if bead.status == "closed"}
+    left = {bead.id: bead for bead in beads if bead.id not in closed and scope.holds(bead)}
+    unmet = {
+        name: [other for other in bead.dependencies if other not in closed] for name, bead in left.items()
+    }
+    waiting = {name: "is blocked" for name, bead in left.items() if bead.status == "blocked"}
+    while found := {
+        name: f"waits for {', '.join(stuck)}"
+        for name, others in unmet.items()
+        if name not in waiting
+        and (stuck := [other for other in others if other in waiting or other not in left])
+    }:
+        waiting |= found
+    return graph.waves({name: others for name, others in unmet.items() if name not in waiting}), waiting
 
 
 def why_of(left: Sequence[Bead], blocked: Mapping[str, str]) -> tuple[Why, str]:

@@ -122,14 +122,17 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         "program": spec.executable,
         "seat": asked.seat,
     }
-    tell("agent_started", *whose, transcript=str(transcript.out), **about)
+    given = _in_session(Reply(), asked, job if cli.profile.session_is_given else None)
+    facts = about | _session_facts(session_after(asked.session, given))
+    tell("agent_started", *whose, transcript=str(transcript.out), **facts)
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(lambda: cli.reply(ended, _lines(transcript)))
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
-    ended_at, after = utc_text(datetime.now(UTC)), _after(asked.session, reply)
+    ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
     done = Call(spec, asked.role, task.model, ended, reply, usage, started, ended_at, after, asked.seat)
+    facts = about | _session_facts(after)
     tell(
         "agent_ended",
         *whose,
@@ -139,11 +142,9 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         trouble=reply.trouble,
         denied=list(reply.denied),
         started_at=started,
-        session_id=reply.session_id,
-        session_usage=asdict(after.counted) if after else None,
         usage=asdict(usage),
         output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
-        **about,
+        **facts,
     )
     return done
 
@@ -158,7 +159,13 @@ def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
 
 
-def _after(before: Session | None, reply: Reply) -> Session | None:
+def _session_facts(session: Session | None) -> dict[str, Any]:
+    if session is None:
+        return {"session_id": None, "session_usage": None}
+    return {"session_id": session.id, "session_usage": asdict(session.counted)}
+
+
+def session_after(before: Session | None, reply: Reply) -> Session | None:
     """A call that broke off may not have told its session's count: then that of the call before holds."""
     if not reply.session_id:
         return None

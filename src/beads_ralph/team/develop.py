@@ -49,6 +49,7 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
         "tasks": case.place.dev_prompts,
         "acceptance_criteria": case.place.acceptance_criteria or [],
         "verifiers": [verifier.command for verifier in case.verifiers],
+        "context": spec.context or "",
     }
     if feedback is not None:
         return prompts.render(
@@ -64,7 +65,6 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
         source_branch=case.place.source_branch,
         title=case.bead.title,
         description=case.bead.description,
-        context=spec.context or "",
     )
 
 

@@ -12,11 +12,11 @@ from typing import Final
 from beads_ralph import changes, git, losses, merges, prompts, verify
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.team import isolation
+from beads_ralph.team import isolation, witness
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
-from beads_ralph.team.place import clear_locks
+from beads_ralph.team.place import clear_locks, ref_word
 from beads_ralph.team.threads import in_thread
 from beads_ralph.verify import Subject
 from beads_ralph.work import Evidence, Verdict
@@ -65,11 +65,13 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
     evidence += await in_thread(_lost, case, commit)
-    if all(row.ruling == "pass" for row in evidence):
-        evidence += await _examined(case, attempt, commit, changed)
-    if (now := await case.head()) != commit:
+    if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
+    if all(row.ruling == "pass" for row in evidence):
+        found, told = await _examined(case, attempt, commit, changed)
+        evidence += found
+        flags += told
     return verify.verdict(evidence, flags)
 
 
@@ -204,20 +206,27 @@ def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence
 # --- QA agents ----------------------------------------------------------------------------------------
 
 
-async def _examined(case: Case, attempt: int, commit: str, changed: Sequence[str]) -> list[Evidence]:
+async def _examined(
+    case: Case, attempt: int, commit: str, changed: Sequence[str]
+) -> tuple[list[Evidence], list[str]]:
     """Every QA agent at the same time, on one clean checkout; what they change there is thrown away."""
     case.examined = commit
+    place = (case.tools.root, case.worktree, case.place.branch, commit)
+    before = await in_thread(witness.scene, *place)
     async with case.clean_checkout(commit, attempt) as checkout:
         asked = [
             _question(case, number, spec, attempt, commit, changed, checkout)
             for number, spec in enumerate(case.place.qa_agents, 1)
         ]
         answered = await _all(case, asked)
-        touched = await in_thread(changes.uncommitted, checkout)
-    if touched:
-        text = f"QA changed {', '.join(touched[:NAMED])}; thrown away"
-        case.tell("warning_given", attempt, message=text)
-    return [_finding(case, attempt, commit, done) for done in answered]
+        flags = await in_thread(witness.in_checkout, before, checkout)
+    neighbours = case.tools.neighbours(case.bead.id)
+    aside = f"{ref_word(case.bead.id)}-{attempt}"
+    more, meddling = await in_thread(witness.elsewhere, before, aside, neighbours)
+    found = [_finding(case, attempt, commit, done) for done in answered]
+    if meddling:
+        found.append(Evidence("QA agents", "git", "", commit, "fail", meddling))
+    return found, [*flags, *more]
 
 
 async def _all(case: Case, asked: Sequence[Asked]) -> list[Call]:

@@ -53,9 +53,14 @@ async def prepare(case: Case) -> str | None:
 # --- the start ----------------------------------------------------------------------------------------
 
 
-def _ref(bead_id: str) -> str:
+def ref_word(bead_id: str) -> str:
+    """The bead's id as a part of a ref's name."""
     plain = PLAIN.fullmatch(bead_id) is not None
-    return f"{STARTS}/{bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]}"
+    return bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]
+
+
+def _ref(bead_id: str) -> str:
+    return f"{STARTS}/{ref_word(bead_id)}"
 
 
 def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:

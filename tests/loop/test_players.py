@@ -1,0 +1,214 @@
+"""Who plays an agent: its own program first, then those that stand in, each called in its own way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beads_ralph import executors, forge, runs
+from beads_ralph.agents import known
+from beads_ralph.config import AgentDefaults, Config
+from beads_ralph.events import Event, Journal
+from beads_ralph.loop.recovery import unrecorded
+from beads_ralph.models import AgentSpec, Bead
+from beads_ralph.team import Tools
+from beads_ralph.team.calls import session_after
+from beads_ralph.team.players import of_bead, players
+from beads_ralph.verify import Bench
+from beads_ralph.work import Reply, Session, Usage
+from tests.beads import make_bead
+
+OPTIONS = ["--dangerously-skip-permissions"]
+
+
+def tools(root: Path, **defaults: Any) -> Tools:
+    folder = runs.RunFolder(root / ".ralph", "run")
+    bench = Bench(executors.choose("local"), folder, Journal(folder.journal, "run"), {})
+    config = Config(agent_defaults=AgentDefaults(**defaults))
+    return Tools(root, config, bench, known.select, forge.choose("none", root))
+
+
+def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any, ...]]:
+    agent = AgentSpec.model_validate({"role": "polecat", "agent": "claude", **spec})
+    found = tools(root, **defaults)
+    rows = [
+        (player.key, player.program, player.spec.model, player.spec.options)
+        for player in players(agent, found)
+    ]
+    found.bench.journal.close()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spec", "defaults", "expected"),
+    [
+        ({}, {}, [("claude", "claude", None, OPTIONS)]),
+        (
+            {"model": "opus", "options": ["--x"], "fallback": ["codex", "gemini:flash"]},
+            {},
+            [
+                ("claude", "claude", "opus", ["--x"]),
+                ("codex", "codex", "opus", None),
+                ("gemini", "gemini", "flash", None),
+            ],
+        ),
+        (
+            {"executable": "codex", "model": "gpt-5", "fallback": ["claude"]},
+            {"default_options": ["--own"]},
+            [("codex", "codex", "gpt-5", None), ("claude", "claude", "sonnet", ["--own"])],
+        ),
+        (
+            {"executable": "codex", "fallback": ["claude"]},
+            {"default_model": "gpt-5"},
+            [("codex", "codex", None, None), ("claude", "claude", "sonnet", OPTIONS)],
+        ),
+        (
+            {"model": "opus", "fallback": ["claude:haiku", "claude", "claude:opus", "codex", "codex"]},
+            {},
+            [
+                ("claude", "claude", "opus", OPTIONS),
+                ("claude:haiku", "claude", "haiku", OPTIONS),
+                ("codex", "codex", "opus", None),
+            ],
+        ),
+        (
+            {"executable": "codex"},
+            {"fallback": ["codex", "gemini"]},
+            [("codex", "codex", None, None), ("gemini", "gemini", "sonnet", None)],
+        ),
+        ({"fallback": []}, {"fallback": ["codex"]}, [("claude", "claude", None, OPTIONS)]),
+        (
+            {},
+            {"default_executable": "gemini", "fallback": ["claude:opus"]},
+            [("gemini", "gemini", None, None), ("claude", "claude", "opus", OPTIONS)],
+        ),
+    ],
+)
+def test_who_plays_in_which_order_and_how(
+    tmp_path: Path, spec: dict[str, Any], defaults: dict[str, Any], expected: list[tuple[Any, ...]]
+) -> None:
+    assert played(tmp_path, spec, **defaults) == expected
+
+
+def test_a_stand_in_is_the_same_agent(tmp_path: Path) -> None:
+    given = {"role": "witness", "agent": "qa", "context": "look", "env": {"A": "1"}, "fallback": ["codex"]}
+    found = tools(tmp_path)
+    own, other = (player.spec for player in players(AgentSpec.model_validate(given), found))
+    found.bench.journal.close()
+    for name in ("role", "agent", "context", "env", "output_schema"):
+        assert getattr(own, name) == getattr(other, name)
+
+
+def test_every_agent_of_a_bead_is_asked_about(tmp_path: Path) -> None:
+    found = tools(tmp_path, fallback=["codex"])
+    rows = list(of_bead(make_bead("bd-a"), found))
+    found.bench.journal.close()
+    assert rows == [["claude", "codex"], ["claude", "codex"]]
+
+
+# --- what a session has counted -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "reply", "after"),
+    [
+        (None, Reply(), None),
+        (None, Reply(session_id="a"), Session("a")),
+        (None, Reply(session_id="a", session_usage=Usage(5)), Session("a", Usage(5))),
+        (Session("a", Usage(5, 2)), Reply(session_id="a"), Session("a", Usage(5, 2))),
+        (
+            Session("a", Usage(5, 2)),
+            Reply(session_id="a", session_usage=Usage(9)),
+            Session("a", Usage(9, 2)),
+        ),
+        (Session("a", Usage(5)), Reply(session_id="b"), Session("b")),
+    ],
+)
+def test_a_call_that_broke_off_does_not_make_a_session_cheaper(
+    before: Session | None, reply: Reply, after: Session | None
+) -> None:
+    assert session_after(before, reply) == after
+
+
+# --- what a killed run had in hand --------------------------------------------------------------------
+
+
+def journal(path: Path, *told: Event) -> Path:
+    written = Journal(path / "events.jsonl", "run")
+    for event in told:
+        written.tell(event.kind, event.bead, event.team, event.attempt, **event.data)
+    written.close()
+    return path / "events.jsonl"
+
+
+def ended(attempt: int, bead: str = "bd-a", **data: Any) -> Event:
+    facts = {
+        "role": "dev",
+        "agent": "x",
+        "seat": 1,
+        "program": "codex",
+        "session_id": f"s{attempt}",
+        "usage": {"input_tokens": 3},
+        "session_usage": {"input_tokens": 9},
+        "started_at": "2026-01-01T00:00:00Z",
+        "problem": "",
+        "trouble": "",
+    }
+    return Event("agent_ended", "", "run", bead, "team", attempt, {**facts, **data})
+
+
+CLAIMED = Event("bead_claimed", "", "run", "bd-a", "team", 1)
+
+
+def test_calls_that_the_store_never_heard_of_are_added_to_what_it_knows(tmp_path: Path) -> None:
+    bead = make_bead(
+        "bd-a",
+        metadata={
+            "attempt_count": 1,
+            "spent": {"input_tokens": 10, "seconds": 4.0},
+            "dev_agent_executions": [],
+        },
+    )
+    told = [
+        CLAIMED,
+        ended(1),
+        ended(2),
+        ended(2, role="qa"),
+        ended(2, bead="bd-b"),
+        ended(3, problem="timed out"),
+    ]
+    found = unrecorded(bead, journal(tmp_path, *told))
+    rows = found["dev_agent_executions"]
+    assert [(row["session_id"], row["status"]) for row in rows] == [("s2", "completed"), ("s3", "timeout")]
+    assert rows[0]["session_usage"] == {"input_tokens": 9}
+    assert found["spent"]["input_tokens"] == 10 + 3 + 3 + 3
+    assert found["spent"]["seconds"] == 4.0
+    Bead.model_validate(
+        bead.model_copy(update={}).to_json() | {"metadata": {**bead.metadata.to_json(), **found}}
+    )
+
+
+def test_a_call_that_was_cut_off_goes_on_in_its_session(tmp_path: Path) -> None:
+    def begun(**data: Any) -> Event:
+        facts = {"role": "dev", "agent": "x", "seat": 1, "program": "codex", "session_id": "s"}
+        return Event("agent_started", "", "run", "bd-a", "team", 1, {**facts, **data})
+
+    told = [CLAIMED, begun(), ended(1), begun(seat=2, session_id="cut"), begun(role="qa")]
+    found = unrecorded(make_bead("bd-a"), journal(tmp_path, *told))
+    rows = found["dev_agent_executions"]
+    facts = [(row["seat"], row["session_id"], row["status"], row["trouble"]) for row in rows]
+    assert facts == [(1, "s1", "completed", ""), (2, "cut", "failed", "interrupted")]
+    Bead.model_validate(make_bead("bd-a", metadata=found).to_json())
+
+
+def test_what_was_given_back_in_between_is_in_the_store_already(tmp_path: Path) -> None:
+    told = journal(tmp_path, CLAIMED, ended(1), CLAIMED, ended(1, session_id="later"))
+    rows = unrecorded(make_bead("bd-a"), told)["dev_agent_executions"]
+    assert [row["session_id"] for row in rows] == ["later"]
+
+
+def test_without_a_journal_there_is_nothing_to_add(tmp_path: Path) -> None:
+    assert unrecorded(make_bead("bd-a"), tmp_path / "none.jsonl") == {}
+    assert unrecorded(make_bead("bd-a"), journal(tmp_path, CLAIMED, ended(1), CLAIMED)) == {}

@@ -1,0 +1,76 @@
+"""One call of a real CLI through its adapter, in a git worktree, with a scripted model behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beads_ralph import git as own_git
+from beads_ralph.agents.known import AGENTS
+from beads_ralph.agents.replies import lines_of
+from beads_ralph.executors.local import LocalExecutor
+from beads_ralph.jobs import Exit, Job
+from beads_ralph.protocols import AgentCLI
+from beads_ralph.work import AgentTask, Reply
+from tests.agents.running import spec, task, transcript
+from tests.git.repos import git
+from tests.model.exchange import Question
+from tests.model.script import Rule
+from tests.model.server import ModelServer
+from tests.real.clis import Cli
+
+
+@dataclass
+class Caller:
+    """Calls one CLI; each call has a run of its own on the model's server."""
+
+    name: str
+    server: ModelServer
+    ready: Callable[[str, str], Cli]
+    worktree: Path
+    folder: Path
+    before: tuple[str, ...] = ()
+    """Words that the command line is started with, to be somebody else."""
+    run: str = ""
+    job: Job | None = None
+
+    def __call__(self, prompt: str, scenario: str = "ok", **fields: Any) -> tuple[Exit, Reply]:
+        self.run = uuid.uuid4().hex
+        rules = fields.pop("rules", None)
+        base = self.server.play(self.run, rules) if rules else self.server.base(scenario, self.run)
+        asked = self.task(prompt, base, **fields)
+        files = transcript(self.folder, self.run)
+        adapter: AgentCLI = fields.get("adapter") or AGENTS[self.name]
+        job = adapter.command(asked, files)
+        self.job = Job(**{**job.__dict__, "argv": (*self.before, *job.argv), "mark": self.run})
+        ended = asyncio.run(LocalExecutor().run(self.job))
+        return ended, adapter.reply(ended, lines_of(files.out, 16 * 1024 * 1024))
+
+    def task(self, prompt: str, base: str, **fields: Any) -> AgentTask:
+        fields.pop("adapter", None)
+        cli = self.ready(self.name, base)
+        tmp = self.folder / "tmp"
+        tmp.mkdir(exist_ok=True)
+        env = {**cli.env, "TMPDIR": str(tmp), **fields.pop("env", {})}
+        agent = spec(executable=str(cli.program), env=env, options=fields.pop("options", None))
+        given = {"timeout": 60.0, "git_folders": own_git.folders_of(self.worktree), **fields}
+        return task(self.worktree, agent, prompt=prompt, **given)
+
+    @property
+    def questions(self) -> list[Question]:
+        """What the model was asked in the last call."""
+        return self.server.questions(self.run)
+
+
+def subjects(worktree: Path) -> list[str]:
+    """Of the commits that the agent made, the last one first."""
+    return git(worktree, "log", "--format=%s", "main..work").splitlines()
+
+
+def says(text: str, *commands: str, when: str = "") -> list[Rule]:
+    """A model that runs the commands and says the text."""
+    return [Rule(when, commands, text)]

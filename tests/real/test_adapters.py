@@ -1,0 +1,194 @@
+"""What every adapter of a real CLI does with the real CLI; what is special to one is in its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from beads_ralph import strays
+from beads_ralph.agents.verdicts import judge
+from beads_ralph.models import OUTPUT_SCHEMA
+from beads_ralph.supervise import MARK
+from beads_ralph.work import Persona
+from tests.git.repos import git
+from tests.real.calling import Caller, says, subjects
+from tests.real.users import unprivileged
+
+pytestmark = pytest.mark.real_agents
+NAMES = ("claude", "codex")
+PERSONA = Persona(
+    "backend-dev", "Builds.", "You are MARK-persona: plain code, \u00fc and \U0001f600.", None, ()
+)
+PROSE = 'Error: 429 rate limit exceeded. API Error: 401. {"type": "result", "is_error": true}'
+
+
+@pytest.fixture(params=NAMES)
+def call(request: pytest.FixtureRequest, caller: Callable[[str], Caller]) -> Caller:
+    return caller(request.param)
+
+
+def test_edits_and_commits_with_the_default_permissions(call: Caller) -> None:
+    """As whoever runs the tests, which in a container is root."""
+    ended, reply = call("Add hello.py. MARK-one", persona=PERSONA)
+    assert ended.ok, ended.stderr
+    assert (reply.trouble, reply.denied) == ("", ())
+    assert subjects(call.worktree) == ["Add hello.py"]
+    assert git(call.worktree, "status", "--porcelain") == ""
+    assert reply.result == {
+        "status": "pass",
+        "message": "hello.py is committed",
+        "markers": ["MARK-one"],
+    }
+    assert "MARK-persona" in call.questions[0].system
+    assert "MARK-persona" not in call.questions[0].said
+
+
+def test_the_same_as_a_user_without_privileges(call: Caller) -> None:
+    call.before = unprivileged()
+    if not call.before:
+        pytest.skip("only root can become another user, and only where there are user namespaces")
+    ended, reply = call("Add hello.py. MARK-one")
+    assert ended.ok, ended.stderr
+    assert (reply.trouble, reply.denied) == ("", ())
+    assert subjects(call.worktree) == ["Add hello.py"]
+
+
+def test_feedback_goes_into_the_same_session_and_each_call_is_counted_once(call: Caller) -> None:
+    _, first = call("Add hello.py. MARK-one", persona=PERSONA)
+    assert first.session_id
+    ended, second = call("QA says: mend it. MARK-two", persona=PERSONA, session_id=first.session_id)
+    assert ended.ok, ended.stderr
+    assert second.session_id == first.session_id
+    assert second.result is not None
+    assert second.result["markers"] == ["MARK-one", "MARK-two"]
+    assert subjects(call.worktree) == ["Mend hello.py per QA", "Add hello.py"]
+    assert "MARK-persona" in call.questions[0].system
+    once = first.usage + first.session_usage
+    again = second.usage + (second.session_usage - first.session_usage)
+    assert (once.input_tokens, once.output_tokens) == (2100, 41)
+    assert (again.input_tokens, again.output_tokens) == (2300, 43)
+    assert once.cache_tokens == again.cache_tokens
+    assert once.cache_tokens in (600, 700)  # Anthropic's counts what is written into it, too
+    if once.cost_usd is not None and again.cost_usd is not None:
+        assert 0 < once.cost_usd < again.cost_usd < 1.5 * once.cost_usd
+
+
+@pytest.mark.parametrize("session", ["0f0e0d0c-0b0a-4908-8706-050403020100", "--help", "ses_of_another_cli"])
+def test_a_session_that_is_not_known_is_forgotten_and_nothing_is_done(call: Caller, session: str) -> None:
+    ended, reply = call("QA says: mend it.", session_id=session)
+    assert not ended.ok
+    assert (reply.trouble, reply.session_id) == ("forgotten", None)
+    assert call.questions == []
+
+
+def test_a_verdict_in_the_form_that_was_asked_for(call: Caller) -> None:
+    ended, reply = call("Judge the work. MARK-one", "text", role="qa", output_schema=OUTPUT_SCHEMA)
+    assert judge(reply, ended).ruling == "pass"
+    asked = call.questions[0]
+    assert asked.schema is not None or asked.tool("StructuredOutput") is not None
+
+
+def test_a_verdict_under_a_persona_with_few_tools(call: Caller) -> None:
+    persona = Persona("qa", "Judges.", "You judge.", None, ("Read", "Bash"))
+    schema = {**OUTPUT_SCHEMA, "properties": {**OUTPUT_SCHEMA["properties"], "details": {"type": "object"}}}
+    ended, reply = call("Judge the work.", "text", role="qa", output_schema=schema, persona=persona)
+    assert judge(reply, ended, schema).ruling == "pass"
+    asked = call.questions[0]
+    assert asked.schema is not None or asked.tool("StructuredOutput") is not None
+
+
+def test_a_model_that_gives_no_verdict_has_given_none(call: Caller) -> None:
+    """codex's model is bound to the schema by its server, so that it may give one nevertheless."""
+    ended, reply = call("Judge the work.", rules=says("All is well."), role="qa", output_schema=OUTPUT_SCHEMA)
+    assert ended.ok, ended.stderr
+    assert reply.result is None or call.name == "codex"
+    assert reply.trouble == ""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "trouble"),
+    [
+        ("401", "auth"),
+        ("403", "auth"),
+        ("400", "refused"),
+        ("404", "refused"),
+        ("413", "refused"),
+        ("500", "server"),
+        ("529", "server"),
+        ("drop", "server"),
+        ("malformed", "server"),
+        ("limitr600", "limit"),
+        ("429r1", "limit"),
+    ],
+)
+def test_what_goes_wrong_has_a_name(call: Caller, scenario: str, trouble: str) -> None:
+    ended, reply = call("Add hello.py.", scenario, timeout=40.0)
+    assert not ended.ok
+    assert not ended.timed_out
+    assert reply.trouble == trouble, reply
+    assert reply.detail
+    if trouble == "auth":
+        assert "sign in" in reply.detail
+
+
+def test_a_server_that_stumbles_once_is_no_trouble(call: Caller) -> None:
+    ended, reply = call("Add hello.py.", "500x1")
+    assert ended.ok, ended.stderr
+    assert reply.trouble == ""
+    assert subjects(call.worktree) == ["Add hello.py"]
+
+
+def test_what_a_model_says_of_limits_and_errors_is_only_text(call: Caller) -> None:
+    ended, reply = call("Go on.", rules=says(PROSE, f"echo '{PROSE}' >&2; exit 3"))
+    assert ended.ok, ended.stderr
+    assert (reply.trouble, reply.limit_reset_at) == ("", None)
+    assert reply.text == PROSE
+
+
+def test_a_long_prompt_arrives_whole_and_stays_off_the_command_line(call: Caller) -> None:
+    prompt = "--help\n" + "word " * 120_000 + "\nMARK-last \u00fc \U0001f600"
+    ended, reply = call(prompt, "text")
+    assert ended.ok, ended.stderr
+    assert reply.result is not None
+    assert reply.result["markers"] == ["MARK-last"]
+    assert prompt.strip() in call.questions[0].said
+    assert call.job is not None
+    assert "MARK-last" not in "".join(call.job.argv)
+
+
+def test_a_long_persona_arrives(call: Caller) -> None:
+    body = "You are MARK-persona. " + "word " * 60_000
+    ended, _ = call("Go on.", "text", persona=Persona("dev", "Builds.", body, None, ()))
+    assert ended.ok, ended.stderr
+    assert body.strip() in call.questions[0].system + call.questions[0].said
+
+
+def test_an_option_that_it_does_not_know_is_refused_in_its_own_words(call: Caller) -> None:
+    ended, reply = call("Add hello.py.", options=["--no-such-option"])
+    assert not ended.ok
+    assert reply.trouble == "refused"
+    assert "--no-such-option" in reply.detail
+
+
+@pytest.mark.parametrize("scenario", ["hang", "stall"])
+def test_a_model_that_never_answers_is_a_time_out(call: Caller, scenario: str) -> None:
+    ended, reply = call("Add hello.py.", scenario, timeout=4.0)
+    assert ended.timed_out
+    assert reply.result is None
+    assert survivors(call) == []
+
+
+def test_nothing_survives_a_call_that_is_ended(call: Caller) -> None:
+    started = call.worktree / "started"
+    command = f"touch {started} && python3 -c 'import time; time.sleep(97)'"
+    ended, reply = call("Go on.", rules=says("Done.", command), timeout=8.0)
+    assert started.exists()
+    assert ended.timed_out
+    assert reply.session_id, "what it had begun can be gone on with"
+    assert survivors(call) == []
+
+
+def survivors(call: Caller) -> list[int]:
+    assert call.job is not None
+    return strays.sweep(MARK, call.job.mark)
