@@ -89,6 +89,7 @@ class Claude:
         "Claude Code",
         executable="claude",
         tested="2.1.325",
+        session_is_given=True,
         passes=PASSES,
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", *CLOUDS),
         credentials=(".claude/.credentials.json",),

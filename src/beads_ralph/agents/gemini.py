@@ -80,6 +80,7 @@ class Gemini:
         "Gemini CLI",
         executable="gemini",
         tested="0.61.0",
+        session_is_given=True,
         hides_git=True,
         passes=PASSES,
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
