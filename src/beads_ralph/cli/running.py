@@ -28,7 +28,7 @@ from beads_ralph import (
 from beads_ralph.agents import known
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.cli import mason
-from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer
+from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError, gathered
@@ -38,7 +38,7 @@ from beads_ralph.loop import Ended, Loop, Scope, Settings, foresee, refuse_unkno
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.team import Tools, isolation
+from beads_ralph.team import Tools, isolation, players
 from beads_ralph.values import plural
 from beads_ralph.verify import Bench
 from beads_ralph.work import Budget
@@ -80,10 +80,10 @@ def run(wishes: Wishes) -> Answer:
     refuse_unknown(opened.store, scope.beads - {bead.id for bead in planned})
     if wishes.dry_run:
         return _dry_run(opened, scope, planned)
-    _preflight(space, opened, scope)
+    beads = _preflight(space, opened, scope)
     settings = _settings(space, wishes)
     chosen = (wishes.executor or space.config.executor, wishes.forge or space.config.forge)
-    ended = _run(space, opened, settings, scope, chosen)
+    ended = _run(space, opened, settings, scope, chosen, beads)
     return Answer(
         ended.to_json() | {"run_id": settings.run_id, "store": opened.store.kind},
         lambda console: show_end(console, ended),
@@ -135,8 +135,8 @@ def _dry_run(opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer
     return Answer({"dry_run": True, "waves": waves, "waiting": rows, "store": opened.store.kind}, show)
 
 
-def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> None:
-    """What would make every bead fail is better said before the first one starts."""
+def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
+    """What would make every bead fail is better said before the first one starts. Gives those to come."""
     changes.head(space.root)  # says what to do where there is no commit that a branch could start from
     isolation.require(space.config, space.root)
     if space.config.check_before_start:
@@ -146,6 +146,17 @@ def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> None:
     faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
     if faults:
         raise gathered(list(faults.values()), "the beads")
+    return beads
+
+
+def _tell_permissions(beads: Sequence[Bead], tools: Tools) -> None:
+    """Nobody should have to look for it that nobody is asked."""
+    programs = {program for bead in beads for program in players.unasked(bead, tools)}
+    for program in sorted(programs):
+        speaker(current_style())(
+            f"note: {program} runs with {players.SKIP}: its agents may do whatever you may. "
+            "agent_defaults.default_options in beads-ralph.yaml changes that."
+        )
 
 
 def _require_space(space: Workspace) -> None:
@@ -182,7 +193,12 @@ def _sweep(home: Path) -> list[int]:
 
 
 def _run(
-    space: Workspace, opened: OpenStore, settings: Settings, scope: Scope, chosen: tuple[str, str]
+    space: Workspace,
+    opened: OpenStore,
+    settings: Settings,
+    scope: Scope,
+    chosen: tuple[str, str],
+    beads: Sequence[Bead],
 ) -> Ended:
     log = diagnosis.logged(space.config.logging, space.root)
     with log, _alone(space, settings.run_id) as (home, swept):
@@ -191,6 +207,7 @@ def _run(
         if swept:
             journal.tell("strays_ended", pids=swept)
         tools = _tools(space, folder, journal, chosen)
+        _tell_permissions(beads, tools)
         with Board(journal, current_style()):
             try:
                 return asyncio.run(_supervised(Loop(opened.store, tools, settings, scope, home)))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from beads_ralph import personas
 from beads_ralph.legacy import persona_path
 from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
 from beads_ralph.team.order import Tools
+
+SKIP: Final = "--dangerously-skip-permissions"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
     changes: dict[str, str | list[str]] = {}
     if "executable" not in given or spec.executable is None:
         changes["executable"] = defaults.default_executable
-    if spec.options is None and changes.get("executable", spec.executable) == CLAUDE:
+    program = str(changes.get("executable", spec.executable))
+    if spec.options is None and tools.select(program).name == CLAUDE:
         changes["options"] = list(defaults.default_options)
     return spec.model_copy(update=changes)
 
@@ -78,6 +81,14 @@ def of_bead(bead: Bead, tools: Tools) -> Iterator[list[str]]:
     own = [place.scrum_master_agent] if names_scrum_master(bead) else []
     for spec in (*own, *place.dev_agents, *place.qa_agents):
         yield [player.key for player in players(spec, tools)]
+
+
+def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
+    """The programs whose options let a bead's agents do whatever they like."""
+    for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents):
+        own = with_defaults(spec, tools)
+        if SKIP in (own.options or ()):
+            yield own.executable or CLAUDE
 
 
 def names_scrum_master(bead: Bead) -> bool:
