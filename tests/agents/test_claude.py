@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -214,11 +215,11 @@ def test_when_a_limit_ends(at: Any, text: str | None) -> None:
 # --- recorded runs ------------------------------------------------------------------------------------
 
 TROUBLES = {
-    **dict.fromkeys(("ok", "resumed", "prose", "killed"), ""),
-    **dict.fromkeys(("400", "404", "413", "unknown-option"), "refused"),
-    **dict.fromkeys(("401", "403"), "auth"),
+    **dict.fromkeys(("ok", "resumed", "prose", "killed", "denied"), ""),
+    **dict.fromkeys(("400", "404", "413", "unknown-option", "turn-limit"), "refused"),
+    **dict.fromkeys(("401", "403", "not-signed-in"), "auth"),
     **dict.fromkeys(("500", "529", "drop", "malformed"), "server"),
-    **dict.fromkeys(("429", "quota"), "limit"),
+    **dict.fromkeys(("429", "quota", "subscription"), "limit"),
     "unknown-session": "forgotten",
 }
 
@@ -232,6 +233,11 @@ def test_what_a_recorded_run_comes_to(scenario: str, trouble: str) -> None:
     reply = cassettes.reply("claude", scenario)
     assert reply.trouble == trouble
     assert bool(reply.detail) == bool(trouble)
+
+
+def test_a_recorded_limit_tells_when_it_ends_and_a_recorded_refusal_of_what() -> None:
+    assert re.fullmatch(r"2\d{3}-.*:\d\dZ", cassettes.reply("claude", "subscription").limit_reset_at or "")
+    assert cassettes.reply("claude", "denied").denied == ("Bash",)
 
 
 def test_what_a_recorded_run_cost() -> None:

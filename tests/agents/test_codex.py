@@ -257,7 +257,7 @@ def test_what_fits_the_strict_form_fits_the_schema_as_it_was_written(schema: dic
 TROUBLES = {
     **dict.fromkeys(("ok", "prose", "killed"), ""),
     **dict.fromkeys(("400", "404", "413", "unknown-option"), "refused"),
-    **dict.fromkeys(("401", "403"), "auth"),
+    **dict.fromkeys(("401", "403", "no-key"), "auth"),
     **dict.fromkeys(("500", "529", "drop", "malformed"), "server"),
     **dict.fromkeys(("429", "quota"), "limit"),
     "unknown-session": "forgotten",

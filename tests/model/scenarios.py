@@ -112,7 +112,9 @@ def _played(script: Script, question: Question) -> Answer:
     if call:
         return call
     shaped = _shaped(Say(part.say), question)
-    if isinstance(shaped, Say):
+    # claude ends its turn with the tool for structured answers, or asks once more after it.
+    once_more = isinstance(shaped, Say) and question.tool("StructuredOutput") and FENCED.search(part.say)
+    if not once_more:
         script.told(part)
     return shaped
 

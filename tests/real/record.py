@@ -60,7 +60,15 @@ COMMON: dict[str, Take] = {
 DENY_POLICY = (
     '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "printf"\ndecision = "deny"\npriority = 999\n'
 )
+SUBSCRIBED = (("ANTHROPIC_API_KEY", ""), ("CLAUDE_CODE_OAUTH_TOKEN", "dummy"))
 OF_ONE: dict[str, dict[str, Take]] = {
+    "claude": {
+        "denied": Take("denied", options=("--permission-mode=dontAsk",)),
+        "not-signed-in": Take(env=(("ANTHROPIC_API_KEY", ""),)),
+        "subscription": Take("limitr600", env=SUBSCRIBED),
+        "turn-limit": Take("loop", options=("--max-turns=2",)),
+    },
+    "codex": {"no-key": Take("text", env=(("SCRIPTED_KEY", ""),))},
     "gemini": {
         "denied": Take("denied", options=("--policy={home}/deny.toml",)),
         "not-signed-in": Take(env=(("GEMINI_API_KEY", ""),)),
@@ -77,6 +85,10 @@ OF_ONE: dict[str, dict[str, Take]] = {
 }
 
 
+NOT_OF: dict[str, set[str]] = {"codex": {"resumed"}}
+"""Its sessions have ids of its own choice, so that there is none of a known one."""
+
+
 def record(name: str, folder: Path) -> None:
     """All scenarios of one CLI, in a place of their own."""
     installed = found(name, Path(os.environ["BEADS_RALPH_AGENTS"]))
@@ -89,7 +101,9 @@ def record(name: str, folder: Path) -> None:
     (home / "deny.toml").write_text(DENY_POLICY, encoding="utf-8")
     running.git("init", "--quiet", str(worktree), cwd=folder)
     with ModelServer() as server:
-        for scenario, take in {**COMMON, **OF_ONE.get(name, {})}.items():
+        takes = {**COMMON, **OF_ONE.get(name, {})}
+        for scenario in sorted(set(takes) - NOT_OF.get(name, set()), key=list(takes).index):
+            take = takes[scenario]
             base = server.base(take.model, f"{name}-{scenario}")
             ended = play(prepare(name, installed, home, base), take, worktree, folder / scenario)
             keep(target / scenario, ended, folder, installed)
@@ -146,6 +160,7 @@ def keep(path: Path, ended: Exit, folder: Path, installed: Path) -> None:
 def _scrubbed(text: str, names: dict[str, str]) -> str:
     for name, instead in names.items():
         text = text.replace(name, instead)
+    text = re.sub(r"/(tmp|var/tmp)/[^\"\s]*", "/tmp/x", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:1", text)
     text = re.sub(r"(?m)^    at .*\n?", "", text)  # where in its own code it failed
     return re.sub(r"(file://)?/[\w./@-]*/node_modules/", "/opt/cli/", text)

@@ -18,7 +18,7 @@ from tests.git.repos import git
 from tests.loop.plans import Project, sprint
 from tests.model.script import Rule
 from tests.model.server import ModelServer
-from tests.real.clis import Cli
+from tests.real.clis import DEFAULT, Cli
 from tests.real.record import Take, play
 from tests.real.users import NOBODY, as_nobody
 
@@ -41,7 +41,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["gemini", "goose"])
+@pytest.mark.parametrize("name", DEFAULT)
 def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     name: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
 ) -> None:
