@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +12,11 @@ from typing import Any, Final, Literal
 
 from beads_ralph import config as settings
 from beads_ralph import git, proc, sandbox, workspace
+from beads_ralph.agents.known import AGENTS
 from beads_ralph.config import Config
 from beads_ralph.errors import RalphError
-from beads_ralph.jobs import Job
+from beads_ralph.rollcall import numbers, version_of
 
-PROBE_TIMEOUT: Final = 15.0
 Status = Literal["found", "missing", "unknown"]
 
 
@@ -59,19 +58,20 @@ PROGRAMS: Final = (
     Program("bd", "the bd store", "Install bd 1.3 or newer, or use the embedded store"),
     Program("tmux", "watching agents in panes", "Install tmux (apt-get install tmux)", ("-V",)),
     Program("gh", "pull requests on GitHub", "Install gh and run: gh auth login"),
-    Program("claude", "agent CLI", "Install Claude Code, then run: claude"),
-    Program("codex", "agent CLI", "Install Codex CLI, then run: codex login"),
-    Program("gemini", "agent CLI", "Install Gemini CLI, then run: gemini"),
-    Program("goose", "agent CLI", "Install goose, then run: goose configure"),
-    Program("opencode", "agent CLI", "Install opencode, then run: opencode auth login"),
-    Program("copilot", "agent CLI", "Install GitHub Copilot CLI, then run: copilot"),
 )
+
+
+def _agents() -> list[Program]:
+    """The agent programs that have an adapter of their own."""
+    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
+    return [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
 
 
 def examine(here: Path) -> list[Check]:
     """Every check; slow probes run side by side."""
-    with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
-        programs = list(pool.map(_program, PROGRAMS))
+    asked = [*PROGRAMS, *_agents()]
+    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
+        programs = list(pool.map(_program, asked))
     return [_python(), _sqlite(), *programs, *_place(here)]
 
 
@@ -94,27 +94,14 @@ def _program(program: Program) -> Check:
     if path is None:
         detail = f"not on PATH ({program.purpose})"
         return Check(program.name, "missing", detail, program.action, program.required)
-    version = _version(path, program.version_args)
+    version = version_of(path, program.version_args)
     if version is None:
         action = f"Run {program.name} {' '.join(program.version_args)} by hand and see what it says"
         return Check(program.name, "unknown", f"{path} does not say its version", action, program.required)
-    if program.name == "bd" and _numbers(version) < (1, 3):
+    if program.name == "bd" and numbers(version) < (1, 3):
         detail = f"bd {version} is too old ({program.purpose})"
         return Check("bd", "missing", detail, program.action, program.required, version)
     return Check(program.name, "found", f"{version} ({program.purpose})", "", program.required, version)
-
-
-def _version(path: str, arguments: tuple[str, ...]) -> str | None:
-    try:
-        ended = proc.run(Job((path, *arguments), Path.cwd(), timeout=PROBE_TIMEOUT))
-    except OSError:
-        return None
-    match = re.search(r"\d+\.\d+(?:\.\d+)*[a-z]?", ended.stdout or ended.stderr)
-    return match[0] if ended.ok and match else None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def _place(here: Path) -> list[Check]:

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from beads_ralph import __version__
-from beads_ralph.cli import beads, configuring, control, demo, mason, plan, run, schema, setup, watching
+from beads_ralph.cli import (
+    agents,
+    beads,
+    configuring,
+    control,
+    demo,
+    mason,
+    plan,
+    run,
+    schema,
+    setup,
+    watching,
+)
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError
@@ -21,6 +33,7 @@ app = typer.Typer(
 )
 app.command("init")(setup.init)
 app.command("doctor")(setup.doctor)
+app.command("agents")(agents.agents)
 app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
