@@ -54,6 +54,7 @@ class Code(StrEnum):
     NO_SANDBOX = "EXECUTION.NO_SANDBOX"
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     UNAVAILABLE = "EXECUTION.UNAVAILABLE"
+    AGENT_FAILED = "EXECUTION.AGENT_FAILED"
     BUG = "INTERNAL.BUG"
 
 
@@ -142,6 +143,7 @@ ADVICE: Mapping[Code, Advice] = {
     Code.UNAVAILABLE: Advice(
         recoverable=False, next_step="Install what is missing, or use the local executor"
     ),
+    Code.AGENT_FAILED: Advice(recoverable=True, next_step="Look at what it printed, and try again"),
     Code.BUG: Advice(recoverable=False, next_step="Report it, with the crash file"),
 }
 

@@ -27,6 +27,7 @@ PLACES: dict[Name, str] = {
     "changed_files output_schema",
     "merge": "bead_id worktree branch merging branches conflicts tasks verifiers",
     "scrum-master": "bead_id worktree branch source_branch team plan_file plan_section bead",
+    "ask": "bead_id worktree branch question",
     "scrum-recovery": "bead_id recovery max_recoveries worktree branch source_branch problem last_answer",
 }
 

@@ -174,13 +174,18 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[Path, list[int]]]:
     home = ralph_dir(space.root)
     with runs.exclusive(home, run_id):
         runs.order(home, None)
-        swept = _sweep(home)
+        swept = sweep(home) + sweep(asks_home(space))
         worktrees.prune(space.root)
         checkouts.prune_checks(space.root)
         yield home, swept
 
 
-def _sweep(home: Path) -> list[int]:
+def asks_home(space: Workspace) -> Path:
+    """Where `ask` keeps what agents answered: apart from the runs, of which status shows the last."""
+    return ralph_dir(space.root) / "asks"
+
+
+def sweep(home: Path) -> list[int]:
     """End what killed runs left running. A mark is set when it is done: this, too, may be cut short."""
     ended: list[int] = []
     for left in runs.unswept(home):
@@ -206,7 +211,7 @@ def _run(
         journal = Journal(folder.journal, settings.run_id)
         if swept:
             journal.tell("strays_ended", pids=swept)
-        tools = _tools(space, folder, journal, chosen)
+        tools = tools_for(space, folder, journal, chosen)
         _tell_permissions(beads, tools)
         with Board(journal, current_style()):
             try:
@@ -215,7 +220,7 @@ def _run(
                 journal.close()
 
 
-def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
+def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
     executor = executors.choose(chosen[0], isolation.sandbox_of(config, space.root))

@@ -47,6 +47,8 @@ class Call:
     session: Session | None = None
     """What to go on with."""
     seat: int = 1
+    cwd: Path | None = None
+    """Where it worked: some CLIs find a session only there."""
 
     @property
     def program(self) -> str:
@@ -91,6 +93,8 @@ class Asked:
     """What is left of the bead's time; None where that has no limit."""
     budget_usd: float | None = None
     """What is left of the bead's money; None where that has no limit."""
+    prose: bool = False
+    """Whether an answer in words is wanted, also from one that usually gives a verdict."""
 
 
 async def call(asked: Asked, order: Order, tools: Tools) -> Call:
@@ -131,7 +135,8 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
     ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
-    done = Call(spec, asked.role, task.model, ended, reply, usage, started, ended_at, after, asked.seat)
+    times = (started, ended_at)
+    done = Call(spec, asked.role, task.model, ended, reply, usage, *times, after, asked.seat, asked.cwd)
     facts = about | _session_facts(after)
     tell(
         "agent_ended",
@@ -223,7 +228,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         persona=_persona(spec, tools.root),
         session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
-        output_schema=_output_schema(asked.role, spec),
+        output_schema=None if asked.prose else _output_schema(asked.role, spec),
         budget_usd=asked.budget_usd,
         git_folders=git.folders_of(asked.cwd),
         inherits=tuple(tools.config.agent_env),

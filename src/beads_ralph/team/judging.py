@@ -267,8 +267,9 @@ def _question(
 
 
 def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:
-    ruling, message, details = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
-    case.record.add_qa(attempt, done, ruling, message, details)
+    judged = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
+    case.record.add_qa(attempt, done, commit, judged)
+    ruling, message, details = judged
     return Evidence(
         name=done.name,
         kind="qa",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.models import Bead
 from beads_ralph.team.calls import Call
 from beads_ralph.work import COUNTS, Evidence, PullRequest, Usage, Verdict
@@ -80,9 +81,10 @@ class Record:
         self.dev.append({**_execution(attempt, call), **told})
         self.add_usage(call.usage)
 
-    def add_qa(self, attempt: int, call: Call, ruling: str, message: str, details: Mapping[str, Any]) -> None:
-        judged = {"status": ruling, "message": message, "details": dict(details)}
-        self.qa.append({**_execution(attempt, call), **judged})
+    def add_qa(self, attempt: int, call: Call, commit: str, judged: Judgement) -> None:
+        ruling, message, details = judged
+        told = {"status": ruling, "message": message, "details": dict(details), "commit": commit}
+        self.qa.append({**_execution(attempt, call), **told})
         self.add_usage(call.usage)
 
     def add_usage(self, more: Usage) -> None:
@@ -177,6 +179,7 @@ def _execution(attempt: int, call: Call) -> dict[str, Any]:
         "role": call.role,
         "seat": call.seat,
         "program": call.program,
+        "cwd": str(call.cwd) if call.cwd else None,
         "session_usage": asdict(call.session.counted) if call.session else None,
         "usage": asdict(call.usage),
         "cost_usd": call.usage.cost_usd,

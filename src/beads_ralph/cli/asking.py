@@ -1,0 +1,105 @@
+"""sessions, ask: what agents did on a bead, and why, in their own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.errors import Code, Fault, RalphError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from beads_ralph.team.recall import Heard, Talk
+    from beads_ralph.workspace import Workspace
+
+BeadArgument = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
+AskedRole = Annotated[Literal["dev", "qa"], typer.Option("--role", help="Whose session to take up.")]
+
+
+def sessions(bead: BeadArgument, store: options.Store = None, json_: options.Json = False) -> Answer:
+    """List the calls of agents on a bead, and the sessions one can ask."""
+    from beads_ralph import workspace
+    from beads_ralph.team import recall
+
+    found = recall.talks(workspace.open_store(workspace.find(), store).store.show(bead))
+    data = {"bead": bead, "sessions": [one.to_json() for one in found]}
+    return Answer(data, lambda console: _show_sessions(console, bead, found))
+
+
+def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
+    from rich.markup import escape
+
+    for one in found:
+        row = one.to_json()
+        who = f"{one.role:<4} {row['agent']} ({one.program} {one.model})"
+        console.print(
+            f"{one.started_at}  attempt {one.attempt}  {escape(who)}  {one.status}  "
+            f"[dim]{escape(one.session_id or 'no session')}[/dim]"
+        )
+    if any(one.session_id for one in found):
+        console.print(f'  → beads-ralph ask {bead} "why …?"')
+    elif not found:
+        console.print(f"no agent has worked on {bead} yet")
+
+
+def ask(
+    bead: BeadArgument,
+    question: Annotated[str, typer.Argument(help="What to ask; - reads it from stdin.", show_default=False)],
+    role: AskedRole = "dev",
+    session: Annotated[
+        str | None, typer.Option("--session", help="This session, by its id.", show_default=False)
+    ] = None,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Take an agent's recorded session up again, and print its answer to a question."""
+    from beads_ralph import files, workspace
+    from beads_ralph.team import recall
+
+    text = (files.read_stdin() if question == "-" else question).strip()
+    if not text:
+        raise RalphError(Code.USAGE, "the question is empty")
+    space = workspace.find()
+    found = workspace.open_store(space, store).store.show(bead)
+    if found.status == "in_progress":
+        action = f"Ask when it is done; until then: beads-ralph logs {bead}"
+        raise RalphError(Code.CONFLICT, f"agents are at work on {bead}", suggested_action=action)
+    talk = recall.pick(found, role, session)
+    heard = _heard(space, found, talk, text)
+    if heard.call.problem or not heard.call.reply.text.strip():
+        problem = heard.call.problem or "gave no answer"
+        action = f"See its output: {heard.call.ended.transcript.out if heard.call.ended.transcript else ''}"
+        raise RalphError(Code.AGENT_FAILED, f"{talk.program} {problem}", suggested_action=action)
+    answer = heard.call.reply.text.strip()
+    data: dict[str, Any] = {
+        "bead": bead,
+        "answer": answer,
+        "session_id": heard.call.reply.session_id,
+        **{key: talk.to_json()[key] for key in ("role", "agent", "program", "attempt")},
+    }
+    changed = Fault(Code.CONFLICT, f"the agent changed something in {talk.cwd}, though asked not to")
+    return Answer(data, lambda _: out(answer), [changed] if heard.changed else [])
+
+
+def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
+    import asyncio
+
+    from beads_ralph import runs
+    from beads_ralph.cli import running
+    from beads_ralph.events import Journal
+    from beads_ralph.team import recall
+
+    home = running.asks_home(space)
+    running.sweep(home)
+    folder = runs.RunFolder(home, runs.new_run_id())
+    journal = Journal(folder.journal, folder.run_id)
+    try:
+        tools = running.tools_for(space, folder, journal, ("local", "none"))
+        return asyncio.run(recall.ask(bead, talk, question, folder.run_id, tools))
+    finally:
+        journal.close()
+        runs.mark_swept(folder)
