@@ -135,7 +135,9 @@ def _signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
 # --- do they answer -----------------------------------------------------------------------------------
 
 
-def smoke(cli: AgentCLI, spec: AgentSpec, model: str) -> Answered:
+def smoke(
+    cli: AgentCLI, spec: AgentSpec, model: str, inherits: Sequence[str] = (), home: Path | None = None
+) -> Answered:
     """Ask the program one small question through its adapter. It costs a few tokens."""
     import asyncio
 
@@ -157,6 +159,8 @@ def smoke(cli: AgentCLI, spec: AgentSpec, model: str) -> Answered:
             model=model,
             timeout=SMOKE_SECONDS,
             output_schema=OUTPUT_SCHEMA,
+            inherits=tuple(inherits),
+            home=home,
         )
         transcript = Transcript(place / ".out", place / ".err")
         ended = asyncio.run(LocalExecutor().run(cli.command(task, transcript)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beads_ralph.agents.known import AGENTS as KNOWN_AGENTS
 from beads_ralph.protocols import Query
 from beads_ralph.store.bd import BdStore
 from beads_ralph.store.embedded import EmbeddedStore
@@ -217,8 +218,8 @@ def test_doctor_looks_at_everything_and_changes_nothing(repo: Path, tmp_path: Pa
     found = by_name(ran)
     assert set(found) == {
         *("python", "sqlite", "git", "bd", "tmux", "gh"),
-        *("claude", "codex", "gemini", "goose", "opencode", "copilot"),
-        *("repository", "settings", "store", "disk"),
+        *(cli.profile.executable for cli in KNOWN_AGENTS.values() if cli.profile.executable),
+        *("sandbox", "repository", "settings", "store", "disk"),
     }
     for row in found.values():
         assert set(row) == {"name", "status", "version", "detail", "action", "required"}

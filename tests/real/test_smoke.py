@@ -27,6 +27,7 @@ def test_a_program_answers_or_says_why_not(
 ) -> None:
     run = f"smoke-{name}"
     ready = cli(name, model_server.play(run, [Rule("whether you can be reached", say=READY)]))
+    (repo / "beads-ralph.yaml").write_text("agent_env: [SCRIPTED_KEY]\n", encoding="utf-8")
     env = {**ready.env, "PATH": f"{ready.program.parent}{os.pathsep}{os.environ['PATH']}"}
     ran = ralph("agents", name, "--smoke", "--json", cwd=repo, env=env)
     (row,) = ran.data["smoke_tests"]

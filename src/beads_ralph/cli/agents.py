@@ -58,12 +58,20 @@ def _smoke(cli: AgentCLI) -> Answered:
     from beads_ralph import rollcall, workspace
     from beads_ralph.models import AgentSpec
     from beads_ralph.personas import DEFAULT_MODEL
+    from beads_ralph.team.isolation import home_of
 
-    defaults = workspace.find().config.agent_defaults
+    space = workspace.find()
+    defaults = space.config.agent_defaults
     given: dict[str, object] = {"role": "polecat", "agent": "claude", "executable": cli.profile.executable}
     if cli.name == "claude":
         given["options"] = list(defaults.default_options)
-    return rollcall.smoke(cli, AgentSpec.model_validate(given), defaults.default_model or DEFAULT_MODEL)
+    return rollcall.smoke(
+        cli,
+        AgentSpec.model_validate(given),
+        defaults.default_model or DEFAULT_MODEL,
+        space.config.agent_env,
+        home_of(space.config, space.root),
+    )
 
 
 MARKS = {
