@@ -20,6 +20,7 @@ Kind = Literal[
     "attempt_interrupted",
     "bead_claimed",
     "worktree_prepared",
+    "lease_taken",
     "baseline_taken",
     "agent_started",
     "agent_ended",

@@ -232,7 +232,12 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
         creation_retries=config.pr_creation_retries,
     )
     return Tools(
-        space.root, config, bench, known.select, forge.choose(chosen[1], space.root, network=network)
+        space.root,
+        config,
+        bench,
+        known.select,
+        forge.choose(chosen[1], space.root, network=network),
+        ports=isolation.ports_of(config),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,7 +113,10 @@ def at_work(told: list[Event]) -> list[dict[str, Any]]:
             rows.pop(event.bead, None)
         elif event.kind == "bead_claimed":
             rows[event.bead] = {"bead": event.bead, "team": event.team, "since": event.at}
-        if event.bead in rows:
+        if event.kind == "lease_taken" and event.bead in rows:
+            lease = {key: event.data.get(key) for key in ("ports", "files", "setup")}
+            rows[event.bead]["lease"] = lease
+        elif event.bead in rows:
             rows[event.bead] |= {
                 "stage": event.kind,
                 "attempt": event.attempt or rows[event.bead].get("attempt"),
@@ -166,10 +169,24 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
         doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
         told = f"attempt {row['attempt']}  {escape(doing)}  {_elapsed(row['since'])}"
         console.print(f"  ▶ {row['bead']}  {told}")
+        if row.get("lease"):
+            console.print(f"    [dim]{escape(lent(row['lease']))}[/dim]")
     for row in found["parked"]:
         console.print(f"  … {row['id']}  {escape(row['reason'] or '')}, resumes {row['until']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
+
+
+def lent(lease: Mapping[str, Any]) -> str:
+    """What a worktree was lent, in a line."""
+    ports, files, setup = lease["ports"], lease["files"], lease["setup"]
+    last = ports["first"] + ports["count"] - 1 if ports else 0
+    parts = [
+        f"ports {ports['first']}-{last}" if ports else "",
+        f"files {', '.join(files)}" if files else "",
+        f"setup {setup}" if setup else "",
+    ]
+    return "lent: " + "; ".join(part for part in parts if part)
 
 
 def _elapsed(since: str) -> str:

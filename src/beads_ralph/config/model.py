@@ -185,6 +185,13 @@ class Logging(Section):
     )
 
 
+class PortRange(Section):
+    """Ports for worktrees: as many in a row for each, from the first on."""
+
+    first: Annotated[int, Field(ge=1024, le=65535)]
+    count: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
 class Config(Section):
     """Every setting, flat, with its default."""
 
@@ -283,6 +290,24 @@ class Config(Section):
     )
     cleanup_on_complete: bool = Field(
         False, description="Remove the worktree of a bead that is done.", examples=[True]
+    )
+    worktree_files: list[Filled] = Field(
+        default_factory=list,
+        description="Untracked files of the main checkout that worktrees get copies of, as patterns.",
+        examples=[[".env", ".env.*"]],
+    )
+    worktree_ports: PortRange | None = Field(
+        None,
+        description="A range of ports for every worktree at work.",
+        examples=[{"first": 41000, "count": 10}],
+    )
+    worktree_setup: Filled | None = Field(
+        None,
+        description="A shell command that makes a new worktree or clean checkout ready.",
+        examples=["npm ci"],
+    )
+    worktree_setup_timeout: Seconds = Field(
+        600.0, description="The most that the setup command may take.", examples=["20m"]
     )
     min_free_gb: Annotated[float, Field(ge=0)] = Field(
         5.0, description="The free disk space that `doctor` and `run` ask for, in GB.", examples=[20]

@@ -74,7 +74,7 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest
 async def _called(case: Case, asked: Asked) -> Call:
     prompt = await handover.told(case, asked, asked.session)
     seconds, money = case.seconds_left(), case.money_left()
-    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money)
+    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
     done = await calls.call(whole, case.order, case.tools)
     if asked.role != "qa":
         case.record.add_dev(asked.attempt, done, asked.feedback)

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -95,6 +95,8 @@ class Asked:
     """What is left of the bead's money; None where that has no limit."""
     prose: bool = False
     """Whether an answer in words is wanted, also from one that usually gives a verdict."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What its worktree has and others have not, such as ports."""
 
 
 async def call(asked: Asked, order: Order, tools: Tools) -> Call:
@@ -231,6 +233,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         output_schema=None if asked.prose else _output_schema(asked.role, spec),
         budget_usd=asked.budget_usd,
         git_folders=git.folders_of(asked.cwd),
+        env=asked.env,
         inherits=tuple(tools.config.agent_env),
         home=isolation.home_of(tools.config, tools.root),
         committer=isolation.committer(tools.config, tools.root, profile),

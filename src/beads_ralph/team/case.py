@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from beads_ralph import changes, checkouts
 from beads_ralph.events import Kind
 from beads_ralph.models import MERGE, Bead, Metadata, Verifier
+from beads_ralph.ports import Range
 from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.record import Record
 from beads_ralph.team.threads import in_thread
@@ -34,6 +35,10 @@ class Case:
     """Which tools the agents of this attempt asked for in vain."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
+    ports: Range | None = None
+    """Those that are lent to the bead while it is at work."""
+    lent: list[str] = field(default_factory=list)
+    """Files in the worktree that no commit may hold."""
     claimed_pull: str | None = None
     """The pull request that a scrum-master agent says it has opened."""
 
@@ -48,6 +53,11 @@ class Case:
     @property
     def worktree(self) -> Path:
         return Path(self.place.worktree_path)
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What every process that works for this bead is told."""
+        return self.ports.env if self.ports else {}
 
     @property
     def merges(self) -> bool:

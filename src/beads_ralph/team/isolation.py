@@ -10,13 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import git, sandbox, strays
+from beads_ralph import git, lending, sandbox, strays
 from beads_ralph.agents import environment
 from beads_ralph.config import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Job, Profile
 from beads_ralph.memory import MB
 from beads_ralph.models import Bead
+from beads_ralph.ports import Ports
 from beads_ralph.sandbox import Sandbox
 from beads_ralph.work import AgentTask
 
@@ -33,6 +34,7 @@ XDG: Final = {
 def require(config: Config, root: Path) -> None:
     """What is set and cannot be had is better said before the first agent starts."""
     environment.refuse_names(config.agent_env)
+    lending.refuse_patterns(config.worktree_files)
     home = home_of(config, root)
     if home is not None and not (home.is_dir() and os.access(home, os.R_OK | os.W_OK | os.X_OK)):
         message = f"agent_home: {home} is not a folder that agents could use"
@@ -84,6 +86,12 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         memory_limit_mb=memory_limit_mb(bead, config),
         writes=(*written_by_git(task), *state_of(profile, job.env or {})),
     )
+
+
+def ports_of(config: Config) -> Ports | None:
+    """Where worktrees get their ports from."""
+    said = config.worktree_ports
+    return Ports(said.first, said.count) if said else None
 
 
 # --- the sandbox --------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import changes, git, losses, merges, prompts, verify
+from beads_ralph import changes, git, lending, losses, merges, prompts, verify
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.team import isolation, witness
+from beads_ralph.team import isolation, lease, witness
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
@@ -61,6 +61,12 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     if not changed and not case.merges:  # what is to be merged may be on the source branch by now
         nothing = "nothing was changed: the branch holds no work"
         return await failed(case, "; ".join([nothing, *flags]), flags)
+    if spilled := await in_thread(lending.committed, case.worktree, case.base, case.lent):
+        text = (
+            f"commits hold {', '.join(spilled[:NAMED])}, lent to the worktree and not to be published: "
+            "take it out of every commit of the branch (git rebase, or reset and commit anew)"
+        )
+        return await failed(case, text, flags)
     await _warn_of_conflicts(case, attempt)
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
@@ -174,7 +180,11 @@ async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[E
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit, attempt) as checkout:
         limit = isolation.memory_limit_mb(case.bead, case.tools.config)
-        subject = Subject(case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit)
+        if unready := await lease.furnish_checkout(case, checkout, commit, f"a{attempt}-{stage}-setup"):
+            return unready
+        subject = Subject(
+            case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit, case.env
+        )
         red = None if baseline else case.record.red_before
         return await verify.run_verifiers(verifiers, subject, case.tools.bench, red)
 
@@ -214,12 +224,15 @@ async def _examined(
     place = (case.tools.root, case.worktree, case.place.branch, commit)
     before = await in_thread(witness.scene, *place)
     async with case.clean_checkout(commit, attempt) as checkout:
+        if unready := await lease.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
+            return unready, []
+        furnished = await in_thread(changes.uncommitted, checkout)
         asked = [
             _question(case, number, spec, attempt, commit, changed, checkout)
             for number, spec in enumerate(case.place.qa_agents, 1)
         ]
         answered = await _all(case, asked)
-        flags = await in_thread(witness.in_checkout, before, checkout)
+        flags = await in_thread(witness.in_checkout, before, checkout, furnished)
     neighbours = case.tools.neighbours(case.bead.id)
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(witness.elsewhere, before, aside, neighbours)

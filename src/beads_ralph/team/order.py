@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from beads_ralph.config import Config
 from beads_ralph.models import Bead, Verifier
+from beads_ralph.ports import Ports
 from beads_ralph.protocols import AgentCLI, Forge
 from beads_ralph.team.rests import Rest, Rests
 from beads_ralph.verify import Bench
@@ -54,6 +55,8 @@ class Tools:
     forge: Forge
     neighbours: Callable[[str], Sequence[str]] = _nobody
     """The branches that are or were worked on at the same time as the bead of that id."""
+    ports: Ports | None = None
+    """Where beads get ranges of ports from; None where they get none."""
     why_pause: Callable[[], str] = _nothing_said
     """Why no further attempt may begin now; empty where it may."""
     server_pause: float = 2.0

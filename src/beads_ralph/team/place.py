@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import changes, git, locking, merges, prompts, worktrees
+from beads_ralph.team import lease
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked
 from beads_ralph.team.case import Case
@@ -45,6 +46,7 @@ async def prepare(case: Case) -> str | None:
         branch=case.place.branch,
         conflict=str(conflict or ""),
     )
+    await lease.furnish(case)
     if not prepared.unfinished:
         return None
     return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."

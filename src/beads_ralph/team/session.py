@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.team import judging, place
+from beads_ralph.team import judging, lease, place
 from beads_ralph.team.case import Case
 from beads_ralph.team.develop import develop
 from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
@@ -27,7 +27,8 @@ async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
     """
     case = Case(order, tools, Record.of(order.bead, order.session_id))
     try:
-        return await _work(case, keep)
+        with lease.taken(case):
+            return await _work(case, keep)
     except Parked as parked:
         return _parked(case, parked)
     except Halted as halted:
@@ -92,6 +93,7 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     problem = await place.bring_together(case, attempt, feedback)
     # What git merged by itself needs no developer, unless something was found wrong with it.
     if not problem and not finished and not (case.merges and feedback is None):
+        await lease.set_up(case)
         await judging.take_baseline(case)
         problem = await develop(case, attempt, feedback)
     if problem:

@@ -41,12 +41,12 @@ def _refs(root: Path) -> dict[str, str]:
 # --- afterwards ---------------------------------------------------------------------------------------
 
 
-def in_checkout(seen: Scene, checkout: Path) -> list[str]:
-    """What they did to the checkout, which is thrown away with it."""
+def in_checkout(seen: Scene, checkout: Path, before: Collection[str] = ()) -> list[str]:
+    """What they did to the checkout, which is thrown away with it; `before` is what its setup had changed."""
     if not (checkout / ".git").exists():
         return ["QA agents removed their checkout"]
     found = []
-    files = changes.uncommitted(checkout)
+    files = [name for name in changes.uncommitted(checkout) if name not in before]
     head = changes.head(checkout)
     if head != seen.commit:
         files += [name for name in changes.changed_files(checkout, seen.commit) if name not in files]
