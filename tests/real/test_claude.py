@@ -9,10 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from beads_ralph.agents.claude import Claude
-from beads_ralph.agents.verdicts import judge
-from beads_ralph.models import OUTPUT_SCHEMA
 from beads_ralph.work import Persona
-from tests.real.calling import Caller, says, subjects
+from tests.real.calling import Caller, subjects
 from tests.real.users import unprivileged
 
 pytestmark = pytest.mark.real_agents
@@ -115,10 +113,3 @@ def test_turns_are_capped_by_the_users_option(call: Caller) -> None:
     _, reply = call("Add hello.py.", "loop", options=["--max-turns=2"])
     assert reply.trouble == "refused"
     assert "turns" in reply.detail
-
-
-def test_a_verdict_in_the_text_does_where_the_model_ignores_the_form(call: Caller) -> None:
-    """The script's model has no fenced JSON that the server could put into the form."""
-    rules = says("```json\n{'status': 1}\n```\n")
-    ended, reply = call("Judge.", rules=rules, role="qa", output_schema=OUTPUT_SCHEMA, options=["--bare"])
-    assert judge(reply, ended).ruling == "fail"

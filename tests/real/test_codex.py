@@ -122,9 +122,9 @@ def test_the_users_model_goes_before_all(call: Caller, model: str, options: list
 
 
 def test_the_users_model_holds_in_a_resumed_session(call: Caller) -> None:
-    options = ["-m", "gpt-third", "-i", str(call.worktree / "README.md")]
-    _, first = call("Go on. MARK-one", "text", options=options[:2])
-    ended, second = call("Go on. MARK-two", "text", options=options[:2], session_id=first.session_id)
+    options = ["-m", "gpt-third"]
+    _, first = call("Go on. MARK-one", "text", options=options)
+    ended, second = call("Go on. MARK-two", "text", options=options, session_id=first.session_id)
     assert ended.ok, ended.stderr
     assert call.questions[0].model == "gpt-third"
     assert second.result is not None
