@@ -51,7 +51,7 @@ class Present:
     def untested(self) -> str:
         """A warning where the adapter was made for another version. The last part of a version number
         changes daily with some of them, and says nothing."""
-        if self.version is None or numbers(self.version)[:2] == numbers(self.tested)[:2]:
+        if self.version is None or not self.tested or numbers(self.version)[:2] == numbers(self.tested)[:2]:
             return ""
         return f"{self.title} {self.version} was not tested with this program; {self.tested} was"
 
@@ -94,11 +94,13 @@ def call(clis: Iterable[AgentCLI], env: Mapping[str, str] = os.environ) -> list[
     """Look at each of them, side by side: some need a second to say their version."""
     asked = list(clis)
     with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as pool:
-        return list(pool.map(lambda cli: look(cli.name, cli.profile, env), asked))
+        return list(pool.map(lambda cli: look_at(cli, cli.profile.executable, env), asked))
 
 
-def look(name: str, profile: Profile, env: Mapping[str, str] = os.environ) -> Present:
-    path = proc.which(profile.executable, env.get("PATH"))
+def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) -> Present:
+    """What is known of a program that this adapter plays; a program may be named by its path."""
+    name, profile = cli.name, cli.profile
+    path = proc.which(program, env.get("PATH"))
     if path is None:
         return Present(name, profile.title, None, None, profile.tested, "unknown", profile.install)
     version = version_of(path, profile.version_args)

@@ -10,6 +10,7 @@ import pytest
 from beads_ralph.agents.known import AGENTS
 from tests.agents.running import executable
 from tests.cli.running import ralph
+from tests.loop.plans import Project, sprint
 
 KNOWN = [cli for cli in AGENTS.values() if cli.profile.executable]
 
@@ -99,3 +100,31 @@ def test_a_program_that_does_not_answer_fails_its_smoke_test(repo: Path, tmp_pat
 def test_doctor_looks_at_every_agent_program(repo: Path) -> None:
     names = {row["name"] for row in ralph("doctor", "--json", cwd=repo).data["checks"]}
     assert {cli.profile.executable for cli in KNOWN} <= names
+
+
+# --- a run --------------------------------------------------------------------------------------------
+
+# Long enough at work for the version to be told meanwhile.
+PROGRAM = """\
+#!/bin/sh
+echo "$*" >> {calls}
+case $* in --version) echo 99.0.1; exit;; esac
+sleep 2
+exit 1
+"""
+
+
+@pytest.mark.parametrize(("name", "asked"), [("codex", True), ("own-agent", False)])
+def test_a_run_warns_of_a_version_that_was_not_tested_and_asks_nobody_elses_program(
+    repo: Path, tmp_path: Path, name: str, asked: bool
+) -> None:
+    calls = tmp_path / "calls"
+    program = executable(tmp_path / name, PROGRAM.format(calls=calls))
+    agent = {"agent": "claude", "executable": str(program)}
+    project = Project.make(
+        repo, sprint("1.1", "One"), plan_settings={"dev_agents": [agent], "max_retry_attempts": 1}
+    )
+    assert project.run().data["ended"] != "done"
+    warnings = [row["message"] for row in project.events("warning_given")]
+    assert any("99.0.1 was not tested" in text for text in warnings) is asked
+    assert ("--version" in calls.read_text("utf-8").splitlines()) is asked

@@ -84,7 +84,7 @@ def line(event: Event) -> str | None:
         "run_draining": f"■ {data.get('reason')}: nothing more is started{_what_runs(event)}",
         "run_paused": "■ paused",
         "run_resumed": "▶ resumed",
-        "warning_given": f"! {bead}  {data.get('message')}",
+        "warning_given": f"! {bead}  {data.get('message')}" if bead else f"! {data.get('message')}",
     }
     return texts.get(event.kind)
 

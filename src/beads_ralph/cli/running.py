@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from beads_ralph import (
     executors,
     forge,
     personas,
+    rollcall,
     runs,
     strays,
     workspace,
@@ -39,6 +40,7 @@ from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.team import Tools, isolation, players
+from beads_ralph.team.threads import in_thread
 from beads_ralph.values import plural
 from beads_ralph.verify import Bench
 from beads_ralph.work import Budget
@@ -215,7 +217,8 @@ def _run(
         _tell_permissions(beads, tools)
         with Board(journal, current_style()):
             try:
-                return asyncio.run(_supervised(Loop(opened.store, tools, settings, scope, home)))
+                loop = Loop(opened.store, tools, settings, scope, home)
+                return asyncio.run(_supervised(loop, _programs(beads, tools)))
             finally:
                 journal.close()
 
@@ -241,7 +244,23 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
     )
 
 
-async def _supervised(loop: Loop) -> Ended:
+def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
+    """Everything that may play an agent in this run."""
+    keys = {key for bead in beads for agent in players.of_bead(bead, tools) for key in agent}
+    return {key.partition(":")[0] for key in keys}
+
+
+async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
+    """While the first agents work: some programs take a second to say their version."""
+    for program in sorted(programs):
+        cli = known.select(program)
+        if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
+            found = await in_thread(rollcall.look_at, cli, program)
+            if found.untested:
+                journal.tell("warning_given", message=found.untested)
+
+
+async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
     """First Ctrl-C: finish what runs. Second, or the terminal is closed: end it."""
 
     def interrupted() -> None:
@@ -258,7 +277,11 @@ async def _supervised(loop: Loop) -> Ended:
         running.add_signal_handler(number, interrupted)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         running.add_signal_handler(signal.SIGHUP, loop.cancel)
-    return await loop.run()
+    versions = asyncio.create_task(_warn_of_versions(programs, loop.journal))
+    try:
+        return await loop.run()
+    finally:
+        versions.cancel()
 
 
 # --- after ------------------------------------------------------------------------------------------
