@@ -1,0 +1,6 @@
+"""Run and result records: what was tried at each bead, by whom, and how it ended."""
+
+from beads_ralph.records.model import ResultRecord, RunRecord, json_schema
+from beads_ralph.records.reader import Attempt, read_all
+
+__all__ = ["Attempt", "ResultRecord", "RunRecord", "json_schema", "read_all"]

@@ -1,0 +1,231 @@
+"""Every attempt that a state folder knows of, run and result put together; read with much patience."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from beads_ralph.records.model import SUMMARY_LENGTH, moment_of
+
+RUNS: Final = "runs"
+RESULTS: Final = "results"
+SCHEMAS: Final = "schemas"
+SUFFIX: Final = ".json"
+LARGEST: Final = 32 * 1024 * 1024
+ARCHIVED: Final = re.compile(r"\.attempt-(\d+)$")
+STATUSES: Final = frozenset({"running", "done", "failed", "timeout"})
+
+T = TypeVar("T")
+Unreadable = Callable[[Path, str], None]
+"""Is told of a file that holds no record, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a bead. What a record does not say, or says in a way nobody can read, is None."""
+
+    bead: str
+    attempt: int
+    status: str
+    """running, done, failed or timeout."""
+    agent: str
+    model: str | None
+    template: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    seconds: float | None
+    max_retries: int | None
+    exit_code: int | None
+    failure_reason: str | None
+    output_summary: str | None
+    prompt: str | None
+    """Its first 200 characters."""
+    will_retry: bool | None
+    """None where there is no result of this attempt."""
+    reason: str | None
+    """How it ended, in the words of its result."""
+    latest: bool
+    """Whether no later attempt at this bead is known."""
+    path: Path
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What only our own records say: `records.model.Extra`."""
+
+    @property
+    def final(self) -> bool:
+        """Whether it is over, and nobody will try again."""
+        return self.latest and self.status != "running" and not self.will_retry
+
+
+def ignore(_path: Path, _why: str) -> None:
+    """For whoever does not care."""
+
+
+def read_all(state_dir: Path, unreadable: Unreadable = ignore) -> Iterator[Attempt]:
+    """Every attempt, bead by bead, each bead's in their order; files that hold none are told of.
+
+    Records of other programs, of other versions and with faults are read as far as they go: a record
+    needs no more than a bead and a status. `beads-ralph state validate` is strict instead.
+    """
+    results = _names(state_dir / RESULTS)
+    runs: dict[str, list[str]] = {}
+    for name in _names(state_dir / RUNS):
+        runs.setdefault(ARCHIVED.sub("", name.removesuffix(SUFFIX)), []).append(name)
+    for stem in sorted({*runs, *(name.removesuffix(SUFFIX) for name in results)}):
+        own = f"{stem}{SUFFIX}"
+        path = state_dir / RESULTS / own
+        result = load(path, unreadable) if own in results else None
+        found = [(state_dir / RUNS / name) for name in runs.get(stem, ())]
+        read = [(place, raw) for place in found if (raw := load(place, unreadable)) is not None]
+        yield from _together(read, result, path)
+
+
+def load(path: Path, unreadable: Unreadable = ignore) -> dict[str, Any] | None:
+    """The JSON object of a file that is a record by the little that every record has; else None."""
+    try:
+        if path.stat().st_size > LARGEST:
+            unreadable(path, f"larger than {LARGEST // 2**20} MiB")
+            return None
+        raw = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as problem:
+        unreadable(path, problem.strerror or str(problem))
+    except (ValueError, RecursionError) as problem:
+        unreadable(path, f"not JSON: {problem}")
+    else:
+        if _is_record(raw):
+            return raw  # type: ignore[no-any-return]
+        unreadable(path, "no run or result record: it names no bead and status")
+    return None
+
+
+def _is_record(raw: Any) -> bool:
+    if not isinstance(raw, dict):
+        return False
+    bead, status = raw.get("bead"), raw.get("status")
+    return isinstance(bead, str) and bead.strip() != "" and isinstance(status, str) and status in STATUSES
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {
+                entry.name
+                for entry in entries
+                if entry.name.endswith(SUFFIX) and not entry.name.startswith(".")
+            }
+    except OSError:
+        return set()
+
+
+# --- put together -----------------------------------------------------------------------------------
+
+
+def _together(
+    read: list[tuple[Path, dict[str, Any]]], result: dict[str, Any] | None, path: Path
+) -> Iterator[Attempt]:
+    """Files are told apart by what they hold: their names are only a hint."""
+    rows = sorted(((_number(raw, place), place, raw) for place, raw in read), key=lambda row: row[0])
+    last: dict[str, int] = {}
+    for number, _, raw in rows:
+        last[raw["bead"]] = max(number, last.get(raw["bead"], 0))
+    used = result is None
+    for number, place, raw in rows:
+        bead = raw["bead"]
+        mine = result is not None and result["bead"] == bead and _number(result, path) == number
+        used = used or mine
+        yield _attempt(raw, result if mine else None, number, place, latest=number == last[bead])
+    if result is not None and not used:  # its run record is gone
+        number = _number(result, path)
+        latest = number >= last.get(result["bead"], 0)
+        yield _attempt(result, result, number, path, latest=latest)
+
+
+def _number(raw: Mapping[str, Any], path: Path) -> int:
+    said = _int(raw.get("attempt"))
+    if said is not None and said > 0:
+        return said
+    named = ARCHIVED.search(path.name.removesuffix(SUFFIX))
+    return int(named[1]) if named else 1
+
+
+def _attempt(
+    run: Mapping[str, Any], result: Mapping[str, Any] | None, number: int, path: Path, *, latest: bool
+) -> Attempt:
+    """A result says how it ended, also where whoever wrote it left the run record at `running`."""
+    over = result if result is not None and result["status"] != "running" else {}
+    started = _moment(run.get("started_at")) or _moment(over.get("started_at"))
+    finished = _moment(over.get("finished_at")) or _moment(run.get("finished_at"))
+    extra = run.get("extra")
+    return Attempt(
+        bead=run["bead"],
+        attempt=number,
+        status=over.get("status") or run["status"],
+        agent=_str(run.get("agent")) or "unknown",
+        model=_str(run.get("model")),
+        template=_str(run.get("template_name")),
+        started_at=started,
+        finished_at=finished,
+        seconds=_seconds(over, run, started, finished),
+        max_retries=_int(run.get("max_retries")),
+        exit_code=_first(_int, "exit_code", over, run),
+        failure_reason=_str(run.get("failure_reason")),
+        output_summary=_cut(_first(_str, "output_summary", over, run)),
+        prompt=_str(run.get("prompt")),
+        will_retry=said if isinstance(said := over.get("will_retry"), bool) else None,
+        reason=_str(over.get("reason")),
+        latest=latest,
+        path=path,
+        extra=extra if isinstance(extra, dict) else {},
+    )
+
+
+def _seconds(
+    over: Mapping[str, Any],
+    run: Mapping[str, Any],
+    started: datetime | None,
+    finished: datetime | None,
+) -> float | None:
+    """As recorded; worked out only where no record has the field at all."""
+    if "duration_seconds" in run or "duration_seconds" in over:
+        return _first(_float, "duration_seconds", over, run)
+    if started is None or finished is None:
+        return None
+    return max((finished - started).total_seconds(), 0.0)
+
+
+def _first(read: Callable[[Any], T | None], name: str, *places: Mapping[str, Any]) -> T | None:
+    return next((value for place in places if (value := read(place.get(name))) is not None), None)
+
+
+def _str(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _cut(value: str | None) -> str | None:
+    return value[-SUMMARY_LENGTH:] if value else value
+
+
+def _int(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _float(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < float("inf") else None
+
+
+def _moment(value: Any) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return moment_of(value)
+    except ValueError:
+        return None
