@@ -57,7 +57,8 @@ class Sandbox:
         env = dict(job.env if job.env is not None else os.environ)
         for name in DROPPED:
             env.pop(name, None)
-        env["TMPDIR"] = "/tmp"  # noqa: S108 - its own
+        if env.get("TMPDIR") not in PRIVATE:
+            env["TMPDIR"] = "/tmp"  # noqa: S108 - its own
         argv = (self.program, *self._options(replace(job, env=env)), "--", *job.argv)
         return replace(job, argv=argv, env=env, keeper=PROGRAM)
 

@@ -53,6 +53,8 @@ class AgentTask:
     env: Mapping[str, str] = field(default_factory=dict)
     inherits: tuple[str, ...] = ()
     """Variables of ours that the user lets agents have."""
+    closed_in: bool = False
+    """Whether it runs in a sandbox of ours, inside of which it may not be able to make one of its own."""
     home: Path | None = None
     """The agent's HOME; None for the user's own."""
     committer: Mapping[str, str] = field(default_factory=dict)

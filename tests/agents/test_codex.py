@@ -273,3 +273,13 @@ def test_what_a_recorded_run_comes_to(scenario: str, trouble: str) -> None:
     reply = cassettes.reply("codex", scenario)
     assert reply.trouble == trouble
     assert bool(reply.detail) == bool(trouble)
+
+
+def test_inside_of_our_sandbox_it_makes_none_of_its_own(tmp_path: Path) -> None:
+    words = {
+        closed_in: " ".join(Codex({}).command(task(tmp_path, closed_in=closed_in), transcript(tmp_path)).argv)
+        for closed_in in (False, True)
+    }
+    assert 'sandbox_mode="workspace-write"' in words[False]
+    assert 'sandbox_mode="danger-full-access"' in words[True]
+    assert "workspace-write" not in words[True]

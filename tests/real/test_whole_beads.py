@@ -41,17 +41,19 @@ RULES = [
 ]
 
 
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 @pytest.mark.parametrize("name", DEFAULT)
 def test_a_bead_is_worked_on_sent_back_mended_and_closed(
-    name: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
+    name: str, sandbox: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
 ) -> None:
-    run = f"bead-{name}"
+    run = f"bead-{name}-{sandbox}"
     ready = cli(name, model_server.play(run, RULES))
     agent: dict[str, Any] = {"agent": "claude", "executable": str(ready.program), "env": ready.env}
     project = Project.make(
         repo,
         sprint("1.1", "Greeting", tasks=["Write greeting.txt"]),
         plan_settings={"dev_agents": [agent], "qa_agents": [agent]},
+        sandbox=sandbox,
     )
     ran = project.run()
     assert ran.code == 0, ran.data

@@ -94,6 +94,7 @@ class Claude:
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", *CLOUDS),
         credentials=(".claude/.credentials.json",),
         state=(".claude", ".claude.json", ".cache/claude"),
+        state_variables=("CLAUDE_CONFIG_DIR",),
         install="npm install --global @anthropic-ai/claude-code",
         sign_in="sign in with `claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
     )

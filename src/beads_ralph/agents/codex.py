@@ -86,6 +86,7 @@ class Codex:
         keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
         credentials=(".codex/auth.json",),
         state=(".codex",),
+        state_variables=("CODEX_HOME",),
         install="npm install --global @openai/codex",
         sign_in="sign in with `codex login`, or set CODEX_API_KEY",
     )
@@ -159,7 +160,11 @@ def _toml(text: str) -> str:
 
 def _sandbox(task: AgentTask) -> Iterator[str]:
     """Commands write in the worktree and the temporary folders, and where git keeps the commits. The
-    sandbox does not start with a folder that is missing, and not every repository has all of them."""
+    sandbox does not start with a folder that is missing, and not every repository has all of them. Inside
+    of ours, which allows the same, it does not start at all."""
+    if task.closed_in:
+        yield from ("-c", 'sandbox_mode="danger-full-access"', "-c", 'approval_policy="never"')
+        return
     yield from ("-c", 'sandbox_mode="workspace-write"', "-c", 'approval_policy="never"')
     for common in task.git_folders[:1]:
         within = [common / name for name in WRITTEN_BY_A_COMMIT]

@@ -86,6 +86,7 @@ class Gemini:
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
         credentials=(".gemini/oauth_creds.json", ".config/gcloud/application_default_credentials.json"),
         state=(".gemini",),
+        state_variables=("GEMINI_CLI_HOME",),
         install="npm install --global @google/gemini-cli (Node.js 20 or newer)",
         sign_in="Set GEMINI_API_KEY, or run gemini once and sign in",
     )

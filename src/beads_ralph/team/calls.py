@@ -234,6 +234,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         budget_usd=asked.budget_usd,
         git_folders=git.folders_of(asked.cwd),
         env=asked.env,
+        closed_in=tools.config.sandbox != "none",
         inherits=tuple(tools.config.agent_env),
         home=isolation.home_of(tools.config, tools.root),
         committer=isolation.committer(tools.config, tools.root, profile),
