@@ -784,3 +784,18 @@ def test_the_journal_is_json_lines_of_one_writer(repo: Path) -> None:
     rows = [json.loads(line) for line in lines]
     assert {row["run_id"] for row in rows} == {run_id}
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+
+
+@pytest.mark.bd
+def test_a_bead_that_the_store_will_not_close_is_blocked_and_not_worked_on_for_ever(bd_repo: Path) -> None:
+    """bd closes no bead with open children, and lists it as ready all the same."""
+    project = Project.make(bd_repo, ONE, store="bd")
+    assert project.ralph("mason", "plan.md").code == 0
+    child = ["bd", "create", "A child", "--deps", "parent-child:bd-1-1-one"]
+    subprocess.run(child, cwd=bd_repo, check=True, capture_output=True, timeout=60)
+    ran = project.run()
+    assert (ran.code, ran.data["ended"]) == (1, "blocked"), ran.data
+    (row,) = ran.data["blocked"]
+    assert "will not take its end" in row["reason"]
+    assert project.metadata("bd-1-1-one")["attempt_count"] == 1, "the proof holds; only the end is refused"
+    project.assert_tidy()

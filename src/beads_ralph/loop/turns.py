@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,8 @@ from beads_ralph.team.players import of_bead
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import PullRequest, Usage
 
+MOST_REFUSALS: Final = 3
+"""So often the store may refuse to close a bead of ours; then a person should look."""
 LOOK_SECONDS: Final = 0.5
 """How often orders from outside are looked for."""
 
@@ -44,6 +47,7 @@ class Loop:
         self.tidying: dict[str, asyncio.Task[None]] = {}
         """By branch: what is left to do behind a closed bead, while others start."""
         self.lost: set[str] = set()
+        self.refusals: Counter[str] = Counter()
         self.parking = Parking(tools.rests)
         self.width = Width.of(settings.max_parallel)
         self.round: frozenset[str] | None = None
@@ -263,11 +267,15 @@ class Loop:
     async def _refused(self, bead: Bead, error: RalphError) -> None:
         """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
         again: something that it depends on was opened meanwhile."""
-        if error.code == Code.CONFLICT and await self.pool.holds(bead):
+        if error.code != Code.CONFLICT or not await self.pool.holds(bead):
+            self._give_up(bead, error.message)
+            return
+        self.refusals[bead.id] += 1
+        if self.refusals[bead.id] >= MOST_REFUSALS:  # what keeps it open will not go away by itself
+            await self._block(bead, Outcome("blocked", f"the store will not take its end: {error.message}"))
+        else:
             await self.pool.give_back(bead, "open", Outcome("paused", error.message))
             self._tell("bead_released", bead, error.message)
-        else:
-            self._give_up(bead, error.message)
 
     def _give_up(self, bead: Bead, reason: str) -> None:
         self.lost.add(bead.id)
