@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,15 @@ def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
         return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
     except (FileNotFoundError, NotADirectoryError):
         raise _not_started(cwd) from None
+
+
+def forgo_hooks(environment: MutableMapping[str, str] = os.environ) -> None:
+    """From now on git of ours obeys no hooks. A project may keep its own in the tree, where an agent that
+    must not leave its sandbox could write one for a git outside of it."""
+    count = int(environment.get("GIT_CONFIG_COUNT") or 0)
+    environment[f"GIT_CONFIG_KEY_{count}"] = "core.hooksPath"
+    environment[f"GIT_CONFIG_VALUE_{count}"] = os.devnull
+    environment["GIT_CONFIG_COUNT"] = str(count + 1)
 
 
 def _not_started(cwd: Path) -> RalphError:

@@ -234,3 +234,28 @@ def test_a_qa_agent_that_changes_the_branch_is_caught_and_the_branch_put_back(
     kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/beads-ralph/discarded")
     assert kept == ("" if "checkout" in step else f"refs/beads-ralph/discarded/{BEAD}-1")
     project.assert_tidy()
+
+
+@pytest.mark.usefixtures("bwrap")
+def test_a_hook_that_an_agent_commits_is_obeyed_by_nobody_outside_of_its_sandbox(repo: Path) -> None:
+    """As projects have it whose hooks are part of the tree."""
+    git(repo, "config", "core.hooksPath", ".hooks")
+    trace = repo.parent / "hook-was-here"
+    hook = f"#!/bin/sh\ntouch {trace}\n"
+    names = (
+        "post-checkout",
+        "post-merge",
+        "pre-push",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+    )
+    steps: list[dict[str, Any]] = [
+        {"write": {f".hooks/{name}": hook for name in names}},
+        {"run": "chmod +x .hooks/*"},
+        {"commit": "hooks"},
+    ]
+    script = {"1.1": {"dev": steps}, "*": {"dev": work()}}
+    project = Project.make(repo, ONE, sprint("1.2", "Two"), script=script, sandbox="bwrap")
+    assert project.run().data["ended"] == "done"
+    assert not trace.exists()

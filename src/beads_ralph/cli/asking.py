@@ -91,8 +91,9 @@ def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
     from beads_ralph import runs
     from beads_ralph.cli import running
     from beads_ralph.events import Journal
-    from beads_ralph.team import recall
+    from beads_ralph.team import isolation, recall
 
+    isolation.require(space.config, space.root)
     home = running.asks_home(space)
     running.sweep(home)
     folder = runs.RunFolder(home, runs.new_run_id())

@@ -19,6 +19,7 @@ from beads_ralph import (
     diagnosis,
     executors,
     forge,
+    git,
     personas,
     rollcall,
     runs,
@@ -226,7 +227,10 @@ def _run(
 def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
-    executor = executors.choose(chosen[0], isolation.sandbox_of(config, space.root))
+    confinement = isolation.sandbox_of(config, space.root)
+    if confinement is not None:
+        git.forgo_hooks()
+    executor = executors.choose(chosen[0], confinement)
     bench = Bench(executor, folder, journal, environment)
     network = Network(
         config.max_network_retries,
