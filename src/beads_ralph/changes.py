@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import git, locking
+from beads_ralph import git, locking, refs
 from beads_ralph.errors import Code, RalphError
 
 FALLBACK_IDENTITY: Final = ("-c", "user.name=beads-ralph", "-c", "user.email=beads-ralph@localhost")
@@ -39,6 +39,8 @@ class Leftovers:
 
 def head(path: Path) -> str:
     """The commit that is checked out."""
+    if (known := refs.commit_of("HEAD", path)) is not None:
+        return known
     ended = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", cwd=path)
     if ended.ok:
         return ended.stdout.strip()
@@ -49,7 +51,7 @@ def head(path: Path) -> str:
 
 def current_branch(path: Path) -> str | None:
     """The branch that is checked out; None when HEAD is detached."""
-    return git.run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=path).stdout.strip() or None
+    return git.branch_at(path)
 
 
 def git_dir(path: Path) -> Path:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import locking, worktrees
+from beads_ralph import locking, refs, worktrees
 from beads_ralph.errors import Code, RalphError
 
 REASON: Final = "beads-ralph check of process"
@@ -50,12 +50,25 @@ def _is_orphan(tree: worktrees.Worktree) -> bool:
 
 def _discard(repo_root: Path, path: Path, reason: str) -> None:
     """Remove a checkout with all that its checks put there; anything but this very checkout stays."""
-    tree = worktrees.find(repo_root, path)
-    if tree is None or tree.locked != reason:
-        return
-    if tree.path.exists():
-        shutil.rmtree(tree.path, onerror=_writable_first)
-    locking.output("worktree", "remove", "--force", "--force", str(tree.path), cwd=repo_root)
+    if not _locked_for(path, reason):
+        tree = worktrees.find(repo_root, path)
+        if tree is None or tree.locked != reason:
+            return
+        path = tree.path
+    if path.exists():
+        shutil.rmtree(path, onerror=_writable_first)
+    locking.output("worktree", "remove", "--force", "--force", str(path), cwd=repo_root)
+
+
+def _locked_for(path: Path, reason: str) -> bool:
+    """As git's files say. Where a check has spoilt them, the list of all worktrees knows."""
+    try:
+        own = refs.folders_of(path)[1]
+        return (own / "locked").read_text("utf-8").strip() == reason and (
+            Path((own / "gitdir").read_text("utf-8").strip()) == path / ".git"
+        )
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def _writable_first(remove: Callable[[str], Any], name: str, _problem: object) -> None:

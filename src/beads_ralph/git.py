@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import proc
+from beads_ralph import proc, refs
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job
 
@@ -57,6 +57,8 @@ def output(*args: str, cwd: Path) -> str:
 
 def commit_of(ref: str, cwd: Path) -> str | None:
     """The commit that a full ref name or a commit's own name stands for."""
+    if (known := refs.commit_of(ref, cwd)) is not None:
+        return known
     ended = run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", cwd=cwd)
     return ended.stdout.strip() if ended.ok else None
 
@@ -82,8 +84,14 @@ class Repository:
 
     def current_branch(self) -> str | None:
         """The branch checked out, also in a repository without a commit; None when detached."""
-        ended = run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=self.root)
-        return ended.stdout.strip() or None
+        return branch_at(self.root)
+
+
+def branch_at(tree: Path) -> str | None:
+    """The branch that is checked out in a working tree, without a commit too; None when detached."""
+    if (known := refs.branch_at(tree)) is not None:
+        return known
+    return run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=tree).stdout.strip() or None
 
 
 def _branch_name(ref: str) -> str:
@@ -107,18 +115,3 @@ def toplevel(start: Path) -> Path | None:
     """The working tree that `start` lies in, be it the main one or a worktree beside it."""
     top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
     return Path(top.stdout.strip()) if top.ok and top.stdout.strip() else None
-
-
-def folders_of(tree: Path) -> tuple[Path, ...]:
-    """Where git keeps what belongs to a worktree, outside of it: the repository's folder and its own in
-    there. Nothing for a main working tree, whose folder lies inside it. Read without asking git."""
-    link = tree / ".git"
-    try:
-        own = Path(link.read_text("utf-8").removeprefix("gitdir:").strip()) if link.is_file() else None
-        common = Path((own / "commondir").read_text("utf-8").strip()) if own else None
-    except (OSError, ValueError):
-        return ()
-    if own is None or common is None:
-        return ()
-    own = Path(os.path.abspath(tree / own))  # noqa: PTH100 - git may write it relative, links stay links
-    return Path(os.path.abspath(own / common)), own  # noqa: PTH100

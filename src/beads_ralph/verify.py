@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from beads_ralph import git
+from beads_ralph import refs
 from beads_ralph.events import Journal
 from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import Expectation, Verifier
@@ -118,7 +118,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
         name=f"{subject.label}-{subject.bead_id}-{number}",
         transcript=transcript,
         memory_limit_mb=subject.memory_limit_mb,
-        writes=git.folders_of(subject.checkout)[1:],
+        writes=refs.folders_of(subject.checkout)[1:],
     )
     ended = await bench.executor.run(job)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)

@@ -14,8 +14,8 @@ import pytest
 
 from beads_ralph import changes, checkouts, locking, worktrees
 from beads_ralph.errors import RalphError
-from beads_ralph.git import folders_of
 from beads_ralph.locking import Patience
+from beads_ralph.refs import folders_of
 from beads_ralph.worktrees import Prepared, prepare, remove
 from tests.git.repos import commit, git, lines, on_branch
 

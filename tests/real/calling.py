@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beads_ralph import git as own_git
+from beads_ralph import refs
 from beads_ralph.agents.known import AGENTS
 from beads_ralph.agents.replies import lines_of
 from beads_ralph.executors.local import LocalExecutor
@@ -57,7 +57,7 @@ class Caller:
         tmp.mkdir(exist_ok=True)
         env = {**cli.env, "TMPDIR": str(tmp), **fields.pop("env", {})}
         agent = spec(executable=str(cli.program), env=env, options=fields.pop("options", None))
-        given = {"timeout": 60.0, "git_folders": own_git.folders_of(self.worktree), **fields}
+        given = {"timeout": 60.0, "git_folders": refs.folders_of(self.worktree), **fields}
         return task(self.worktree, agent, prompt=prompt, **given)
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import git, sandbox
+from beads_ralph import refs, sandbox
 from beads_ralph.executors import choose
 from beads_ralph.executors.tmux import TmuxExecutor
 from beads_ralph.jobs import Exit, Job, Profile
@@ -48,7 +48,7 @@ class Place:
 
     def job(self, script: str, role: AgentRole = "dev", **settings: object) -> Job:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
-        asked = task(self.tree, role=role, git_folders=git.folders_of(self.tree))
+        asked = task(self.tree, role=role, git_folders=refs.folders_of(self.tree))
         profile = Profile("a program", state=(".agent", ".agent.json"))
         writes = (*isolation.written_by_git(asked), *isolation.state_of(profile, env))
         given = {"cwd": self.tree, "env": env, "writes": writes, **settings}

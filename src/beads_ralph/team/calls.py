@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import git, personas, proc
+from beads_ralph import personas, proc, refs
 from beads_ralph.agents import environment, replies
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
@@ -232,7 +232,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
         output_schema=None if asked.prose else _output_schema(asked.role, spec),
         budget_usd=asked.budget_usd,
-        git_folders=git.folders_of(asked.cwd),
+        git_folders=refs.folders_of(asked.cwd),
         env=asked.env,
         closed_in=tools.config.sandbox != "none",
         inherits=tuple(tools.config.agent_env),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import changes, git, lending
+from beads_ralph import changes, lending, refs
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.team import isolation
 from beads_ralph.team.case import Case
@@ -102,7 +102,7 @@ async def _run(case: Case, tree: Path, command: str, name: str) -> Exit:
         name=f"{name}-{case.bead.id}",
         transcript=bench.folder.transcript(case.bead.id, name),
         memory_limit_mb=isolation.memory_limit_mb(case.bead, config),
-        writes=git.folders_of(tree)[1:],
+        writes=refs.folders_of(tree)[1:],
     )
     return await bench.executor.run(job)
 

@@ -1,0 +1,86 @@
+"""git's refs, read from its files: a few are asked for often, and starting git for one costs a hundred times
+as much. Whatever is not plain to see (reftable, a symbolic ref, a damaged file) is left to git itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+COMMIT: Final = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
+SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
+OF_COMMITS: Final = ("refs/heads/", "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
+"""Refs that lead to commits; a tag may stand between."""
+UNREADABLE: Final = (OSError, ValueError)
+
+
+def folders_of(tree: Path) -> tuple[Path, ...]:
+    """Where git keeps what belongs to a worktree, outside of it: the repository's folder and its own in
+    there. Nothing for a main working tree, whose folder lies inside it."""
+    link = tree / ".git"
+    try:
+        own = Path(link.read_text("utf-8").removeprefix("gitdir:").strip()) if link.is_file() else None
+        common = Path((own / "commondir").read_text("utf-8").strip()) if own else None
+    except UNREADABLE:
+        return ()
+    if own is None or common is None:
+        return ()
+    own = Path(os.path.abspath(tree / own))  # noqa: PTH100 - git may write it relative, links stay links
+    return Path(os.path.abspath(own / common)), own  # noqa: PTH100
+
+
+def branch_at(tree: Path) -> str | None:
+    """The branch that is checked out at the top of a working tree; None where git has to be asked."""
+    folders = _folders(tree)
+    symbolic = SYMBOLIC.fullmatch(_line(folders[1] / "HEAD")) if folders else None
+    name = symbolic[1].removeprefix("refs/heads/") if symbolic else None
+    return None if name == ".invalid" else name  # what a reftable leaves there
+
+
+def commit_of(ref: str, tree: Path) -> str | None:
+    """The commit that HEAD or a full ref leads to, seen from the top of a working tree; None where git
+    has to be asked, also whether there is such a ref at all."""
+    folders = _folders(tree)
+    if folders is None:
+        return None
+    common, own = folders
+    if ref == "HEAD":
+        said = _line(own / "HEAD")
+        symbolic = SYMBOLIC.fullmatch(said)
+        if symbolic is None:
+            return said if COMMIT.fullmatch(said) else None
+        ref = symbolic[1]
+    if not ref.startswith(OF_COMMITS) or ".." in ref:
+        return None
+    said = _line(common / ref)
+    return said if COMMIT.fullmatch(said) else _packed(ref, common) if not said else None
+
+
+def _folders(tree: Path) -> tuple[Path, Path] | None:
+    """The repository's folder and the working tree's own."""
+    if (tree / ".git").is_dir():
+        common = own = tree / ".git"
+    elif found := folders_of(tree):
+        common, own = found[0], found[1]
+    else:
+        return None
+    return None if (common / "reftable").exists() else (common, own)
+
+
+def _packed(ref: str, common: Path) -> str | None:
+    """A loose file goes only after its ref was packed, so it must have been looked for first."""
+    try:
+        text = (common / "packed-refs").read_text("utf-8", "surrogateescape")
+    except UNREADABLE:
+        return None
+    match = re.search(rf"^([0-9a-f]+) {re.escape(ref)}$", text, re.MULTILINE)
+    return match[1] if match and COMMIT.fullmatch(match[1]) else None
+
+
+def _line(path: Path) -> str:
+    """The file's one line; empty where there is none."""
+    try:
+        return path.read_text("utf-8", "surrogateescape").removesuffix("\n")
+    except UNREADABLE:
+        return ""
