@@ -510,6 +510,47 @@ def test_a_merge_that_drops_a_side_is_caught_and_names_the_hunks(repo: Path) -> 
     assert git(repo, "show", "feature/1-2-merge-both:app.txt") == MERGED.strip()
 
 
+def test_a_line_that_both_sides_changed_is_merged_and_pointed_out(repo: Path) -> None:
+    """As neither side had it: that is no loss, but reviewers should look."""
+    (repo / "app.txt").write_text("def greet(name):\n    pass\n", encoding="utf-8")
+    both = "def greet(name, loud=False, polite=True):\n    pass\n"
+    script = {
+        "1.1a": {"dev": work("app.txt", "def greet(name, loud=False):\n    pass\n")},
+        "1.1b": {"dev": work("app.txt", "def greet(name, polite=True):\n    pass\n")},
+        "1.2": {"merge": work("app.txt", both)},
+    }
+    sprints = [sprint("1.1a", "Left"), sprint("1.1b", "Right"), sprint("1.2", "Merge both", type="merge")]
+    project = Project.make(repo, *sprints, script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 3), ran.out
+    flags = project.metadata(MERGE_BEAD)["last_verdict"]["flags"]
+    assert [flag for flag in flags if "changes of feature/1-1a-left: all there; rewritten: app.txt:1" in flag]
+
+
+def test_a_merge_of_what_a_bead_builds_on_loses_nothing_either(repo: Path) -> None:
+    """The bead's own work may change what it builds on; the merge before it may not."""
+    (repo / "app.txt").write_text("title\nbody\nend\n", encoding="utf-8")
+    ours = [{"run": "git checkout -q --ours app.txt; git add app.txt; git commit -qm merged"}]
+    again = [{"expect": "were lost: app.txt:2-3"}, *work("app.txt", MERGED)]
+    script = {
+        "1.1a": {"dev": work("app.txt", "title\nleft one\nleft two\nend\n")},
+        "1.1b": {"dev": work("app.txt", "title\nright one\nright two\nend\n")},
+        "1.2": {"merge": [ours, again], "dev": work("app.txt", "all new\n")},
+    }
+    sprints = [sprint("1.1a", "Left"), sprint("1.1b", "Right"), sprint("1.2", "Go on")]
+    project = Project.make(repo, *sprints, script=script)
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    (ruling, message), (second, _) = attempts(project, "bd-1-2-go-on")
+    assert (ruling, second) == ("fail", "pass")
+    assert "the merge was taken back: changes of feature/1-1b-right were lost" in message
+    tip = git(repo, "rev-parse", "refs/beads-ralph/discarded/bd-1-2-go-on-merge-1")
+    assert git(repo, "show", f"{tip}:app.txt") == "title\nleft one\nleft two\nend"
+    merged = git(repo, "rev-list", "--merges", "--max-count=1", "feature/1-2-go-on")
+    assert git(repo, "show", f"{merged}:app.txt") == MERGED.strip()
+    assert git(repo, "show", "feature/1-2-go-on:app.txt") == "all new"
+
+
 def test_a_clean_merge_whose_tests_fail_is_mended_by_a_developer(repo: Path) -> None:
     both = "`test ! -e a.txt -o ! -e b.txt -o -e fixed.txt`"
     project = Project.make(

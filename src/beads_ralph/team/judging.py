@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import changes, git, lending, losses, merges, prompts, verify
+from beads_ralph import changes, git, lending, merges, prompts, verify
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.team import isolation, lease, witness
@@ -17,11 +17,11 @@ from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
 from beads_ralph.team.place import clear_locks, ref_word
+from beads_ralph.team.sides import SHOWN, survival
 from beads_ralph.team.threads import in_thread
 from beads_ralph.verify import Subject
 from beads_ralph.work import Evidence, Verdict
 
-LOST_SHOWN: Final = 20
 NAMED: Final = 5
 NEIGHBOURS: Final = 8
 OWN: Final = (".beads/", ".ralph/")
@@ -71,6 +71,7 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
     evidence += await in_thread(_lost, case, commit)
+    flags += _rewritings(evidence)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
@@ -197,20 +198,25 @@ def _lost(case: Case, commit: str) -> list[Evidence]:
 
 
 def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence:
-    root, side = case.tools.root, sides[name]
-    ended = git.run("merge-base", case.base, side, cwd=root)
     others = [case.base, *(other for key, other in sides.items() if key != name)]
-    gone = losses.lost_changes(root, ended.stdout.strip(), side, commit, others) if ended.ok else []
-    shown = "; ".join(str(hunk) for hunk in gone[:LOST_SHOWN])
+    found = survival(case.tools.root, sides[name], commit, others)
+    rows = {"lost": found.lost, "rewritten": found.rewritten}
+    details = {key: [hunk.to_json() for hunk in hunks[:SHOWN]] for key, hunks in rows.items() if hunks}
+    kept = f"all there; rewritten: {found.flag}" if found.rewritten else "all there"
     return Evidence(
         name=f"changes of {name}",
         kind="merge",
         command="",
         commit=commit,
-        ruling="fail" if gone else "pass",
-        message=f"lost in the merge: {shown}" if gone else "all there",
-        details={"lost": [hunk.to_json() for hunk in gone[:LOST_SHOWN]]} if gone else {},
+        ruling="fail" if found.lost else "pass",
+        message=f"lost in the merge: {found.story}" if found.lost else kept,
+        details=details,
     )
+
+
+def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
+    """For whoever judges: a line that both sides changed is in the merge as neither had it."""
+    return [f"{row.name}: {row.message}" for row in evidence if row.details.get("rewritten")]
 
 
 # --- QA agents ----------------------------------------------------------------------------------------

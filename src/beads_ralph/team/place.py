@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import changes, git, locking, merges, prompts, worktrees
-from beads_ralph.team import lease
+from beads_ralph.team import lease, sides
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked
 from beads_ralph.team.case import Case
@@ -199,4 +199,17 @@ async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback
     if await in_thread(changes.current_branch, case.worktree) != case.place.branch:
         return f"the merge agent left the branch {case.place.branch}"
     outcome = await in_thread(merges.finish_merge, case.worktree, conflict)
-    return f"the merge is not resolved: {outcome.conflict}" if outcome.conflict else ""
+    if outcome.conflict:
+        return f"the merge is not resolved: {outcome.conflict}"
+    return "" if case.merges else await _kept(case, attempt, conflict)
+
+
+async def _kept(case: Case, attempt: int, conflict: merges.Conflict) -> str:
+    """A merge bead is judged by it at the end. Here work begins that may well change what was merged, so
+    it is now or never: a merge that left something out is taken back, and asked for again."""
+    merged = await case.head()
+    gone = await in_thread(sides.dropped, case.tools.root, conflict, merged)
+    if gone:
+        keep_as = f"{ref_word(case.bead.id)}-merge-{attempt}"
+        await in_thread(sides.take_back, case.worktree, conflict, merged, keep_as)
+    return f"the merge was taken back: {gone}" if gone else ""

@@ -9,11 +9,10 @@ from typing import Final
 
 from beads_ralph import changes, git, locking, worktrees
 from beads_ralph.merges import HEADS
+from beads_ralph.team.sides import DISCARDED
 
 NAMED: Final = 5
 LOOKED_AT: Final = ("refs/heads", "refs/tags")
-DISCARDED: Final = "refs/beads-ralph/discarded"
-"""Nothing is lost: what is taken off a branch can still be looked at."""
 
 
 @dataclass(frozen=True)
