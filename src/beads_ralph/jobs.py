@@ -16,6 +16,15 @@ class Transcript:
 
 
 @dataclass(frozen=True)
+class Report:
+    """What a program notes in a file of its own and does not print."""
+
+    path: Path
+    lines: str
+    """Which of its lines are read: a regular expression for how they begin."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One process to run."""
 
@@ -41,6 +50,8 @@ class Job:
     files: Mapping[Path, str] = field(default_factory=dict)
     """What the process expects to find, such as a schema that it is told the path of; written before it
     starts, for its owner's eyes only."""
+    report: Report | None = None
+    """What is read after what it printed, of a program that does not print all of it."""
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,8 @@ class AgentCLI(Protocol):
         """The process that gives the task to the program."""
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        """What the program answered; `lines` are those of its stdout, read from the transcript."""
+        """What the program answered; `lines` are those of its stdout, and after them those of
+        the job's report, where it has one."""
 
 
 @runtime_checkable

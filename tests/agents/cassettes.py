@@ -32,5 +32,11 @@ def lines(name: str, scenario: str) -> list[str]:
     return list(lines_of(of(name) / f"{scenario}.out"))
 
 
+def report(name: str, scenario: str) -> list[str]:
+    """What the CLI noted in a file of its own."""
+    path = of(name) / f"{scenario}.report"
+    return list(lines_of(path)) if path.exists() else []
+
+
 def reply(name: str, scenario: str) -> Reply:
-    return AGENTS[name].reply(ended(name, scenario), lines(name, scenario))
+    return AGENTS[name].reply(ended(name, scenario), [*lines(name, scenario), *report(name, scenario)])

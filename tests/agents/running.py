@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.agents.replies import lines_of
+from beads_ralph.agents.replies import output_of
 from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import AgentSpec
 from beads_ralph.protocols import AgentCLI
@@ -86,8 +86,9 @@ def run(job: Job) -> Exit:
 
 def call(agent: AgentCLI, asked: AgentTask, folder: Path) -> tuple[Exit, Reply]:
     files = transcript(folder)
-    ended = run(agent.command(asked, files))
-    return ended, agent.reply(ended, lines_of(files.out))
+    job = agent.command(asked, files)
+    ended = run(job)
+    return ended, agent.reply(ended, output_of(job))
 
 
 def tail(path: Path) -> str:

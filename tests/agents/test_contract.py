@@ -186,7 +186,7 @@ def test_files_lie_beside_the_transcript_where_no_other_call_has_any(real: Agent
     asked = task(tmp_path, role="qa", output_schema=OUTPUT_SCHEMA, persona=Persona("q", "", "x" * 300_000))
     jobs = [real.command(asked, transcript(tmp_path / "runs", name)) for name in ("one", "two")]
     for job in jobs:
-        assert all(path.parent == tmp_path / "runs" for path in job.files)
+        assert all(path.is_relative_to(tmp_path / "runs") for path in job.files)
     assert not set(jobs[0].files) & set(jobs[1].files)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from beads_ralph import refs
 from beads_ralph.agents.known import AGENTS
-from beads_ralph.agents.replies import lines_of
+from beads_ralph.agents.replies import output_of
 from beads_ralph.executors.local import LocalExecutor
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.protocols import AgentCLI
@@ -48,7 +48,7 @@ class Caller:
         job = adapter.command(asked, files)
         self.job = Job(**{**job.__dict__, "argv": (*self.before, *job.argv), "mark": self.run})
         ended = asyncio.run(LocalExecutor().run(self.job))
-        return ended, adapter.reply(ended, lines_of(files.out, 16 * 1024 * 1024))
+        return ended, adapter.reply(ended, output_of(self.job, 16 * 1024 * 1024))
 
     def task(self, prompt: str, base: str, **fields: Any) -> AgentTask:
         fields.pop("adapter", None)
@@ -57,7 +57,7 @@ class Caller:
         tmp.mkdir(exist_ok=True)
         env = {**cli.env, "TMPDIR": str(tmp), **fields.pop("env", {})}
         agent = spec(executable=str(cli.program), env=env, options=fields.pop("options", None))
-        given = {"timeout": 60.0, "git_folders": refs.folders_of(self.worktree), **fields}
+        given = {"timeout": 120.0, "git_folders": refs.folders_of(self.worktree), **fields}
         return task(self.worktree, agent, prompt=prompt, **given)
 
     @property

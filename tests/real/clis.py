@@ -161,6 +161,8 @@ def copilot(home: Path, base: str) -> dict[str, str]:
         "COPILOT_PROVIDER_API_KEY": KEY,
         "COPILOT_MODEL": MODEL,
         "COPILOT_AUTO_UPDATE": "false",
+        # Of a model that it does not know it takes less than the longest prompt.
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "1000000",
     }
 
 

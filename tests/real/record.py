@@ -2,7 +2,8 @@
 
 Each scenario is one call through the CLI's own adapter, on the scripted model. What it printed and how it
 ended go to `tests/agents/cassettes/NAME-VERSION/SCENARIO.{out,err,json}`, without the names of this machine.
-Needs `BEADS_RALPH_AGENTS=$(tools/agents/install)`.
+What a CLI notes in a file of its own is kept as SCENARIO.report.
+Needs `BEADS_RALPH_AGENTS=$(tools/agents/install --nightly)`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from beads_ralph.agents.known import AGENTS
+from beads_ralph.agents.replies import output_of
 from beads_ralph.executors.local import LocalExecutor
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.protocols import AgentCLI
@@ -61,6 +63,12 @@ DENY_POLICY = (
     '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "printf"\ndecision = "deny"\npriority = 999\n'
 )
 SUBSCRIBED = (("ANTHROPIC_API_KEY", ""), ("CLAUDE_CODE_OAUTH_TOKEN", "dummy"))
+SIGNED_OUT = (
+    ("COPILOT_OFFLINE", "false"),
+    ("COPILOT_PROVIDER_BASE_URL", ""),
+    ("HTTPS_PROXY", "http://127.0.0.1:9"),
+    ("HTTP_PROXY", "http://127.0.0.1:9"),
+)
 OF_ONE: dict[str, dict[str, Take]] = {
     "claude": {
         "denied": Take("denied", options=("--permission-mode=dontAsk",)),
@@ -69,6 +77,11 @@ OF_ONE: dict[str, dict[str, Take]] = {
         "turn-limit": Take("loop", options=("--max-turns=2",)),
     },
     "codex": {"no-key": Take("text", env=(("SCRIPTED_KEY", ""),))},
+    "copilot": {
+        "denied": Take("denied", options=("--allow-tool=view",)),
+        "not-signed-in": Take(env=SIGNED_OUT),
+        "unknown-agent": Take("text", options=("--agent=nobody",)),
+    },
     "gemini": {
         "denied": Take("denied", options=("--policy={home}/deny.toml",)),
         "not-signed-in": Take(env=(("GEMINI_API_KEY", ""),)),
@@ -82,11 +95,19 @@ OF_ONE: dict[str, dict[str, Take]] = {
         "no-provider": Take(env=(("GOOSE_PROVIDER", ""),)),
         "unreachable": Take(env=(("OPENAI_HOST", "http://127.0.0.1:9"),)),
     },
+    "opencode": {
+        "denied": Take(
+            "denied", env=(("OPENCODE_PERMISSION", '{"bash": {"*": "allow", "printf *": "deny"}}'),)
+        ),
+        "nobody-to-ask": Take(env=(("OPENCODE_PERMISSION", '{"bash": "ask"}'),), options=("--no-auto",)),
+        "unknown-model": Take("text", options=("--model=scripted/no-such-model",)),
+        "killed": Take("sleep90", timeout=45.0),
+    },
 }
 
 
-NOT_OF: dict[str, set[str]] = {"codex": {"resumed"}}
-"""Its sessions have ids of its own choice, so that there is none of a known one."""
+NOT_OF: dict[str, set[str]] = {"codex": {"resumed"}, "opencode": {"resumed"}}
+"""Their sessions have ids of their own choice, so that there is none of a known one."""
 
 
 def record(name: str, folder: Path) -> None:
@@ -137,20 +158,31 @@ def play(
     )
     job = _in_known_session((adapter or AGENTS[cli.name]).command(asked, running.transcript(place)))
     job = replace(job, argv=(*before, *job.argv), mark=uuid.uuid4().hex)
-    return asyncio.run(LocalExecutor().run(job))
+    ended = asyncio.run(LocalExecutor().run(job))
+    if job.report and job.transcript:
+        noted = [*output_of(replace(job, transcript=None))]
+        job.transcript.out.with_suffix(".report").write_text("".join(f"{line}\n" for line in noted), "utf-8")
+    return ended
 
 
 def _in_known_session(job: Job) -> Job:
     """The id that the adapter chose differs from run to run; the first call's is the one to resume."""
     chosen = (job.env or {})["BEADS_RALPH_SESSION"]
     first = job.transcript is not None and job.transcript.out.parent.name == "ok"
-    return replace(job, argv=tuple(word.replace(chosen, SESSION) if first else word for word in job.argv))
+    if not first:
+        return job
+    report = job.report and replace(job.report, path=Path(str(job.report.path).replace(chosen, SESSION)))
+    return replace(job, argv=tuple(word.replace(chosen, SESSION) for word in job.argv), report=report)
 
 
 def keep(path: Path, ended: Exit, folder: Path, installed: Path) -> None:
     assert ended.transcript
     names = {str(folder): "/somewhere", str(installed.resolve().parents[1]): "/opt/cli"}
-    for suffix, source in (("out", ended.transcript.out), ("err", ended.transcript.err)):
+    out = ended.transcript.out
+    sources = {"out": out, "err": ended.transcript.err, "report": out.with_suffix(".report")}
+    for suffix, source in sources.items():
+        if suffix == "report" and not source.exists():
+            continue
         text = _scrubbed(source.read_text("utf-8", "replace"), names)
         path.with_name(f"{path.name}.{suffix}").write_text(text, encoding="utf-8")
     how = {"code": ended.code, "timed_out": ended.timed_out}

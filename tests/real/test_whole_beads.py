@@ -18,7 +18,7 @@ from tests.git.repos import git
 from tests.loop.plans import Project, sprint
 from tests.model.script import Rule
 from tests.model.server import ModelServer
-from tests.real.clis import DEFAULT, Cli
+from tests.real.clis import DEFAULT, NIGHTLY, Cli
 from tests.real.record import Take, play
 from tests.real.users import NOBODY, as_nobody
 
@@ -42,7 +42,9 @@ RULES = [
 
 
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
-@pytest.mark.parametrize("name", DEFAULT)
+@pytest.mark.parametrize(
+    "name", [*DEFAULT, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)]
+)
 def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     name: str, sandbox: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
 ) -> None:

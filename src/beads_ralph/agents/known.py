@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from beads_ralph.agents.claude import Claude
 from beads_ralph.agents.codex import Codex
 from beads_ralph.agents.command import Command
+from beads_ralph.agents.copilot import Copilot
 from beads_ralph.agents.gemini import Gemini
 from beads_ralph.agents.goose import Goose
+from beads_ralph.agents.opencode import OpenCode
 from beads_ralph.agents.scripted import Scripted
 
 if TYPE_CHECKING:
@@ -19,8 +21,10 @@ AGENTS: Final[dict[str, AgentCLI]] = {
     "claude": Claude(),
     "codex": Codex(),
     "command": Command(),
+    "copilot": Copilot(),
     "gemini": Gemini(),
     "goose": Goose(),
+    "opencode": OpenCode(),
     "scripted": Scripted(),
 }
 

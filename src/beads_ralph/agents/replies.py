@@ -30,12 +30,13 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from beads_ralph.jobs import Exit
+from beads_ralph.jobs import Exit, Job
 from beads_ralph.values import utc_text
 from beads_ralph.work import Reply, Trouble, Usage
 
@@ -90,6 +91,18 @@ def lines_of(path: Path, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
             while not piece.endswith(b"\n") and (piece := source.readline(longest)):
                 pass
             yield start.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def output_of(job: Job, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
+    """All that an adapter reads of a job that has ended: what it printed, then its report. Nothing where it
+    removed its own transcript, or left no report."""
+    if job.transcript:
+        with suppress(FileNotFoundError):
+            yield from lines_of(job.transcript.out, longest)
+    if job.report:
+        with suppress(OSError):  # in a place that is the program's own
+            wanted = re.compile(job.report.lines).match
+            yield from (line for line in lines_of(job.report.path, longest) if wanted(line))
 
 
 # --- stdout -----------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Final
 from beads_ralph import personas, proc, refs
 from beads_ralph.agents import environment, replies
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Exit, Job, Profile, Transcript
+from beads_ralph.jobs import Exit, Job, Profile
 from beads_ralph.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.models import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.team import isolation
@@ -133,7 +132,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     tell("agent_started", *whose, transcript=str(transcript.out), **facts)
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
-    reply = await in_thread(lambda: cli.reply(ended, _lines(transcript)))
+    reply = await in_thread(lambda: cli.reply(ended, replies.output_of(job, LONGEST_LINE)))
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
     ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
@@ -182,12 +181,6 @@ def session_after(before: Session | None, reply: Reply) -> Session | None:
         for name in COUNTS
     }
     return Session(reply.session_id, Usage(**counts))
-
-
-def _lines(transcript: Transcript) -> Iterator[str]:
-    """What it printed; nothing where it removed its own transcript."""
-    with suppress(FileNotFoundError):
-        yield from replies.lines_of(transcript.out, LONGEST_LINE)
 
 
 class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
