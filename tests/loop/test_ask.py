@@ -44,7 +44,7 @@ def session(project: Project, side: str) -> str:
     return str(project.metadata(BEAD)[f"{side}_agent_executions"][-1]["session_id"])
 
 
-def test_every_call_is_listed_with_its_session(project: Project) -> None:
+def test_s0_ba5_every_call_is_listed_with_its_session(project: Project) -> None:
     rows = project.ralph("sessions", BEAD, "--json").data["sessions"]
     told = [(row["role"], row["agent"], row["status"], row["session_id"]) for row in rows]
     assert told == [
@@ -56,7 +56,7 @@ def test_every_call_is_listed_with_its_session(project: Project) -> None:
     assert f"beads-ralph ask {BEAD}" in text
 
 
-def test_the_developer_answers_in_its_own_session_and_worktree(project: Project) -> None:
+def test_s0_ba5_the_developer_answers_in_its_own_session_and_worktree(project: Project) -> None:
     ran = project.ralph("ask", BEAD, "Why so?")
     tree = Path(project.bead(BEAD).metadata.worktree_path)
     head = git(tree, "rev-parse", "HEAD")
