@@ -18,6 +18,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from beads_ralph import sandbox
+
 # Read before any test changes the environment.
 IN_CI = bool(os.environ.get("CI"))
 GIVEN_BD = os.environ.get("BEADS_RALPH_BD")
@@ -280,3 +282,14 @@ def bd_repo(repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return repo
+
+
+def need_bwrap() -> None:
+    """Skip what needs a sandbox where the kernel allows none: there the refusal is what is tested. A
+    program that is merely not installed is a failure in CI."""
+    refusal = sandbox.problem()
+    if refusal is None:
+        return
+    if IN_CI and shutil.which("bwrap") is None:
+        pytest.fail(refusal.message, pytrace=False)
+    pytest.skip(refusal.message)

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph import sandbox
 from beads_ralph.protocols import Changes
-from tests.conftest import IN_CI
+from tests.conftest import need_bwrap
 from tests.loop.plans import Project, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")
@@ -118,11 +117,7 @@ def test_what_cannot_be_had_is_said_before_anything_starts(repo: Path, settings:
 
 @pytest.fixture
 def bwrap() -> None:
-    refusal = sandbox.problem()
-    if refusal is not None:
-        if IN_CI:
-            pytest.fail(refusal.message, pytrace=False)
-        pytest.skip(refusal.message)
+    need_bwrap()
 
 
 @pytest.mark.usefixtures("bwrap")

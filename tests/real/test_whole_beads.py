@@ -14,6 +14,7 @@ from beads_ralph.agents.gemini import Gemini
 from beads_ralph.agents.goose import Goose
 from beads_ralph.agents.replies import lines_of
 from beads_ralph.protocols import AgentCLI
+from tests.conftest import need_bwrap
 from tests.git.repos import git
 from tests.loop.plans import Project, sprint
 from tests.model.script import Rule
@@ -48,6 +49,8 @@ RULES = [
 def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     name: str, sandbox: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path
 ) -> None:
+    if sandbox == "bwrap":
+        need_bwrap()
     run = f"bead-{name}-{sandbox}"
     ready = cli(name, model_server.play(run, RULES))
     agent: dict[str, Any] = {"agent": "claude", "executable": str(ready.program), "env": ready.env}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import refs, sandbox
+from beads_ralph import refs
 from beads_ralph.executors import choose
 from beads_ralph.executors.tmux import TmuxExecutor
 from beads_ralph.jobs import Exit, Job, Profile
@@ -19,17 +19,13 @@ from beads_ralph.sandbox import Sandbox, Sandboxed
 from beads_ralph.team import isolation
 from beads_ralph.work import AgentRole
 from tests.agents.running import task
-from tests.conftest import IN_CI
+from tests.conftest import need_bwrap
 from tests.executors.running import SOCKET, job, run
 
 
 @pytest.fixture(autouse=True)
 def bwrap() -> None:
-    refusal = sandbox.problem()
-    if refusal is not None:
-        if IN_CI:
-            pytest.fail(refusal.message, pytrace=False)
-        pytest.skip(refusal.message)
+    need_bwrap()
 
 
 @pytest.fixture
