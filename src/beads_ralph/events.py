@@ -58,6 +58,8 @@ class Event:
     team: str | None = None
     attempt: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What listeners hear and the journal does not keep, being too long for a line of it."""
 
     def to_json(self) -> dict[str, Any]:
         row = {"kind": self.kind, "at": self.at, "run_id": self.run_id}
@@ -93,9 +95,11 @@ class Journal:
         bead: str | None = None,
         team: str | None = None,
         attempt: int | None = None,
+        *,
+        beside: Mapping[str, Any] | None = None,
         **data: Any,
     ) -> Event:
-        event = Event(kind, _now(), self.run_id, bead, team, attempt, data)
+        event = Event(kind, _now(), self.run_id, bead, team, attempt, data, beside or {})
         self._write(json.dumps(event.to_json(), ensure_ascii=False, default=str) + "\n")
         for listener in self.listeners:
             listener(event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,13 @@ class Exit:
     @property
     def ok(self) -> bool:
         return self.code == 0 and not self.cut_short
+
+    @property
+    def limit(self) -> Literal["", "timeout", "output", "memory"]:
+        """Which limit it was ended for; empty where it ended by itself."""
+        if self.timed_out:
+            return "timeout"
+        return "output" if self.flooded else "memory" if self.over_memory else ""
 
     @property
     def cut_short(self) -> str:

@@ -159,6 +159,8 @@ def _fault(error: ErrorDetails, file: str | None) -> Fault:
     kind = error["type"]
     if kind == "missing":
         return Fault(Code.MISSING_FIELD, f"field {path} is required", file=file, field=path)
+    if kind == "extra_forbidden":
+        return Fault(Code.BEAD_SCHEMA, f"field {path} is not part of the schema", file=file, field=path)
     subject = f"field {path} " if path else ""
     found = "" if kind == "constraint" else f" (found {_shown(error['input'])})"
     code = {"pattern": Code.FIELD_PATTERN, "constraint": Code.CONSTRAINT}.get(kind, Code.BEAD_SCHEMA)

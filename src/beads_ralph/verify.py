@@ -133,6 +133,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
         seconds=ended.seconds,
         output_sha256=hash_of(transcript),
         output_tail=_tail(ended) if problem else "",
+        details={"reason": "verifier-timeout"} if ended.timed_out else {},
     )
 
 

@@ -11,6 +11,7 @@ from beads_ralph.models import AgentSpec
 
 AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
 Ruling = Literal["pass", "fail", "stop"]
+SUMMARY: Final = 500
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,12 @@ class Evidence:
     details: Mapping[str, Any] = field(default_factory=dict)
     red_before: bool | None = None
     """Whether it failed before the work began; None where that was not looked at."""
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to count: neither what was printed nor what else was found."""
+        long = ("output_sha256", "output_tail", "details")
+        short = {key: value for key, value in self.to_json().items() if key not in long}
+        return short | {"message": self.message[:SUMMARY], "reason": self.details.get("reason")}
 
     def to_json(self) -> dict[str, Any]:
         return {

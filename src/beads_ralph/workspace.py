@@ -37,6 +37,11 @@ class Workspace:
         """Where our own files of this repository lie, made or not."""
         return self.root / NAME
 
+    @property
+    def state(self) -> Path:
+        """Where run and result records lie, made or not."""
+        return self.root / Path(self.config.state_dir).expanduser()
+
     def branches(self) -> frozenset[str]:
         return self.repository.branches() if self.repository else frozenset()
 
@@ -136,12 +141,13 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
         message = f"{workspace.root} is not a git repository"
         raise RalphError(Code.GIT_NOT_REPO, message, suggested_action="Run: git init, then beads-ralph init")
     kind = _auto(workspace)[0] if choice == "auto" else choice
-    paths = [workspace.root / CONFIG_NAME, workspace.home]
+    paths = [workspace.root / CONFIG_NAME, workspace.home, workspace.state]
     if kind == "bd":
         paths.append(workspace.root / ".beads")
     before = {path for path in paths if path.exists()}
     (bd if kind == "bd" else embedded).initialise(workspace.root)
     ralph_dir(workspace.root)
+    _prepare_state(workspace)
     STORES[kind](workspace).check()
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
@@ -153,6 +159,13 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
         (*(path.name for path in paths if path in before), *own),
         (*workspace.warnings, *_other_store(workspace, choice)),
     )
+
+
+def _prepare_state(workspace: Workspace) -> None:
+    """The folders of run and result records, with their schemas."""
+    from beads_ralph.records.folder import StateFolder
+
+    StateFolder(workspace.state).prepare()
 
 
 def _install_personas(root: Path) -> tuple[list[str], list[str]]:

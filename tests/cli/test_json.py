@@ -36,6 +36,8 @@ def shop(repo: Path) -> Path:
 GOOD: list[tuple[list[str], set[str]]] = [
     (["init"], {"store", "created", "kept"}),
     (["doctor"], {"healthy", "checks"}),
+    (["state", "validate"], {"files", "valid", "invalid", "mended"}),
+    (["state", "fix", "--runs"], {"files", "valid", "invalid", "mended"}),
     (
         ["demo", "--dir", "demo", "--plan-only"],
         {"root", "plan", "bead_ids", "sprints", "waves", "critical_path", "ready", "ended", "report"},

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 PROJECT = Path(__file__).parents[2]
 TABLE = PROJECT / "docs" / "requirements.md"
-ROW = re.compile(r"^\| (S[012]-[A-Z]+[0-9]+(?:\.[0-9]+)?) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (S[0-4]-[A-Z]+[0-9]+(?:\.[0-9]+)?) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 SHORTEST_REASON = 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,19 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import ValidationError
 
-from beads_ralph.records.model import MODELS, Kind, ResultRecord, RunRecord, json_schema
+from beads_ralph.records.model import (
+    MODELS,
+    Broken,
+    Called,
+    Checked,
+    Extra,
+    Kind,
+    ResultRecord,
+    RunRecord,
+    Spent,
+    Verification,
+    json_schema,
+)
 from beads_ralph.records.reasons import MEANINGS, REASONS
 from tests.records import samples
 
@@ -155,6 +168,13 @@ def test_any_program_may_be_the_agent_and_times_may_have_any_zone() -> None:
 
 def test_every_reason_has_a_meaning() -> None:
     assert list(MEANINGS) == list(REASONS)
+
+
+def test_every_field_and_every_reason_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
+    parts = (RunRecord, ResultRecord, Extra, Called, Checked, Broken, Spent, Verification)
+    names = [name for model in parts for name in model.model_fields]
+    assert [name for name in (*names, *REASONS) if f"`{name}`" not in text] == []
 
 
 # --- for every record -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.records import Attempt, read_all
@@ -98,6 +98,7 @@ def test_no_folder_is_no_attempt(tmp_path: Path) -> None:
     assert attempts(tmp_path / "nowhere") == []
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from([*samples.run(), "extra"]), samples.ANYTHING))
 def test_no_value_of_any_field_is_fatal(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     state = tmp_path_factory.mktemp("state")

@@ -20,6 +20,7 @@ from beads_ralph.cli import (
     run,
     schema,
     setup,
+    state,
     watching,
 )
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
@@ -57,6 +58,7 @@ app.command("show")(beads.show)
 app.command("validate")(schema.validate)
 app.command("migrate")(schema.migrate)
 app.command("schema")(schema.print_schema)
+app.add_typer(state.app, name="state")
 
 mason_app = typer.Typer(name="beads-mason", add_completion=False, pretty_exceptions_enable=False)
 mason_app.command()(mason.mason)

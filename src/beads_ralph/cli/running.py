@@ -40,6 +40,7 @@ from beads_ralph.loop import Ended, Loop, Scope, Settings, foresee, refuse_unkno
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
+from beads_ralph.records import Keeper, StateFolder
 from beads_ralph.team import Tools, isolation, players
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import plural
@@ -216,7 +217,8 @@ def _run(
             journal.tell("strays_ended", pids=swept)
         tools = tools_for(space, folder, journal, chosen)
         _tell_permissions(beads, tools)
-        with Board(journal, current_style()):
+        keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
+        with keeper.listening(journal), Board(journal, current_style()):
             try:
                 loop = Loop(opened.store, tools, settings, scope, home)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))

@@ -324,6 +324,11 @@ class Config(Section):
     network_timeout: Seconds = Field(
         30.0, description="How long to wait for an answer from the network.", examples=["1m"]
     )
+    state_dir: Filled = Field(
+        "state",
+        description="Where run and result records go, seen from the repository's root.",
+        examples=["../state"],
+    )
     logging: Logging = Field(Logging(), description="What a run writes down for finding faults.")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from beads_ralph import graph
-from beads_ralph.models import Bead
+from beads_ralph.models import MERGE, Bead
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.values import plural
 from beads_ralph.work import Budget, PullRequest
@@ -97,6 +97,20 @@ def foresee(beads: Sequence[Bead], scope: Scope) -> tuple[list[list[str]], dict[
     }:
         waiting |= found
     return graph.waves({name: others for name, others in unmet.items() if name not in waiting}), waiting
+
+
+def about(bead: Bead) -> dict[str, Any]:
+    """What the journal is told of a bead that is taken up."""
+    place = bead.metadata
+    said = place.to_json()
+    return {
+        "title": bead.title,
+        "bead_kind": "merge" if bead.issue_type == MERGE else "work",
+        "sprint": place.sprint,
+        "plan_file": place.plan_file,
+        "branch": place.branch,
+        "max_attempts": int(said.get("attempts_forgiven") or 0) + place.max_retry_attempts,
+    }
 
 
 def why_of(left: Sequence[Bead], blocked: Mapping[str, str]) -> tuple[Why, str]:

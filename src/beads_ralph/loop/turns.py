@@ -16,7 +16,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event, Journal, Kind
 from beads_ralph.loop.parking import Parking
 from beads_ralph.loop.pool import Pool
-from beads_ralph.loop.terms import Ended, Scope, Settings, Why, counted, why_of
+from beads_ralph.loop.terms import Ended, Scope, Settings, Why, about, counted, why_of
 from beads_ralph.loop.width import Width
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Store
@@ -167,7 +167,7 @@ class Loop:
         self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
         place = claimed.metadata
         attempt = place.attempt_count + 1
-        self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, title=bead.title)
+        self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, **about(claimed))
         order = await self.pool.order(claimed)
         task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
         self._note_beside(claimed)
@@ -262,7 +262,7 @@ class Loop:
             self._give_up(bead, "it is held by another now; nothing of it was closed here")
             return
         await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
-        self._tell("bead_released", bead, "the run was cancelled")
+        self._tell("bead_released", bead, "the run was cancelled", cancelled=True)
 
     async def _refused(self, bead: Bead, error: RalphError) -> None:
         """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
@@ -280,7 +280,7 @@ class Loop:
     def _give_up(self, bead: Bead, reason: str) -> None:
         self.lost.add(bead.id)
         self.blocked.pop(bead.id, None)
-        self._tell("bead_released", bead, reason)
+        self._tell("bead_released", bead, reason, cancelled=True)
 
     def _tell(self, kind: Kind, bead: Bead, reason: str, **more: Any) -> None:
         self.journal.tell(kind, bead.id, bead.metadata.team_name, reason=reason, **more)
@@ -311,7 +311,7 @@ class Loop:
         for bead in self.running.values():
             with suppress(RalphError):  # what it is that failed is on its way up already
                 await self.pool.give_back(bead, "open", Outcome("paused", "the run failed"))
-                self._tell("bead_released", bead, "the run failed")
+                self._tell("bead_released", bead, "the run failed", cancelled=True)
         self.running.clear()
 
     def _heed_orders(self) -> None:

@@ -134,6 +134,8 @@ class Called(Part):
     session_id: str | None = None
     usage: Spent = Spent()
     transcript: str | None = None
+    cut_short: str = ""
+    """Which limit it was ended for: `timeout`, `output` or `memory`."""
 
 
 class Checked(Part):
@@ -232,8 +234,13 @@ class StateRecord(BaseModel):
             raise constraint_fault("must be null while the status is running", "finished_at")
         return self
 
+    extra: Extra | None = None
+
     def to_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        """Every field; of what only some records have, what this one has."""
+        row = self.model_dump(mode="json", exclude={"extra"})
+        said = self.extra.model_dump(mode="json", exclude_defaults=True) if self.extra else None
+        return row if self.extra is None else row | {"extra": said}
 
 
 class RunRecord(StateRecord):
@@ -249,7 +256,6 @@ class RunRecord(StateRecord):
     session_name: Said | None = None
     result_file: Said | None = None
     verification: Verification | None = None
-    extra: Extra | None = None
 
 
 class ResultRecord(StateRecord):
@@ -258,7 +264,6 @@ class ResultRecord(StateRecord):
     will_retry: bool
     reason: Said
     verification: Verification | None = None
-    extra: Extra | None = None
 
 
 Kind = Literal["run", "result"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from beads_ralph.records.model import SUMMARY_LENGTH, moment_of
+from beads_ralph.records.reasons import UNJUDGED
 
 RUNS: Final = "runs"
 RESULTS: Final = "results"
 SCHEMAS: Final = "schemas"
 SUFFIX: Final = ".json"
 LARGEST: Final = 32 * 1024 * 1024
-ARCHIVED: Final = re.compile(r"\.attempt-(\d+)$")
+ARCHIVED: Final = re.compile(r"\.attempt-(\d+)(?:-\d+)?$")
 STATUSES: Final = frozenset({"running", "done", "failed", "timeout"})
 
 T = TypeVar("T")
@@ -58,8 +60,9 @@ class Attempt:
 
     @property
     def final(self) -> bool:
-        """Whether it is over, and nobody will try again."""
-        return self.latest and self.status != "running" and not self.will_retry
+        """Whether it is over, and nobody will try again. Without a result it may only have broken off."""
+        begins_again = self.failure_reason in UNJUDGED if self.will_retry is None else self.will_retry
+        return self.latest and self.status != "running" and not begins_again
 
 
 def ignore(_path: Path, _why: str) -> None:
@@ -88,8 +91,9 @@ def read_all(state_dir: Path, unreadable: Unreadable = ignore) -> Iterator[Attem
 def load(path: Path, unreadable: Unreadable = ignore) -> dict[str, Any] | None:
     """The JSON object of a file that is a record by the little that every record has; else None."""
     try:
-        if path.stat().st_size > LARGEST:
-            unreadable(path, f"larger than {LARGEST // 2**20} MiB")
+        said = path.stat()
+        if not stat.S_ISREG(said.st_mode) or said.st_size > LARGEST:  # a pipe would keep us waiting
+            unreadable(path, f"no file of at most {LARGEST // 2**20} MiB")
             return None
         raw = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as problem:
@@ -130,19 +134,26 @@ def _together(
 ) -> Iterator[Attempt]:
     """Files are told apart by what they hold: their names are only a hint."""
     rows = sorted(((_number(raw, place), place, raw) for place, raw in read), key=lambda row: row[0])
-    last: dict[str, int] = {}
-    for number, _, raw in rows:
-        last[raw["bead"]] = max(number, last.get(raw["bead"], 0))
+    last: dict[str, tuple[bool, int]] = {}
+    for number, place, raw in rows:
+        last[raw["bead"]] = max(_rank(place, number), last.get(raw["bead"], (False, 0)))
     used = result is None
     for number, place, raw in rows:
         bead = raw["bead"]
         mine = result is not None and result["bead"] == bead and _number(result, path) == number
         used = used or mine
-        yield _attempt(raw, result if mine else None, number, place, latest=number == last[bead])
+        yield _attempt(
+            raw, result if mine else None, number, place, latest=_rank(place, number) == last[bead]
+        )
     if result is not None and not used:  # its run record is gone
         number = _number(result, path)
-        latest = number >= last.get(result["bead"], 0)
+        latest = result["bead"] not in last or number > last[result["bead"]][1]
         yield _attempt(result, result, number, path, latest=latest)
+
+
+def _rank(path: Path, number: int) -> tuple[bool, int]:
+    """The latest is the one that is not archived: a bead that was made anew counts from 1 again."""
+    return ARCHIVED.search(path.name.removesuffix(SUFFIX)) is None, number
 
 
 def _number(raw: Mapping[str, Any], path: Path) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
@@ -73,9 +72,18 @@ FOREIGN: Final = (
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 PATTERN: Final = rf"^({'|'.join((*REASONS, *FOREIGN, 'watch-timeout-[0-9]+s'))})$"
-KNOWN: Final = re.compile(PATTERN[1:-1])
-UNJUDGED: Final[frozenset[str]] = frozenset({"agent-limit", "agent-auth", "interrupted", "infrastructure"})
-"""Ends that say nothing of the work: the same attempt begins again."""
+UNJUDGED: Final[frozenset[str | None]] = frozenset(
+    {
+        "agent-limit",
+        "agent-auth",
+        "agent-server",
+        "proposal-failed",
+        "interrupted",
+        "disk-full",
+        "infrastructure",
+    }
+)
+"""Ends that say nothing of the work, where no result says otherwise: the same attempt begins again."""
 
 TROUBLES: Final[Mapping[str, Reason]] = {
     "limit": "agent-limit",
@@ -97,7 +105,3 @@ CHECKS: Final[Mapping[tuple[str, str], Reason]] = {
     ("merge", "fail"): "lost-changes",
     ("git", "fail"): "branch-changed",
 }
-
-
-def is_known(reason: str) -> bool:
-    return KNOWN.fullmatch(reason) is not None

@@ -126,10 +126,11 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         "model": task.model,
         "program": spec.executable,
         "seat": asked.seat,
+        "transcript": str(transcript.out),
     }
     given = _in_session(Reply(), asked, job if cli.profile.session_is_given else None)
     facts = about | _session_facts(session_after(asked.session, given))
-    tell("agent_started", *whose, transcript=str(transcript.out), **facts)
+    tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(lambda: cli.reply(ended, replies.output_of(job, LONGEST_LINE)))
@@ -146,6 +147,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         seconds=round(ended.seconds, 3),
         problem=done.problem,
         trouble=reply.trouble,
+        cut_short=ended.limit,
         denied=list(reply.denied),
         started_at=started,
         usage=asdict(usage),

@@ -42,11 +42,12 @@ async def look_around(case: Case) -> Surroundings:
     return await in_thread(_surroundings, case.tools.root, case.place.source_branch)
 
 
-async def failed(case: Case, problem: str, flags: Sequence[str] = ()) -> Verdict:
-    """The verdict on an attempt that came to nothing one could check."""
+async def failed(case: Case, problem: str, flags: Sequence[str] = (), reason: str = "") -> Verdict:
+    """The verdict on an attempt that came to nothing one could check; `reason` is the records' word."""
     there = case.worktree.is_dir()
     commit = await case.head() if there else case.base
-    row = Evidence("dev agent", "git", "", commit, "fail", problem)
+    details = {"reason": reason} if reason else {}
+    row = Evidence("dev agent", "git", "", commit, "fail", problem, details=details)
     return Verdict("fail", problem, [row], flags)
 
 
@@ -60,7 +61,7 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     changed, added = await in_thread(_changed, case.worktree, case.base)
     if not changed and not case.merges:  # what is to be merged may be on the source branch by now
         nothing = "nothing was changed: the branch holds no work"
-        return await failed(case, "; ".join([nothing, *flags]), flags)
+        return await failed(case, "; ".join([nothing, *flags]), flags, "nothing-changed")
     if spilled := await in_thread(lending.committed, case.worktree, case.base, case.lent):
         text = (
             f"commits hold {', '.join(spilled[:NAMED])}, lent to the worktree and not to be published: "

@@ -90,14 +90,15 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     await place.clear_locks(case)
     await place.bring_back(case)
     outside = await judging.look_around(case)
-    problem = await place.bring_together(case, attempt, feedback)
+    problem, reason = await place.bring_together(case, attempt, feedback), "merge-conflict"
     # What git merged by itself needs no developer, unless something was found wrong with it.
     if not problem and not finished and not (case.merges and feedback is None):
         await lease.set_up(case)
         await judging.take_baseline(case)
         problem = await develop(case, attempt, feedback)
+        reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
     if problem:
-        return await judging.failed(case, problem)
+        return await judging.failed(case, problem, reason=reason)
     return await judging.check(case, attempt, outside)
 
 
@@ -113,6 +114,8 @@ async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> Non
         ruling=verdict.ruling,
         message=verdict.message,
         flags=list(verdict.flags),
+        will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
+        checks=[row.summary() for row in verdict.evidence],
     )
 
 
