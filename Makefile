@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Commands without a .py ending are Python when their first line says so.
 SCRIPTS := $(shell grep -lsE '^\#!.*python' $$(find scripts -type f ! -name '*.py' 2>/dev/null) /dev/null)
-TYPED := src tests bench $(wildcard scripts/*.py tools/*.py)
+TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

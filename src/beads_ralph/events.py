@@ -36,6 +36,8 @@ Kind = Literal[
     "program_replaced",
     "program_recovered",
     "parallelism_changed",
+    "gate_checked",
+    "gates_overridden",
     "run_paused",
     "run_resumed",
     "run_draining",

@@ -28,6 +28,7 @@ SWEPT: Final = "swept"
 CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
+LOOP: Final = "a loop is running on this repository"
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,12 @@ class Holder:
 
 
 @contextmanager
-def exclusive(home: Path, run_id: str) -> Iterator[Holder | None]:
-    """Hold the repository's lock; yields who held it last. Another live loop is DATABASE.CONFLICT."""
+def exclusive(home: Path, run_id: str, subject: str = LOOP) -> Iterator[Holder | None]:
+    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
     path = home / LOCK
     with path.open("a+", encoding="utf-8") as file:
         if not _taken_within(file, LOCK_SECONDS):
-            raise _taken(holder(home))
+            raise _taken(holder(home), subject)
         last = holder(home)
         _write(path, {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))})
         yield last
@@ -162,13 +163,12 @@ def is_running(home: Path) -> bool:
     return False
 
 
-def _taken(by: Holder | None) -> RalphError:
+def _taken(by: Holder | None, subject: str) -> RalphError:
     who = f"process {by.pid}, run {by.run_id}, since {by.since}" if by else "another process"
-    return RalphError(
-        Code.CONFLICT,
-        f"a loop is running on this repository already ({who})",
-        suggested_action="Watch it with: beads-ralph status --watch, or end it with: beads-ralph stop",
-    )
+    action = "Watch it with: beads-ralph status --watch, or end it with: beads-ralph stop"
+    if subject != LOOP:
+        action = "Wait for its end, or end that process"
+    return RalphError(Code.CONFLICT, f"{subject} already ({who})", suggested_action=action)
 
 
 # --- orders to a running loop -----------------------------------------------------------------------

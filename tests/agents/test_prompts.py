@@ -26,6 +26,7 @@ PLACES: dict[Name, str] = {
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria "
     "changed_files output_schema",
     "merge": "bead_id worktree branch merging branches conflicts tasks verifiers",
+    "ralph": "bead_id place attempt max_attempts title intent verifiers feedback evidence",
     "scrum-master": "bead_id worktree branch source_branch team plan_file plan_section bead",
     "ask": "bead_id worktree branch question",
     "scrum-recovery": "bead_id recovery max_recoveries worktree branch source_branch problem last_answer",

@@ -223,6 +223,8 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     bead = {"init": answer(repo, "init")}
     dry = answer(repo, "mason", "plan.md", "--dry-run")
     (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
+    ralph = {"intent": "Be", "dod": {"verifiers": [{"name": "is", "command": "true"}]}}
+    (repo / "ralph.json").write_text(json.dumps(ralph), encoding="utf-8")
     found = bead | {
         "doctor": answer(repo, "doctor"),
         "demo": answer(repo, "demo", "--dir", "scratch", "--plan-only"),
@@ -232,6 +234,10 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
         "mason": answer(repo, "mason", "plan.md") | answer(repo, "mason", "plan.md", "--update"),
         "list, ready": answer(repo, "list"),
         "show": answer(repo, "show", dry["bead_ids"][0]),
+        "exec": answer(repo, "exec", "ralph.json"),
+        "import": answer(repo, "import", "ralph.json"),
+        "export": answer(repo, "export", "ralph"),
+        "gate check, gate status, gate list": answer(repo, "gate", "check"),
         "validate": answer(repo, "validate", "bead.json"),
         "migrate": answer(repo, "migrate", "bead.json"),
         "schema": answer(repo, "schema"),

@@ -15,8 +15,10 @@ from beads_ralph.cli import (
     configuring,
     control,
     demo,
+    gate,
     mason,
     plan,
+    ralph,
     run,
     schema,
     setup,
@@ -52,6 +54,10 @@ app.command("stop")(control.stop)
 app.command("retry")(control.retry)
 app.command("release")(control.release)
 app.command("clean")(control.clean)
+app.command("exec")(ralph.exec_beads)
+app.command("import")(ralph.import_beads)
+app.command("export")(ralph.export_beads)
+app.add_typer(gate.app, name="gate")
 app.command("list")(beads.list_beads)
 app.command("ready")(beads.ready)
 app.command("show")(beads.show)

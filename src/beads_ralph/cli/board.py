@@ -77,6 +77,8 @@ def line(event: Event) -> str | None:
         "program_unavailable": f"! {data.get('reason')}; not asked before {data.get('until')}",
         "program_replaced": f"  {bead}  {data.get('by')} plays {persona(event)} for {data.get('program')}",
         "program_recovered": f"▶ {data.get('program')} is asked again",
+        "gate_checked": f"{'✓' if data.get('ruling') == 'pass' else '✗'} gate {bead}  {data.get('message')}",
+        "gates_overridden": f"! red gates are overridden: {', '.join(data.get('gates', ()))}",
         "parallelism_changed": f"! {data.get('parallel')} of {data.get('most')} beads at once",
         "bead_released": f"= {bead}  given back: {data.get('reason')}",
         "strays_ended": f"! {len(data.get('pids', ()))} processes of a run that was killed were ended",

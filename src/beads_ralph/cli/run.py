@@ -36,6 +36,9 @@ def run(  # noqa: PLR0913 - one parameter an option
     stop_on_failure: Annotated[
         bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
     ] = False,
+    force_gates: Annotated[
+        bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
+    ] = False,
     executor: ExecutorName = None,
     forge_name: ForgeName = None,
     store: options.Store = None,
@@ -53,6 +56,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         once=once,
         dry_run=dry_run,
         stop_on_failure=stop_on_failure,
+        force_gates=force_gates,
         executor=executor,
         forge=forge_name,
         store=store,

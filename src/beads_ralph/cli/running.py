@@ -33,10 +33,11 @@ from beads_ralph.cli import mason
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
+from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.events import Journal
 from beads_ralph.forge.network import Network
-from beads_ralph.loop import Ended, Loop, Scope, Settings, foresee, refuse_unknown
+from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, foresee, refuse_unknown
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import ralph_dir
@@ -65,6 +66,7 @@ class Wishes:
     once: bool = False
     dry_run: bool = False
     stop_on_failure: bool = False
+    force_gates: bool = False
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -83,7 +85,7 @@ def run(wishes: Wishes) -> Answer:
     scope = Scope(wishes.beads, wishes.teams, plan_file)
     refuse_unknown(opened.store, scope.beads - {bead.id for bead in planned})
     if wishes.dry_run:
-        return _dry_run(opened, scope, planned)
+        return _dry_run(space.root, opened, scope, planned)
     beads = _preflight(space, opened, scope)
     settings = _settings(space, wishes)
     chosen = (wishes.executor or space.config.executor, wishes.forge or space.config.forge)
@@ -103,6 +105,7 @@ def _settings(space: Workspace, wishes: Wishes) -> Settings:
         max_parallel=wishes.max_parallel or space.config.max_parallel_sessions,
         once=wishes.once,
         stop_on_failure=wishes.stop_on_failure,
+        force_gates=wishes.force_gates,
         poll_seconds=space.config.poll_interval,
         budget=_budget(space),
     )
@@ -123,10 +126,13 @@ def _budget(space: Workspace) -> Budget:
 # --- before -----------------------------------------------------------------------------------------
 
 
-def _dry_run(opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer:
+def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer:
     """What would start, and what would not; `planned` are beads that a run would put into the store."""
     stored = opened.store.find(Query()).beads
     waves, waiting = foresee([*{bead.id: bead for bead in (*planned, *stored)}.values()], scope)
+    for gate in gates.known(root, stored):
+        if gate.colour != "green":
+            waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
 
     def show(console: Console) -> None:
         for number, wave in enumerate(waves, 1):
@@ -320,7 +326,9 @@ def show_end(console: Console, ended: Ended) -> None:
 def _next_steps(ended: Ended) -> list[str]:
     steps: list[Any] = []
     if ended.blocked:
-        first = ended.blocked[0][0]
+        first, reason = ended.blocked[0]
+        if reason.startswith(GATE_IS_RED):
+            return ["beads-ralph gate check"]
         steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
     if ended.why in ("stopped", "interrupted") and not ended.complete:
         steps.append("beads-ralph run")

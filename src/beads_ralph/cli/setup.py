@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,14 @@ def init(
     json_: options.Json = False,
 ) -> Answer:
     """Set this repository up: settings, folders, store, agent files. What exists is kept."""
-    done = workspace.init(workspace.find(), store, personas=not no_agents)
+    from beads_ralph.dod import files
+
+    space = workspace.find()
+    done = workspace.init(space, store, personas=not no_agents)
+    if files.install_schema(space.root):
+        done = replace(done, created=(*done.created, files.SCHEMA))
+    else:
+        done = replace(done, kept=(*done.kept, files.SCHEMA))
     data = {"store": done.store, "created": list(done.created), "kept": list(done.kept)}
     return Answer(data, lambda console: _show_init(console, done), done.warnings)
 

@@ -285,6 +285,28 @@ class Config(Section):
     max_retry_attempts: Positive = Field(
         3, description="Attempts for a bead, in all, where the plan says nothing.", examples=[5]
     )
+    exec_agent_timeout: Seconds = Field(
+        600.0, description="The most that `exec` lets one call of an agent take.", examples=["20m"]
+    )
+    exec_max_iterations: Positive = Field(
+        10, description="Attempts at a Ralph bead that does not say how many.", examples=[5]
+    )
+    exec_backoff: Seconds = Field(
+        30.0,
+        description="How long `exec` waits after the first failed attempt; doubled after each further one.",
+        examples=["10s"],
+    )
+    exec_backoff_max: Seconds = Field(
+        300.0, description="The most that `exec` waits between two attempts.", examples=["10m"]
+    )
+    gate_interval: Seconds = Field(
+        300.0, description="How often at most a run checks its gates again.", examples=["1m"]
+    )
+    gate_checkout: bool = Field(
+        False,
+        description="Check gates on a clean checkout of the source branch, not in the main one as it is.",
+        examples=[True],
+    )
     pr_creation_retries: Annotated[int, Field(ge=0)] = Field(
         3, description="How often to try again to open a pull request, when that may help.", examples=[5]
     )

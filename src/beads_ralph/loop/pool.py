@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
 from beads_ralph import graph, runs
+from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
 from beads_ralph.loop.recovery import unrecorded
@@ -80,8 +81,9 @@ class Pool:
 
     # --- recovery -----------------------------------------------------------------------------------
 
-    async def recover(self) -> None:
-        """Claims of dead runs on this repository are given back; our lock says that no other run lives."""
+    async def recover(self) -> Sequence[Bead]:
+        """Claims of dead runs on this repository are given back; our lock says that no other run lives.
+        Every bead of the store, as it was found."""
         prefix = runs.actor_prefix(self.root)
         everything = await self.ask(self.store.find, Query())
         for bead in everything.beads:
@@ -92,6 +94,7 @@ class Pool:
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
+        return everything.beads
 
     async def _interrupted(self, bead: Bead, holder: str) -> None:
         """Written down before the bead is free again, and only once, should we be killed in between."""
@@ -111,10 +114,11 @@ class Pool:
     # --- what may start -----------------------------------------------------------------------------
 
     async def candidates(self) -> list[Bead]:
-        """The ready beads of the run: the highest priority first, then what the longest chain hangs on."""
+        """The ready beads of the run, gates left out: the highest priority first, then what the longest
+        chain hangs on."""
         listing = await self.ask(self.store.ready)
         self._note_unreadable(listing)
-        ready = [bead for bead in listing.beads if self.scope.holds(bead)]
+        ready = [bead for bead in listing.beads if self.scope.holds(bead) and not is_gate(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
 
     def _note_unreadable(self, listing: Listing) -> None:
@@ -192,7 +196,9 @@ class Pool:
         listing = await self.ask(self.store.find, Query(statuses=LEFT))
         self._note_unreadable(listing)
         return [
-            bead for bead in listing.beads if self.scope.holds(bead) and (only is None or bead.id in only)
+            bead
+            for bead in listing.beads
+            if self.scope.holds(bead) and not is_gate(bead) and (only is None or bead.id in only)
         ]
 
 

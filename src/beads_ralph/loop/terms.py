@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from beads_ralph import graph
+from beads_ralph.dod.imports import is_gate
 from beads_ralph.models import MERGE, Bead
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.values import plural
@@ -50,6 +51,8 @@ class Settings:
     max_parallel: int = 4
     once: bool = False
     stop_on_failure: bool = False
+    force_gates: bool = False
+    """Whether features may start although a gate is red."""
     poll_seconds: float = 30.0
     heartbeat_seconds: float = 90.0
     budget: Budget = field(default_factory=Budget)
@@ -83,7 +86,7 @@ class Ended:
 
 def foresee(beads: Sequence[Bead], scope: Scope) -> tuple[list[list[str]], dict[str, str]]:
     """What a run would start, in waves; and what it would not, with the reason."""
-    closed = {bead.id for bead in beads if bead.status == "closed"}
+    closed = {bead.id for bead in beads if bead.status == "closed" or is_gate(bead)}
     left = {bead.id: bead for bead in beads if bead.id not in closed and scope.holds(bead)}
     unmet = {
         name: [other for other in bead.dependencies if other not in closed] for name, bead in left.items()
@@ -122,6 +125,17 @@ def why_of(left: Sequence[Bead], blocked: Mapping[str, str]) -> tuple[Why, str]:
         return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done"
     shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
     return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
+
+
+def and_before(left: Sequence[Bead], blocked: Mapping[str, str]) -> dict[str, str]:
+    """What is blocked and why, those included that were so when the run began."""
+    found = dict(blocked)
+    for bead in left:
+        if bead.status == "blocked" and bead.id not in found:
+            result = bead.metadata.scrum_result
+            said = f": {result.error}" if result and result.error else ""
+            found[bead.id] = f"blocked before this run{said}"
+    return found
 
 
 def _obstacle(bead: Bead, left: Sequence[Bead]) -> str:

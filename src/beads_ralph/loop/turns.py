@@ -14,9 +14,10 @@ from typing import Any, Final
 from beads_ralph import runs, worktrees
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event, Journal, Kind
+from beads_ralph.loop.gating import Gating
 from beads_ralph.loop.parking import Parking
 from beads_ralph.loop.pool import Pool
-from beads_ralph.loop.terms import Ended, Scope, Settings, Why, about, counted, why_of
+from beads_ralph.loop.terms import Ended, Scope, Settings, Why, about, and_before, counted, why_of
 from beads_ralph.loop.width import Width
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Store
@@ -49,6 +50,7 @@ class Loop:
         self.lost: set[str] = set()
         self.refusals: Counter[str] = Counter()
         self.parking = Parking(tools.rests)
+        self.gating = Gating.of(store, self.tools, settings)
         self.width = Width.of(settings.max_parallel)
         self.round: frozenset[str] | None = None
         self.closed: list[str] = []
@@ -74,7 +76,7 @@ class Loop:
         self.journal.listeners.extend(own)
         beats = asyncio.create_task(self._keep_leases())
         try:
-            await self.pool.recover()
+            self.gating.begin(await self.pool.recover())
             while not await self._turn():
                 if beats.done():
                     beats.result()  # it never ends by itself, so this raises what went wrong
@@ -83,6 +85,7 @@ class Loop:
             for listener in own:
                 self.journal.listeners.remove(listener)
             await self._abandon()
+            await self.gating.end()
             await asyncio.gather(*self.tidying.values())
         ended = await self._account()
         self.journal.tell("run_ended", **ended.to_json())
@@ -93,6 +96,7 @@ class Loop:
         self._heed_orders()
         if self.halt is None and (why := self._used_up()):
             self.drain("stopped", why)
+        self.changed |= self.gating.look(idle=not self.running)
         if not self.paused and self.halt is None and self._may_have_changed():
             await self._start()
         if self.running:
@@ -100,7 +104,7 @@ class Loop:
             return False
         if self.halt is not None or not (self.paused or self._waits()):
             return True
-        await asyncio.sleep(LOOK_SECONDS)
+        await self.gating.wait(LOOK_SECONDS)
         return False
 
     def _may_have_changed(self) -> bool:
@@ -118,7 +122,7 @@ class Loop:
 
     def _waits(self) -> bool:
         """The beads that a limit holds up are not forgotten, unless one round was asked for."""
-        return bool(self.parking) and not self.settings.once
+        return (bool(self.parking) and not self.settings.once) or self.gating.busy
 
     # --- starting -----------------------------------------------------------------------------------
 
@@ -140,6 +144,7 @@ class Loop:
         self.parking.waiting.clear()
         for bead in ready:
             self.parking.remember(bead)
+        ready = self.gating.admitted(ready)
         at_work = {bead.id for bead in self.running.values()}
         return [
             bead
@@ -224,6 +229,7 @@ class Loop:
     async def _close(self, bead: Bead, outcome: Outcome) -> None:
         await self.pool.close(bead, outcome)
         self.closed.append(bead.id)
+        self.gating.stale = True
         if outcome.pull_request is not None:
             self.pulls.append((bead.id, outcome.pull_request))
         self._tell("bead_closed", bead, outcome.reason)
@@ -368,13 +374,8 @@ class Loop:
 
     async def _account(self) -> Ended:
         left = await self.pool.left(self.round or None)
-        blocked = self.blocked | self.pool.unreadable
-        for bead in left:
-            if bead.status == "blocked" and bead.id not in blocked:
-                result = bead.metadata.scrum_result
-                said = f": {result.error}" if result and result.error else ""
-                blocked[bead.id] = f"blocked before this run{said}"
-        complete = not left and not self.pool.unreadable
+        blocked = and_before(left, self.gating.blocked() | self.blocked | self.pool.unreadable)
+        complete = not left and not self.pool.unreadable and not self.gating.red
         return Ended(
             *self._reason(left, blocked, complete=complete),
             tuple(self.closed),
@@ -393,6 +394,7 @@ class Loop:
             if why == "interrupted" and not self.cancelling:
                 reason = f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on"
             return why, reason
-        if self.parking:
-            return "stopped", f"{counted(len(left), 'is', 'are')} left: {self.parking}"
+        if self.gating.red or self.parking:
+            end: Why = "blocked" if self.gating.red else "stopped"
+            return end, f"{counted(len(left), 'is', 'are')} left: {self.gating.why or self.parking}"
         return why_of(left, blocked)

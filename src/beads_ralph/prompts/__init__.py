@@ -14,7 +14,9 @@ from functools import cache
 from importlib import resources
 from typing import Final, Literal, get_args
 
-Name = Literal["dev", "dev-retry", "handover", "qa", "merge", "scrum-master", "scrum-recovery", "ask"]
+Name = Literal[
+    "dev", "dev-retry", "handover", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"
+]
 Value = str | int | Sequence[str]
 
 NAMES: Final[tuple[Name, ...]] = get_args(Name)

@@ -1,0 +1,411 @@
+"""Verifiers, agent, verifiers, until all of them hold or there is no more time; one bead after the other.
+
+Every step is in the bead's file before the next one begins: `status`, and in `ralph_meta` the stage. An agent
+that was killed with us at attempt n is asked again as attempt n; one that had ended is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph import __version__, runs, strays, verify
+from beads_ralph.config import Config
+from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
+from beads_ralph.dod.files import BeadFile, Shelf, sha256_of
+from beads_ralph.events import Journal, Kind
+from beads_ralph.protocols import AgentCLI, Executor, Forge
+from beads_ralph.team import Tools
+from beads_ralph.team.calls import Call
+from beads_ralph.team.rests import moment_of
+from beads_ralph.team.threads import in_thread
+from beads_ralph.values import utc_text
+from beads_ralph.verify import Bench, Subject
+from beads_ralph.work import Evidence, Verdict
+
+MOST_LIMITS: Final = 20
+"""So often an agent's limit is waited out for one attempt; then it is a failure like any other."""
+INTERRUPTIONS_KEPT: Final = 20
+DOUBLINGS: Final = 30
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long to wait before the next attempt: doubled each time, up to a most."""
+
+    first: float = 30.0
+    most: float = 300.0
+
+    def after(self, attempt: int) -> float:
+        return min(self.first * float(2 ** min(attempt - 1, DOUBLINGS)), self.most)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What beads are executed with."""
+
+    place: Path
+    """Where agents and verifiers work."""
+    root: Path
+    """Where the settings and the agent files are."""
+    config: Config
+    executor: Executor
+    select: Callable[[str], AgentCLI]
+    forge: Forge
+    program: str | None
+    pace: Pace
+    say: Say
+
+    def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
+        known = environment(shelf, folder.run_id, self.config.agent_env)
+        return Bench(self.executor, folder, journal, known)
+
+    def caller(self, found: BeadFile, shelf: Shelf, bench: Bench) -> Caller:
+        limit = {"dev_agent_timeout": self.config.exec_agent_timeout}
+        tools = Tools(self.root, self.config.model_copy(update=limit), bench, self.select, self.forge)
+        return Caller(found, shelf, tools, spec_of(tools, self.program), bench.folder.run_id)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How the execution of a bead ended."""
+
+    file: Path
+    key: str
+    title: str
+    status: str
+    """What the bead's file says now."""
+    passed: bool
+    reason: str
+    attempts: int
+    rows: Sequence[Evidence]
+    evidence: Sequence[str]
+    seconds: float
+    warnings: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": str(self.file),
+            "id": self.key,
+            "title": self.title,
+            "status": self.status,
+            "passed": self.passed,
+            "reason": self.reason,
+            "attempts": self.attempts,
+            "verifiers": [row.to_json() for row in self.rows],
+            "evidence": list(self.evidence),
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+        }
+
+
+async def execute(found: BeadFile, desk: Desk) -> Done:
+    """Work on one bead until it is done or cannot be."""
+    with _held(found, desk) as (shelf, bench):
+        return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
+
+
+async def verify_only(found: BeadFile, desk: Desk) -> Done:
+    """Only what the verifiers say; no agent is called, and the bead's file stays as it is."""
+    with _held(found, desk) as (shelf, bench):
+        began = time.monotonic()
+        rows = await Examiner(found, shelf, bench).examine(0)
+        _show(rows, desk.say)
+        verdict = verify.verdict(rows)
+        return Done(
+            file=found.path,
+            key=shelf.key,
+            title=found.bead.name,
+            status=found.bead.status,
+            passed=verdict.ruling == "pass",
+            reason=verdict.message,
+            attempts=0,
+            rows=rows,
+            evidence=[shelf.shown(path) for path in shelf.attached()],
+            seconds=time.monotonic() - began,
+        )
+
+
+def _show(rows: Sequence[Evidence], say: Say) -> None:
+    for row in rows:
+        say(f"  ✓ {row.name}" if row.ruling == "pass" else f"  ✗ {row.name}: {row.message}")
+
+
+@contextmanager
+def _held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
+    """The bead is ours alone; what a killed execution of it left running is ended first."""
+    shelf = Shelf(desk.place, found.key)
+    shelf.make()
+    run_id = runs.new_run_id()
+    folder = runs.RunFolder(shelf.home, run_id)
+    with runs.exclusive(shelf.home, run_id, subject=f"{found.key} is worked on"):
+        left = [(old, strays.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)]
+        journal = Journal(folder.journal, run_id)
+        for old, pids in left:
+            runs.mark_swept(old)
+            if pids:
+                journal.tell("strays_ended", found.key, pids=pids)
+        try:
+            yield shelf, desk.bench(shelf, folder, journal)
+        finally:
+            journal.close()
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Runs the verifiers of a bead, and looks for its evidence."""
+
+    found: BeadFile
+    shelf: Shelf
+    bench: Bench
+
+    async def examine(self, attempt: int) -> list[Evidence]:
+        bead = self.found.bead
+        commit = await in_thread(commit_of, self.shelf.place)
+        subject = Subject(self.shelf.key, attempt, self.shelf.place, commit)
+        rows = await verify.run_verifiers(bead.verifiers(), subject, self.bench)
+        held = all(row.ruling == "pass" for row in rows)
+        if held and bead.dod.evidence_required and not self.shelf.attached():
+            folder = self.shelf.shown(self.shelf.evidence)
+            text = f"no evidence: nobody has put a file into {folder}/ since the work began"
+            rows.append(Evidence("evidence", "verifier", "", commit, "fail", text))
+        return rows
+
+
+class Execution:
+    """One bead, from what its file says to its end."""
+
+    def __init__(self, found: BeadFile, shelf: Shelf, desk: Desk, bench: Bench, caller: Caller) -> None:
+        self.found, self.shelf, self.desk, self.bench, self.caller = found, shelf, desk, bench, caller
+        self.examiner = Examiner(found, shelf, bench)
+        self.run_id = caller.run_id
+        self.attempt = 0
+        """Attempts that are over."""
+        self.cut = 0
+        """The attempt that a killed run was at; it is made again."""
+        self.spent = 0.0
+        self.began = time.monotonic()
+        self.rows: list[Evidence] = []
+        given = "max_iterations" in found.bead.constraints.model_fields_set
+        self.most = found.bead.constraints.max_iterations if given else desk.config.exec_max_iterations
+        self.warned = 0
+
+    async def run(self) -> Done:
+        again = self.found.bead.status == "completed"
+        self._begin()
+        verdict = await self._examine()
+        if again and verdict.ruling != "pass":
+            self.shelf.begin()  # it is new work, so the evidence of the old one does not count
+        while verdict.ruling != "pass":
+            why = self._exhausted() or await self._pause()
+            if why:
+                return self._end("failed", why)
+            verdict = await self._attempt(verdict)
+        return self._end("completed", verdict.message)
+
+    # --- the steps ----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        meta, now = self.found.meta, utc_text(datetime.now(UTC))
+        if self.found.bead.status == "in_progress":
+            self._resume(meta, now)
+            return
+        if self.found.bead.status != "completed":
+            self.shelf.begin()
+        earlier = _count(meta.get("earlier_attempts")) + _count(meta.get("attempt_count"))
+        self._save(
+            status="in_progress",
+            stage="verifying",
+            attempt_count=0,
+            earlier_attempts=earlier,
+            started_at=now,
+            finished_at=None,
+            session=None,
+            interruptions=[],
+            last_failure_summary=None,
+            failure_reason=None,
+        )
+
+    def _resume(self, meta: Mapping[str, Any], now: str) -> None:
+        """What a run that is no more has done counts; the attempt that it was at is made again."""
+        self.attempt = _count(meta.get("attempt_count"))
+        spent = meta.get("elapsed_seconds")
+        self.spent = float(spent) if isinstance(spent, int | float) and spent > 0 else 0.0
+        self.caller.remember(meta.get("session"))
+        told = list(said) if isinstance(said := meta.get("interruptions"), list) else []
+        if meta.get("stage") == "agent":
+            self.cut, self.attempt = self.attempt, max(self.attempt - 1, 0)
+            told.append({"run_id": meta.get("run_id"), "attempt": self.cut, "noticed_at": now})
+            self.bench.journal.tell(
+                "attempt_interrupted", self.shelf.key, attempt=self.cut, holder=str(meta.get("run_id"))
+            )
+        # The stage stays: were we killed now, the same attempt would have been cut short.
+        stage = "agent" if self.cut else "verifying"
+        self._save(status="in_progress", stage=stage, interruptions=told[-INTERRUPTIONS_KEPT:])
+
+    async def _examine(self) -> Verdict:
+        self.rows = await self.examiner.examine(self.attempt)
+        verdict = verify.verdict(self.rows)
+        _show(self.rows, self.desk.say)
+        self.bench.journal.tell(
+            "verdict_given",
+            self.shelf.key,
+            attempt=self.attempt,
+            ruling=verdict.ruling,
+            message=verdict.message,
+            flags=[],
+        )
+        results = [row.to_json() for row in self.rows]
+        self._save(verifier_results=results, last_failure_summary=_summary(verdict))
+        return verdict
+
+    async def _attempt(self, verdict: Verdict) -> Verdict:
+        number = self.attempt + 1
+        self.desk.say(f"→ attempt {number} of {self.most}")
+        now = utc_text(datetime.now(UTC))
+        self._save(stage="agent", attempt_count=number, last_attempt=now)
+        done = await self._call(number, verdict)
+        self.attempt, self.cut = number, 0
+        session = self.caller.remembered()
+        if done.problem:
+            text = f"{done.name}: {done.problem}"
+            self.desk.say(f"  ✗ {text}")
+            self._save(stage="failed", session=session, last_failure_summary=text)
+            row = Evidence("agent", "git", "", "", "fail", done.problem)
+            return Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
+        self._save(stage="verifying", session=session)
+        return await self._examine()
+
+    async def _call(self, number: int, verdict: Verdict) -> Call:
+        """The agent's turn. A limit is nobody's failure: it is waited out, as long as there is time."""
+        for turn in range(1, MOST_LIMITS + 1):
+            done = await self.caller.call(number, self.most, verdict.feedback, self._seconds_left())
+            if done.reply.trouble != "limit":
+                break
+            wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.after(turn), 1.0)
+            left = self._seconds_left()
+            if left is not None and wait >= left:
+                break
+            self.desk.say(f"  … {done.program} is at a limit; it is asked again in {wait:.0f} s")
+            await asyncio.sleep(wait)
+        return done
+
+    async def _pause(self) -> str:
+        """Wait before the next attempt; why that would be in vain, empty where it was not."""
+        if not self.attempt or self.cut:
+            return ""
+        seconds = self.desk.pace.after(self.attempt)
+        left = self._seconds_left()
+        if left is not None and seconds >= left:
+            return self._limit_name()
+        self._save(stage="waiting", retry_backoff_seconds=math.ceil(seconds))
+        if seconds >= 1:
+            self.desk.say(f"  … next attempt in {seconds:.0f} s")
+        await asyncio.sleep(seconds)
+        return self._exhausted()
+
+    def _end(self, status: str, reason: str) -> Done:
+        attempts = max(self.attempt, self.cut)
+        kind = "success" if status == "completed" else "failure"
+        attached = self.shelf.attached()
+        evidence = [self.shelf.shown(path) for path in attached]
+        digests = {self.shelf.shown(path): sha256_of(path) for path in attached}
+        done = self._done(status, reason, attempts, evidence)
+        self.shelf.record(kind, {**done.to_json(), "run_id": self.run_id, "sha256": digests})
+        self._save(
+            status=status,
+            stage="done",
+            attempt_count=attempts,
+            finished_at=utc_text(datetime.now(UTC)),
+            failure_reason=None if status == "completed" else reason,
+            evidence=evidence,
+        )
+        if status == "completed":
+            self.found.move_completed()
+        event: Kind = "bead_closed" if status == "completed" else "bead_blocked"
+        self.bench.journal.tell(event, self.shelf.key, reason=reason)
+        return replace(done, file=self.found.path, warnings=tuple(self.found.warnings))
+
+    def _done(self, status: str, reason: str, attempts: int, evidence: Sequence[str]) -> Done:
+        return Done(
+            file=self.found.path,
+            key=self.shelf.key,
+            title=self.found.bead.name,
+            status=status,
+            passed=status == "completed",
+            reason=reason,
+            attempts=attempts,
+            rows=tuple(self.rows),
+            evidence=evidence,
+            seconds=self._elapsed(),
+        )
+
+    # --- limits -------------------------------------------------------------------------------------
+
+    def _exhausted(self) -> str:
+        """Why no further attempt may begin; empty where it may."""
+        if self.attempt >= self.most:
+            return f"max_iterations reached: {self.attempt} of {self.most} attempts, and it still fails"
+        left = self._seconds_left()
+        return self._limit_name() if left is not None and left <= 0 else ""
+
+    def _limit_name(self) -> str:
+        """Of the two limits of time, the one that is reached first."""
+        deadline = self._until_deadline()
+        budget = self._budget_left()
+        if deadline is not None and (budget is None or deadline <= budget):
+            return f"the deadline {self.found.bead.constraints.deadline} has passed or is too near"
+        minutes = self.found.bead.constraints.time_budget_minutes
+        return f"the time budget of {minutes} minutes is used up"
+
+    def _seconds_left(self) -> float | None:
+        known = [left for left in (self._until_deadline(), self._budget_left()) if left is not None]
+        return min(known) if known else None
+
+    def _until_deadline(self) -> float | None:
+        deadline = self.found.bead.deadline()
+        return None if deadline is None else (deadline - datetime.now(UTC)).total_seconds()
+
+    def _budget_left(self) -> float | None:
+        budget = self.found.bead.budget_seconds()
+        return None if budget is None else budget - self._elapsed()
+
+    def _until(self, moment: str | None) -> float | None:
+        found = moment_of(moment)
+        return max((found - datetime.now(UTC)).total_seconds(), 0.0) + 1.0 if found else None
+
+    def _elapsed(self) -> float:
+        """Time at work, that of killed runs as far as they could note it down."""
+        return self.spent + time.monotonic() - self.began
+
+    # --- the file -----------------------------------------------------------------------------------
+
+    def _save(self, **said: Any) -> None:
+        self.found.save(
+            self.shelf.home,
+            executor_version=__version__,
+            run_id=self.run_id,
+            elapsed_seconds=round(self._elapsed(), 3),
+            **said,
+        )
+        for text in self.found.warnings[self.warned :]:
+            self.bench.journal.tell("warning_given", self.shelf.key, message=text)
+            self.desk.say(f"! {text}")
+        self.warned = len(self.found.warnings)
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and value > 0 else 0
+
+
+def _summary(verdict: Verdict) -> str | None:
+    failed = [f"{row.name}: {row.message}" for row in verdict.evidence if row.ruling != "pass"]
+    return "; ".join(failed) or None

@@ -1,0 +1,310 @@
+"""Gates: checks of the repository as a whole. While one is red, no feature starts.
+
+A gate is a bead of the store with the label `gate`, or a bead file in `.ralph/gates/`. Green, it is closed;
+red again, it is open again. A gate that waits for other beads holds nobody up: they could not start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from beads_ralph import checkouts, files, git, verify
+from beads_ralph.config import Config
+from beads_ralph.dod import files as bead_files
+from beads_ralph.dod.calling import commit_of
+from beads_ralph.dod.files import BeadFile
+from beads_ralph.dod.imports import is_gate
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.models import Bead, Verifier
+from beads_ralph.protocols import Changes, Findings, Query, Store
+from beads_ralph.ralph_dir import NAME
+from beads_ralph.team.threads import in_thread
+from beads_ralph.values import utc_text
+from beads_ralph.verify import Bench, Subject
+from beads_ralph.work import Evidence, Verdict
+
+FOLDER: Final = "gates"
+LAST: Final = "gate-checks.json"
+OVERRIDE: Final = "gate_override"
+RESULTS: Final = "gate_results"
+Colour = Literal["green", "red", "waiting"]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate, as it is known now."""
+
+    key: str
+    title: str
+    colour: Colour
+    reason: str
+    """Why it is red, or what it waits for."""
+    verifiers: tuple[Verifier, ...]
+    file: BeadFile | None = None
+    bead: Bead | None = None
+    source: str = ""
+    """The bead's id in the store, or the path of its file."""
+    override: Mapping[str, Any] | None = None
+    """Who lets features start although it is red, and since when."""
+    checked_at: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.colour == "red" and not self.override
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.key,
+            "title": self.title,
+            "kind": "store" if self.bead is not None else "file",
+            "source": self.source,
+            "colour": self.colour,
+            "reason": self.reason,
+            "override": dict(self.override) if self.override else None,
+            "checked_at": self.checked_at,
+            "verifiers": [verifier.name for verifier in self.verifiers],
+        }
+
+
+# --- what there is --------------------------------------------------------------------------------------
+
+
+def find(root: Path, store: Store | None) -> list[Gate]:
+    """Every gate: those of the store, by priority, then the files, by name."""
+    beads = store.find(Query()).beads if store is not None else ()
+    return known(root, beads)
+
+
+def known(root: Path, beads: Iterable[Bead]) -> list[Gate]:
+    last = _last(root)
+    everything = list(beads)
+    closed = {bead.id for bead in everything if bead.status == "closed"}
+    found = [_of_bead(bead, closed, last.get(bead.id)) for bead in everything if is_gate(bead)]
+    folder = root / NAME / FOLDER
+    paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return found + [_of_file(path, root, last) for path in paths]
+
+
+def _of_bead(bead: Bead, closed: set[str], last: Mapping[str, Any] | None) -> Gate:
+    waits = [name for name in bead.dependencies if name not in closed]
+    said = dict(last or {})
+    colour: Colour = "green" if bead.status == "closed" else "waiting" if waits else "red"
+    reasons = {
+        "green": "",
+        "waiting": f"waits for {', '.join(waits)}",
+        "red": said.get("reason") or "was not checked yet",
+    }
+    return Gate(
+        key=bead.id,
+        title=bead.title,
+        colour=colour,
+        reason=reasons[colour],
+        verifiers=tuple(bead.metadata.dod.verifiers) if bead.metadata.dod else (),
+        bead=bead,
+        source=bead.id,
+        override=_mapping((bead.metadata.model_extra or {}).get(OVERRIDE)),
+        checked_at=said.get("checked_at"),
+    )
+
+
+def _of_file(path: Path, root: Path, last: Mapping[str, Any]) -> Gate:
+    """A gate that cannot be read is red: nobody knows what it would have said."""
+    source = path.relative_to(root).as_posix()
+    try:
+        found = bead_files.read(path)
+    except RalphError as error:
+        return Gate(
+            key=bead_files.key_of(path.stem),
+            title=path.stem,
+            colour="red",
+            reason=f"cannot be read: {error.message}",
+            verifiers=(),
+            source=source,
+        )
+    said = dict(last.get(found.key) or {})
+    green = found.bead.status == "completed"
+    return Gate(
+        key=found.key,
+        title=found.bead.name,
+        colour="green" if green else "red",
+        reason="" if green else said.get("reason") or "was not checked yet",
+        verifiers=tuple(found.bead.verifiers()),
+        file=found,
+        source=source,
+        override=_mapping(found.meta.get(OVERRIDE)),
+        checked_at=said.get("checked_at"),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, dict) and value else None
+
+
+def _last(root: Path) -> dict[str, Any]:
+    """What the last checks said. The store and the files say which gate is red; this says since when."""
+    try:
+        said = json.loads((root / NAME / LAST).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {key: row for key, row in said.items() if isinstance(row, dict)} if isinstance(said, dict) else {}
+
+
+# --- checking -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Checker:
+    """Runs the verifiers of gates, and puts down what they say."""
+
+    root: Path
+    config: Config
+    bench: Bench
+    store: Store | None
+    actor: str
+    warn: Callable[[str], None] = field(default=lambda _text: None)
+
+    async def check(self, gates: Sequence[Gate]) -> list[Gate]:
+        """One after the other, since two may want the same port; each as it is afterwards."""
+        able = any(gate.colour != "waiting" and gate.verifiers for gate in gates)
+        if able and self.config.gate_checkout and git.find(self.root) is not None:
+            done = await self._check_clean(gates)
+        else:
+            commit = await in_thread(commit_of, self.root)
+            done = [await self._one(gate, self.root, commit) for gate in gates]
+        await in_thread(self._remember, done)
+        return done
+
+    async def _check_clean(self, gates: Sequence[Gate]) -> list[Gate]:
+        commit = await in_thread(self._source_commit)
+        place = checkouts.checkout_clean(self.root, commit, self.bench.folder.checks("gates", 0))
+        where = await in_thread(place.__enter__)
+        try:
+            return [await self._one(gate, where, commit) for gate in gates]
+        finally:
+            await in_thread(place.__exit__, None, None, None)
+
+    def _source_commit(self) -> str:
+        branch = self.config.plan.source_branch or "HEAD"
+        return git.output("rev-parse", "--verify", f"{branch}^{{commit}}", cwd=self.root)
+
+    async def _one(self, gate: Gate, place: Path, commit: str) -> Gate:
+        if gate.colour == "waiting":
+            return gate
+        if not gate.verifiers:
+            return replace(gate, colour="red", reason=gate.reason or _empty(gate))
+        subject = Subject(gate.key, 0, place, commit, label="gate")
+        rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
+        verdict = verify.verdict(rows)
+        self.bench.journal.tell(
+            "gate_checked",
+            gate.key,
+            ruling=verdict.ruling,
+            message=_reason(verdict),
+            commit=commit,
+            source=gate.source,
+        )
+        return await in_thread(self._settle, gate, verdict, rows)
+
+    def _settle(self, gate: Gate, verdict: Verdict, rows: Sequence[Evidence]) -> Gate:
+        now = utc_text(datetime.now(UTC))
+        green = verdict.ruling == "pass"
+        results = [row.to_json() for row in rows]
+        if gate.bead is not None and self.store is not None:
+            self._settle_bead(gate.bead, verdict, results)
+        elif gate.file is not None:
+            self._settle_file(gate.file, results, now, green=green)
+        return replace(
+            gate,
+            colour="green" if green else "red",
+            reason="" if green else _reason(verdict),
+            override=None if green else gate.override,
+            checked_at=now,
+        )
+
+    def _settle_bead(self, bead: Bead, verdict: Verdict, results: list[dict[str, Any]]) -> None:
+        """Closed when green, opened when red again; what does not change is not written."""
+        assert self.store is not None  # noqa: S101 - for the type checker
+        found = {RESULTS: results}
+        try:
+            if verdict.ruling == "pass" and bead.status != "closed":
+                self._close(self.store, bead, verdict.message, found)
+            elif verdict.ruling != "pass" and bead.status == "closed":
+                changes = Changes(status="open", metadata=found, expected_status="closed")
+                self.store.update(bead.id, changes)
+                self.store.comment(bead.id, self.actor, f"Red again: {_reason(verdict)}")
+        except RalphError as error:
+            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+                raise
+            self.warn(f"gate {bead.id} was not written: {error.message}")
+
+    def _close(self, store: Store, bead: Bead, reason: str, found: dict[str, Any]) -> None:
+        if bead.status == "blocked":
+            store.update(bead.id, Changes(status="open", expected_status="blocked"))
+        claim = store.claim(bead.id, self.actor)
+        if not claim.won:
+            self.warn(f"gate {bead.id} is green, but cannot be closed: {claim.refusal}")
+            return
+        store.close(bead.id, self.actor, f"green: {reason}", Findings({**found, OVERRIDE: None}))
+
+    def _settle_file(self, found: BeadFile, results: list[dict[str, Any]], now: str, *, green: bool) -> None:
+        status = "completed" if green else "pending"
+        if found.bead.status == status:
+            return
+        said: dict[str, Any] = {"verifier_results": results, "last_attempt": now}
+        if green:
+            said[OVERRIDE] = None
+        found.save(self.root / NAME / FOLDER / "changed", status=status, **said)
+
+    def _remember(self, gates: Iterable[Gate]) -> None:
+        said = _last(self.root)
+        for gate in gates:
+            if gate.checked_at:
+                said[gate.key] = {
+                    "checked_at": gate.checked_at,
+                    "colour": gate.colour,
+                    "reason": gate.reason,
+                }
+        files.write_text(self.root / NAME / LAST, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+
+    # --- overriding ---------------------------------------------------------------------------------
+
+    def override(self, gates: Iterable[Gate], by: str, *, lasting: bool) -> list[Gate]:
+        """Let features start although these are red, and put down who did. Lasting until it is green."""
+        return [self._overridden(gate, by, lasting=lasting) if gate.holds else gate for gate in gates]
+
+    def _overridden(self, gate: Gate, by: str, *, lasting: bool) -> Gate:
+        note = {"by": by, "at": utc_text(datetime.now(UTC)), "reason": gate.reason}
+        text = f"Overridden by {by} although red: {gate.reason}"
+        if gate.bead is not None and self.store is not None:
+            if lasting:
+                self.store.update(gate.bead.id, Changes(metadata={OVERRIDE: note}))
+            self.store.comment(gate.bead.id, self.actor, text)
+        elif gate.file is not None:
+            told = gate.file.meta.get("overrides")
+            said: dict[str, Any] = {"overrides": [*(told if isinstance(told, list) else []), note]}
+            said |= {OVERRIDE: note} if lasting else {}
+            gate.file.save(self.root / NAME / FOLDER / "changed", **said)
+        return replace(gate, override=note)
+
+
+def _empty(gate: Gate) -> str:
+    return f"{gate.source} has no verifiers, so nothing can turn it green"
+
+
+def _reason(verdict: Verdict) -> str:
+    failed = [f"{row.name}: {row.message}" for row in verdict.evidence if row.ruling != "pass"]
+    return "; ".join(failed) or verdict.message
+
+
+def faults_of(gates: Iterable[Gate]) -> list[Fault]:
+    """The gates that cannot be read, for whoever shows them."""
+    return [
+        Fault(Code.BEAD_SCHEMA, f"gate {gate.source} {gate.reason}", file=gate.source)
+        for gate in gates
+        if gate.bead is None and gate.file is None
+    ]
