@@ -35,6 +35,8 @@ from beads_ralph.values import (
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"
+TemplateName = Literal["bug-fix", "feature", "refactor", "docs", "script", "code-review", "refine", "custom"]
+"""The prompt templates."""
 MERGE: Final = "beads-ralph-merge"
 ISSUE_TYPES: Final = (WORK, MERGE)
 CLAUDE: Final = "claude"
@@ -262,6 +264,7 @@ class Metadata(WorkPlace):
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
     formula: str | None = None
+    template: TemplateName | None = None
     # Announced by the schema for later; typed already so that a wrong value is seen today.
     docker_image: Filled | None = None
     resource_limits: ResourceLimits | None = None

@@ -19,7 +19,7 @@ from beads_ralph.prompts import NAMES, Name, places, render
 
 PLACES: dict[Name, str] = {
     "dev": "bead_id worktree branch source_branch title description tasks acceptance_criteria context "
-    "verifiers",
+    "verifiers guidance",
     "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks context acceptance_criteria "
     "verifiers",
     "handover": "bead_id commits changed_files checks last_words",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from beads_ralph import personas
 from beads_ralph.legacy import persona_path
-from beads_ralph.models import AgentSpec, Player, Verifier
+from beads_ralph.models import AgentSpec, Player, TemplateName, Verifier
 from beads_ralph.values import Filled, Positive, SourceBranch
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
@@ -134,6 +134,12 @@ class PlanDefaults(Section):
     )
     verify: list[Command] | None = Field(
         None, description="Commands that must succeed, for sprints that name none.", examples=[["make test"]]
+    )
+
+    template: TemplateName | None = Field(
+        None,
+        description="The prompt template of sprints that name none; by their words where nothing is set.",
+        examples=["feature"],
     )
 
     def over(self, weaker: PlanDefaults) -> PlanDefaults:

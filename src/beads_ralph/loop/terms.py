@@ -10,6 +10,7 @@ from beads_ralph import graph
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.models import MERGE, Bead
 from beads_ralph.protocols import UnreadableBead
+from beads_ralph.team.players import template_of
 from beads_ralph.values import plural
 from beads_ralph.work import Budget, PullRequest
 
@@ -112,6 +113,7 @@ def about(bead: Bead) -> dict[str, Any]:
         "sprint": place.sprint,
         "plan_file": place.plan_file,
         "branch": place.branch,
+        "template": template_of(bead),
         "max_attempts": int(said.get("attempts_forgiven") or 0) + place.max_retry_attempts,
     }
 

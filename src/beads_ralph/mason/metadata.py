@@ -161,6 +161,9 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
         extras["dod"] = {"verifiers": verifiers}
     if sprint.criteria:
         extras["acceptance_criteria"] = [criterion.value for criterion in sprint.criteria]
+    template = sprint.template.value if sprint.template else defaults.template
+    if template is not None:
+        extras["template"] = template
     if sprint.formula is not None:
         extras["formula"] = sprint.formula.value
     return extras

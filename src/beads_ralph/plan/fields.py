@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from beads_ralph import personas
 from beads_ralph.errors import Code, Fault
-from beads_ralph.models import MERGE, WORK, AgentSpec
+from beads_ralph.models import MERGE, WORK, AgentSpec, TemplateName
 from beads_ralph.plan import markdown
 from beads_ralph.plan.model import At, Check
+from beads_ralph.prompts import guidance
 
 NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
 NOTHING: Final = frozenset({"", *personas.DASHES, "none", "n/a", "nothing", "null"})
@@ -161,6 +162,19 @@ def issue_type(field: markdown.Field) -> At[str] | None:
     return At(kind, value.line)
 
 
+def template(field: markdown.Field) -> At[TemplateName] | None:
+    value = one(field)
+    if value is None:
+        return None
+    name = next((name for name in guidance.NAMES if name == value.value.lower()), None)
+    if name is None:
+        meant = guidance.nearest(value.value)
+        hint = f"; did you mean {meant}?" if meant else ""
+        known = ", ".join(guidance.NAMES)
+        raise FieldError(f"template {value.value!r} is not one of {known}{hint}", value.line)
+    return At(name, value.line)
+
+
 def checks(field: markdown.Field) -> tuple[At[Check], ...]:
     """Commands as code spans, bullets with a code span, or a fenced block."""
     found = [At(Check(code.text, code.text), code.line) for code in field.codes]
@@ -229,6 +243,7 @@ READERS: Final[dict[str, Callable[[markdown.Field], Any]]] = {
     "priority": priority,
     "verify": checks,
     "formula": one,
+    "template": template,
     "status": one,
 }
 

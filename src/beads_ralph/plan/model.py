@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from beads_ralph.errors import Fault
-from beads_ralph.models import AgentSpec
+from beads_ralph.models import AgentSpec, TemplateName
 from beads_ralph.sprints import SprintId
 
 T = TypeVar("T")
@@ -56,6 +56,7 @@ class Sprint:
     priority: At[int] | None = None
     verify: tuple[At[Check], ...] = ()
     formula: At[str] | None = None
+    template: At[TemplateName] | None = None
     status: At[str] | None = None
 
 

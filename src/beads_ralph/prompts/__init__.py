@@ -2,6 +2,7 @@
 
     {{name}}       a short value, set as code: `main/1-1-setup`
     {{name:data}}  text that others wrote, or a list of such texts, in a fence of its own
+    {{name:ours}}  text that comes with the program, as it is
 
 A fence is always longer than any run of backticks inside it, so no text can close its own.
 """
@@ -9,7 +10,7 @@ A fence is always longer than any run of backticks inside it, so no text can clo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Final, Literal, get_args
@@ -20,7 +21,7 @@ Name = Literal[
 Value = str | int | Sequence[str]
 
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
-PLACE: Final = re.compile(r"\{\{(\w+)(:data)?\}\}")
+PLACE: Final = re.compile(r"\{\{(\w+)(:data|:ours)?\}\}")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NOTHING: Final = "(none)"
 SHORTEST_FENCE: Final = 3
@@ -33,7 +34,7 @@ def render(name: Name, **values: Value) -> str:
     wrong += [f"no place for {key}" for key in sorted(values.keys() - wanted)]
     if wrong:
         raise ValueError(f"prompt {name}: {', '.join(wrong)}")
-    return PLACE.sub(lambda place: _data(values[place[1]]) if place[2] else _code(values[place[1]]), text)
+    return PLACE.sub(lambda place: SHOWN[place[2] or ""](values[place[1]]), text)
 
 
 def places(name: Name) -> frozenset[str]:
@@ -68,6 +69,9 @@ def _data(value: Value) -> str:
         return NOTHING
     fence = "`" * max(SHORTEST_FENCE, _longest_run(text) + 1)
     return f"{fence}text\n{text.strip(chr(10))}\n{fence}"
+
+
+SHOWN: Final[Mapping[str, Callable[[Value], str]]] = {"": _code, ":data": _data, ":ours": str}
 
 
 def _numbered(items: Sequence[str]) -> str:

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 from beads_ralph import prompts
 from beads_ralph.models import AgentSpec, ScrumResult
+from beads_ralph.prompts import guidance
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked, Call
 from beads_ralph.team.case import Case
 from beads_ralph.team.order import Halted
-from beads_ralph.team.players import names_scrum_master
+from beads_ralph.team.players import names_scrum_master, template_of
 
 LAST_WORDS: Final = 4000
 NOT_SHOWN: Final = ("dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result")
@@ -65,6 +66,7 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
         source_branch=case.place.source_branch,
         title=case.bead.title,
         description=case.bead.description,
+        guidance=guidance.guidance(template_of(case.bead) or "custom"),
     )
 
 

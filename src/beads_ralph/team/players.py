@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from beads_ralph import personas
 from beads_ralph.legacy import persona_path
-from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
+from beads_ralph.models import CLAUDE, MERGE, MODELS, AgentSpec, Bead, TemplateName
+from beads_ralph.prompts import guidance
 from beads_ralph.team.order import Tools
 
 SKIP: Final = "--dangerously-skip-permissions"
@@ -89,6 +90,13 @@ def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
         own = with_defaults(spec, tools)
         if SKIP in (own.options or ()):
             yield own.executable or CLAUDE
+
+
+def template_of(bead: Bead) -> TemplateName | None:
+    """The prompt template of its developers; None where they are not told what to do by us."""
+    if bead.issue_type == MERGE or names_scrum_master(bead):
+        return None
+    return bead.metadata.template or guidance.choose(bead.title, bead.metadata.dev_prompts)
 
 
 def names_scrum_master(bead: Bead) -> bool:
