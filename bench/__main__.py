@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import chaos, loops, plan_check, startup, stores
+from bench import chaos, loops, plan_check, records, startup, stores
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -32,6 +32,7 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "overhead": loops.overhead,
     "dispatch": loops.dispatch,
     "scale": loops.scale,
+    "records": records.writing,
     "chaos": chaos.kills,
 }
 

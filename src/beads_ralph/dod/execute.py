@@ -22,6 +22,7 @@ from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile, Shelf, sha256_of
 from beads_ralph.events import Journal, Kind
 from beads_ralph.protocols import AgentCLI, Executor, Forge
+from beads_ralph.records import Keeper, StateFolder
 from beads_ralph.team import Tools
 from beads_ralph.team.calls import Call
 from beads_ralph.team.rests import moment_of
@@ -110,7 +111,10 @@ class Done:
 async def execute(found: BeadFile, desk: Desk) -> Done:
     """Work on one bead until it is done or cannot be."""
     with _held(found, desk) as (shelf, bench):
-        return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
+        state = StateFolder(desk.root.absolute() / Path(desk.config.state_dir).expanduser())
+        keeper = Keeper(state, desk.place.absolute(), bench.folder.run_id, "exec")
+        with keeper.listening(bench.journal):
+            return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
 
 
 async def verify_only(found: BeadFile, desk: Desk) -> Done:
@@ -176,7 +180,8 @@ class Examiner:
         if held and bead.dod.evidence_required and not self.shelf.attached():
             folder = self.shelf.shown(self.shelf.evidence)
             text = f"no evidence: nobody has put a file into {folder}/ since the work began"
-            rows.append(Evidence("evidence", "verifier", "", commit, "fail", text))
+            why = {"reason": "evidence-missing"}
+            rows.append(Evidence("evidence", "verifier", "", commit, "fail", text, details=why))
         return rows
 
 
@@ -201,6 +206,8 @@ class Execution:
     async def run(self) -> Done:
         again = self.found.bead.status == "completed"
         self._begin()
+        about: dict[str, Any] = {"title": self.found.bead.name, "bead_kind": "dod", "max_attempts": self.most}
+        self.bench.journal.tell("bead_claimed", self.shelf.key, attempt=self.attempt + 1, **about)
         verdict = await self._examine()
         if again and verdict.ruling != "pass":
             self.shelf.begin()  # it is new work, so the evidence of the old one does not count
@@ -255,6 +262,12 @@ class Execution:
         self.rows = await self.examiner.examine(self.attempt)
         verdict = verify.verdict(self.rows)
         _show(self.rows, self.desk.say)
+        self._tell_verdict(verdict)
+        results = [row.to_json() for row in self.rows]
+        self._save(verifier_results=results, last_failure_summary=_summary(verdict))
+        return verdict
+
+    def _tell_verdict(self, verdict: Verdict) -> None:
         self.bench.journal.tell(
             "verdict_given",
             self.shelf.key,
@@ -262,10 +275,9 @@ class Execution:
             ruling=verdict.ruling,
             message=verdict.message,
             flags=[],
+            will_retry=verdict.ruling == "fail" and self.attempt < self.most,
+            checks=[row.summary() for row in verdict.evidence],
         )
-        results = [row.to_json() for row in self.rows]
-        self._save(verifier_results=results, last_failure_summary=_summary(verdict))
-        return verdict
 
     async def _attempt(self, verdict: Verdict) -> Verdict:
         number = self.attempt + 1
@@ -280,6 +292,7 @@ class Execution:
             self.desk.say(f"  ✗ {text}")
             self._save(stage="failed", session=session, last_failure_summary=text)
             row = Evidence("agent", "git", "", "", "fail", done.problem)
+            self._tell_verdict(Verdict("fail", text, [row]))
             return Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
         self._save(stage="verifying", session=session)
         return await self._examine()

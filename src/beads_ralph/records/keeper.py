@@ -140,6 +140,8 @@ class Keeper:
 
     def _judged(self, bead: str, event: Event) -> None:
         """What passed is not over yet: it is to be proposed, and then closed."""
+        if not event.attempt:  # a look before any work
+            return
         run = self.open.get(bead)
         if run is None or run.attempt != event.attempt:  # no agent was asked: git could merge it alone
             run = self._begin(bead, event)
