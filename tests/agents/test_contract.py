@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ TRICKY = (
 )
 PROMPT = TRICKY + "x" * 600_000 + "\r\n\n  last line"
 
+MUCH = 8_000_000
 FACTS = {"BEAD", "ROLE", "AGENT", "ATTEMPT", "WORKTREE", "BRANCH", "RUN_ID", "MODEL", "SESSION"}
 ALLOWED = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "TZ", "SHELL", "USER", "LOGNAME"}
 
@@ -328,3 +331,24 @@ def test_no_beginning_of_a_good_run_is_a_good_run(recorded: str) -> None:
     for end in range(len(lines)):
         assert AGENTS[recorded].reply(Exit(0), lines[:end]).trouble == "unfinished"
     assert AGENTS[recorded].reply(Exit(0), lines).trouble == ""
+
+
+# --- much output --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cli", [name for name in sorted(AGENTS) if cassettes.scenarios(name)])
+def test_what_a_cli_prints_for_hours_is_read_once_and_in_little_memory(cli: str) -> None:
+    """All events of a good call again and again, and its last one at the end."""
+    *rows, last = cassettes.lines(cli, "ok")
+    times = MUCH // sum(map(len, rows))
+    source = chain(chain.from_iterable(repeat(rows, times)), [last], cassettes.report(cli, "ok"))
+    tracemalloc.start()
+    try:
+        reply = AGENTS[cli].reply(cassettes.ended(cli, "ok"), source)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert reply.trouble == ""
+    assert reply.session_id == cassettes.reply(cli, "ok").session_id
+    assert next(source, None) is None
+    assert peak < MUCH // 2, f"{peak} bytes"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 MAX_DETAIL: Final = 1000
 MAX_WORDS: Final = 2 * replies.MAX_BLOCK
+BLOCK: Final = 64 * 1024
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
@@ -64,24 +65,48 @@ def amount(event: Event, name: str) -> float | None:
 
 @dataclass
 class Words:
-    """What an agent says, piece by piece: the last of it, as much as an answer can be long."""
+    """What an agent says, piece by piece: the last of it, as much as an answer can be long.
 
-    pieces: deque[str] = field(default_factory=deque)
+    Pieces can be single letters, each of which costs Python as much as a line, so they are put together.
+    """
+
+    blocks: deque[str] = field(default_factory=deque)
     size: int = 0
+    """Of the blocks."""
+    fresh: list[str] = field(default_factory=list)
+    fresh_size: int = 0
 
     def add(self, piece: str) -> None:
-        self.pieces.append(piece[-MAX_WORDS:])
-        self.size += len(self.pieces[-1])
-        while self.size - len(self.pieces[0]) > MAX_WORDS:
-            self.size -= len(self.pieces.popleft())
+        if not piece:
+            return
+        self.fresh.append(piece[-MAX_WORDS:])
+        self.fresh_size += len(self.fresh[-1])
+        if self.fresh_size >= BLOCK:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        self.blocks.append("".join(self.fresh))
+        self.size += self.fresh_size
+        self.fresh, self.fresh_size = [], 0
+        while self.size - len(self.blocks[0]) > MAX_WORDS:
+            self.size -= len(self.blocks.popleft())
 
     def __str__(self) -> str:
-        return "".join(self.pieces)
+        return "".join((*self.blocks, *self.fresh))
 
 
 def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
-    return replies.answer_in(final_text.split("\n"))
+    return replies.answer_in(_lines(final_text))
+
+
+def _lines(whole: str) -> Iterator[str]:
+    """One at a time: as a list, short ones take several times the memory of their text."""
+    start = 0
+    while (end := whole.find("\n", start)) >= 0:
+        yield whole[start:end]
+        start = end + 1
+    yield whole[start:]
 
 
 def unfinished(ended: Exit) -> tuple[Trouble, str]:
