@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import chaos, loops, plan_check, records, startup, stores
+from bench import agents, chaos, loops, plan_check, records, startup, stores, watching
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -34,6 +34,8 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "scale": loops.scale,
     "records": records.writing,
     "chaos": chaos.kills,
+    "agents": agents.agents,
+    "memory": watching.share,
 }
 
 

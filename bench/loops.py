@@ -88,10 +88,10 @@ class Bare:
         tracks: dict[str, list[Part]] = {}
         for part in self.parts:
             tracks.setdefault(part.id.partition(".")[0], []).append(part)
-        before, start = _children_time(), time.perf_counter()
+        before, start = places.processor_time(), time.perf_counter()
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(self._track, tracks.values()))
-        return time.perf_counter() - start, _children_time() - before
+        return time.perf_counter() - start, places.processor_time() - before
 
     def _track(self, parts: Sequence[Part]) -> None:
         self._bead(parts[0], None)
@@ -155,11 +155,6 @@ class Bare:
 
 def _branch(part: Part) -> str:
     return f"feature/{part.id.replace('.', '-')}"
-
-
-def _children_time() -> float:
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 STAGES = {

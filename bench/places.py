@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,30 @@ def run(words: Sequence[str | Path], cwd: Path) -> Used:
         command = " ".join(map(str, words))
         raise subprocess.SubprocessError(f"{command} ended with {said['code']}: {said['output']}")
     return Used(said["wall"], said["cpu"], said["peak"], said["output"])
+
+
+def script(path: Path, command: str) -> Path:
+    """A program that is one command of the shell."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def processor_time() -> float:
+    """Of this process and of those that it started and that have ended."""
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+@cache
+def agents() -> Path:
+    """A folder with the real agent CLIs: the one named in BEADS_RALPH_AGENTS, or the project's own."""
+    if given := os.environ.get("BEADS_RALPH_AGENTS"):
+        return Path(given)
+    install = PROJECT / "tools" / "agents" / "install"
+    found = subprocess.run([install], env={**os.environ, "HOME": HOME}, stdout=subprocess.PIPE, check=True)
+    return Path(found.stdout.decode().strip())
 
 
 @cache

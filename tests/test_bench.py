@@ -1,22 +1,34 @@
 """The benchmarks run and report; how fast things are is not a test's business."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from beads_ralph.agents.known import AGENTS
 from beads_ralph.plan import parse
 from bench import plans
 from bench.report import Judge, Row, seconds, table
+from tests.real.clis import DEFAULT
+from tests.real.conftest import installed
 
 PROJECT = Path(__file__).parent.parent
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *words]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=200, check=False)
+    return subprocess.run(
+        command,
+        cwd=PROJECT,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
 
 
 @pytest.mark.slow
@@ -43,6 +55,27 @@ def test_whole_runs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
     assert rows["a whole run against what it cannot avoid"]["value"]
     assert rows["… processes left"]["ok"]
     assert rows["… check-outs left"]["ok"]
+
+
+@pytest.mark.slow
+@pytest.mark.real_agents
+def test_calls_of_real_clis_are_measured_and_stay_on_this_machine(tmp_path: Path) -> None:
+    folder = {installed(name).parent.parent for name in DEFAULT}.pop()
+    target = tmp_path / "rows.json"
+    done = run("agents", "memory", "--quick", "--json", str(target), BEADS_RALPH_AGENTS=str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["measurement"]: row for row in json.loads(target.read_text("utf-8"))["rows"]}
+    for name in DEFAULT:
+        title = AGENTS[name].profile.title
+        for what in (
+            "from its start to its first request",
+            "most memory at once",
+            "with us against bare, of 1",
+        ):
+            assert rows[f"{title}: {what}"]["value"]
+    assert rows["requests of theirs to other machines"]["ok"]
+    assert rows["5 MB from Claude Code: our memory against 1 MB"]["value"]
+    assert rows["… jobs that ended well"]["ok"]
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -47,6 +47,8 @@ class Request:
     aside: bool = False
     """A title, or which model to take."""
     answered: str = ""
+    at: float = field(default_factory=time.monotonic)
+    """When, by the clock that every process of the machine shares."""
 
 
 @dataclass
@@ -172,8 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, {"base": self.server.base("script", run)})
             return
         kept = self.server.requests(run)
-        shown = [{"path": asked.path, "headers": asked.headers, "body": asked.body} for asked in kept]
-        self._send(200, {"requests": shown})
+        self._send(200, {"requests": [_shown(asked) for asked in kept]})
 
     def _scenario(self, named: str, run: str, rest: str, body: Json) -> None:
         chosen = scenario(named)
@@ -282,6 +283,11 @@ def _half(wire: Wire, question: Question, said: Answer) -> list[bytes]:
         return events[: max(len(events) // 2, 1)]
     whole = json.dumps(wire.whole(question, said, usage)).encode()
     return [whole[: len(whole) // 2]]
+
+
+def _shown(asked: Request) -> Json:
+    names = ("path", "headers", "body", "wire", "at")
+    return {name: getattr(asked, name) for name in names}
 
 
 def _told(said: Answer) -> str:
