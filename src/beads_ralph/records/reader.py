@@ -6,11 +6,11 @@ import json
 import os
 import re
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from beads_ralph.records.model import SUMMARY_LENGTH, moment_of
 from beads_ralph.records.reasons import UNJUDGED
@@ -23,13 +23,17 @@ LARGEST: Final = 32 * 1024 * 1024
 ARCHIVED: Final = re.compile(r"\.attempt-(\d+)(?:-\d+)?$")
 STATUSES: Final = frozenset({"running", "done", "failed", "timeout"})
 
+BLANK: Final = " \t\n\r"
+DECODE: Final = json.JSONDecoder().raw_decode
+NUMBERS: Final = (int, float)
+MORE: Final = float("inf")
+
 T = TypeVar("T")
 Unreadable = Callable[[Path, str], None]
 """Is told of a file that holds no record, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt at a bead. What a record does not say, or says in a way nobody can read, is None."""
 
     bead: str
@@ -54,9 +58,14 @@ class Attempt:
     """How it ended, in the words of its result."""
     latest: bool
     """Whether no later attempt at this bead is known."""
-    path: Path
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    file: str
+    """Where it was read."""
+    extra: Mapping[str, Any]
     """What only our own records say: `records.model.Extra`."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
     @property
     def final(self) -> bool:
@@ -75,36 +84,63 @@ def read_all(state_dir: Path, unreadable: Unreadable = ignore) -> Iterator[Attem
     Records of other programs, of other versions and with faults are read as far as they go: a record
     needs no more than a bead and a status. `beads-ralph state validate` is strict instead.
     """
-    results = _names(state_dir / RESULTS)
-    runs: dict[str, list[str]] = {}
-    for name in _names(state_dir / RUNS):
-        runs.setdefault(ARCHIVED.sub("", name.removesuffix(SUFFIX)), []).append(name)
-    for stem in sorted({*runs, *(name.removesuffix(SUFFIX) for name in results)}):
+    results, runs = os.path.join(state_dir, RESULTS, ""), os.path.join(state_dir, RUNS, "")  # noqa: PTH118
+    ended = _names(results)
+    begun: dict[str, list[str]] = {}
+    for name in _names(runs):
+        begun.setdefault(ARCHIVED.sub("", name.removesuffix(SUFFIX)), []).append(runs + name)
+    for stem in sorted({*begun, *(name.removesuffix(SUFFIX) for name in ended)}):
         own = f"{stem}{SUFFIX}"
-        path = state_dir / RESULTS / own
-        result = load(path, unreadable) if own in results else None
-        found = [(state_dir / RUNS / name) for name in runs.get(stem, ())]
-        read = [(place, raw) for place in found if (raw := load(place, unreadable)) is not None]
-        yield from _together(read, result, path)
+        result = _load(results + own, unreadable) if own in ended else None
+        read = [(file, raw) for file in begun.get(stem, ()) if (raw := _load(file, unreadable)) is not None]
+        yield from _together(read, result, results + own)
 
 
 def load(path: Path, unreadable: Unreadable = ignore) -> dict[str, Any] | None:
     """The JSON object of a file that is a record by the little that every record has; else None."""
+    return _load(str(path), unreadable)
+
+
+def _load(file: str, unreadable: Unreadable) -> dict[str, Any] | None:
     try:
-        said = path.stat()
-        if not stat.S_ISREG(said.st_mode) or said.st_size > LARGEST:  # a pipe would keep us waiting
-            unreadable(path, f"no file of at most {LARGEST // 2**20} MiB")
+        data = _bytes(file)
+        if data is None:
+            unreadable(Path(file), f"no file of at most {LARGEST // 2**20} MiB")
             return None
-        raw = json.loads(path.read_bytes().decode("utf-8-sig"))
+        raw = _parsed(data.decode("utf-8-sig" if data.startswith(BOM_UTF8) else "utf-8"))
     except OSError as problem:
-        unreadable(path, problem.strerror or str(problem))
+        unreadable(Path(file), problem.strerror or str(problem))
     except (ValueError, RecursionError) as problem:
-        unreadable(path, f"not JSON: {problem}")
+        unreadable(Path(file), f"not JSON: {problem}")
     else:
         if _is_record(raw):
             return raw  # type: ignore[no-any-return]
-        unreadable(path, "no run or result record: it names no bead and status")
+        unreadable(Path(file), "no run or result record: it names no bead and status")
     return None
+
+
+def _parsed(text: str) -> Any:
+    """As `json.loads`, without what it does besides for every text."""
+    body = text.strip(BLANK)
+    raw, end = DECODE(body)
+    if end != len(body):
+        raise ValueError(f"something follows the end of the object, after {end} characters")
+    return raw
+
+
+def _bytes(file: str) -> bytes | None:
+    """All of a file, None where it is none or too large. No file object: there may be a hundred thousand."""
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would keep us waiting
+    try:
+        said = os.fstat(handle)
+        if not stat.S_ISREG(said.st_mode) or said.st_size > LARGEST:
+            return None
+        data = os.read(handle, said.st_size + 1)
+        while len(data) < said.st_size and (more := os.read(handle, said.st_size - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(handle)
 
 
 def _is_record(raw: Any) -> bool:
@@ -114,7 +150,7 @@ def _is_record(raw: Any) -> bool:
     return isinstance(bead, str) and bead.strip() != "" and isinstance(status, str) and status in STATUSES
 
 
-def _names(folder: Path) -> set[str]:
+def _names(folder: str) -> set[str]:
     try:
         with os.scandir(folder) as entries:
             return {
@@ -130,42 +166,44 @@ def _names(folder: Path) -> set[str]:
 
 
 def _together(
-    read: list[tuple[Path, dict[str, Any]]], result: dict[str, Any] | None, path: Path
+    read: list[tuple[str, dict[str, Any]]], result: dict[str, Any] | None, file: str
 ) -> Iterator[Attempt]:
     """Files are told apart by what they hold: their names are only a hint."""
-    rows = sorted(((_number(raw, place), place, raw) for place, raw in read), key=lambda row: row[0])
+    rows = [(_number(raw, place), place, raw) for place, raw in read]
+    if len(rows) > 1:
+        rows.sort(key=lambda row: row[0])
     last: dict[str, tuple[bool, int]] = {}
     for number, place, raw in rows:
         last[raw["bead"]] = max(_rank(place, number), last.get(raw["bead"], (False, 0)))
     used = result is None
     for number, place, raw in rows:
         bead = raw["bead"]
-        mine = result is not None and result["bead"] == bead and _number(result, path) == number
+        mine = result is not None and result["bead"] == bead and _number(result, file) == number
         used = used or mine
         yield _attempt(
             raw, result if mine else None, number, place, latest=_rank(place, number) == last[bead]
         )
     if result is not None and not used:  # its run record is gone
-        number = _number(result, path)
+        number = _number(result, file)
         latest = result["bead"] not in last or number > last[result["bead"]][1]
-        yield _attempt(result, result, number, path, latest=latest)
+        yield _attempt(result, result, number, file, latest=latest)
 
 
-def _rank(path: Path, number: int) -> tuple[bool, int]:
+def _rank(file: str, number: int) -> tuple[bool, int]:
     """The latest is the one that is not archived: a bead that was made anew counts from 1 again."""
-    return ARCHIVED.search(path.name.removesuffix(SUFFIX)) is None, number
+    return ARCHIVED.search(file.removesuffix(SUFFIX)) is None, number
 
 
-def _number(raw: Mapping[str, Any], path: Path) -> int:
+def _number(raw: Mapping[str, Any], file: str) -> int:
     said = _int(raw.get("attempt"))
     if said is not None and said > 0:
         return said
-    named = ARCHIVED.search(path.name.removesuffix(SUFFIX))
+    named = ARCHIVED.search(file.removesuffix(SUFFIX))
     return int(named[1]) if named else 1
 
 
 def _attempt(
-    run: Mapping[str, Any], result: Mapping[str, Any] | None, number: int, path: Path, *, latest: bool
+    run: Mapping[str, Any], result: Mapping[str, Any] | None, number: int, file: str, *, latest: bool
 ) -> Attempt:
     """A result says how it ended, also where whoever wrote it left the run record at `running`."""
     over = result if result is not None and result["status"] != "running" else {}
@@ -183,14 +221,14 @@ def _attempt(
         finished_at=finished,
         seconds=_seconds(over, run, started, finished),
         max_retries=_int(run.get("max_retries")),
-        exit_code=_first(_int, "exit_code", over, run),
+        exit_code=_either(_int(over.get("exit_code")), _int(run.get("exit_code"))),
         failure_reason=_str(run.get("failure_reason")),
-        output_summary=_cut(_first(_str, "output_summary", over, run)),
+        output_summary=_cut(_str(over.get("output_summary")) or _str(run.get("output_summary"))),
         prompt=_str(run.get("prompt")),
         will_retry=said if isinstance(said := over.get("will_retry"), bool) else None,
         reason=_str(over.get("reason")),
         latest=latest,
-        path=path,
+        file=file,
         extra=extra if isinstance(extra, dict) else {},
     )
 
@@ -203,14 +241,14 @@ def _seconds(
 ) -> float | None:
     """As recorded; worked out only where no record has the field at all."""
     if "duration_seconds" in run or "duration_seconds" in over:
-        return _first(_float, "duration_seconds", over, run)
+        return _either(_float(over.get("duration_seconds")), _float(run.get("duration_seconds")))
     if started is None or finished is None:
         return None
     return max((finished - started).total_seconds(), 0.0)
 
 
-def _first(read: Callable[[Any], T | None], name: str, *places: Mapping[str, Any]) -> T | None:
-    return next((value for place in places if (value := read(place.get(name))) is not None), None)
+def _either(one: T | None, other: T | None) -> T | None:
+    return other if one is None else one
 
 
 def _str(value: Any) -> str | None:
@@ -218,19 +256,19 @@ def _str(value: Any) -> str | None:
 
 
 def _cut(value: str | None) -> str | None:
-    return value[-SUMMARY_LENGTH:] if value else value
+    return value[-SUMMARY_LENGTH:] if value and len(value) > SUMMARY_LENGTH else value
 
 
 def _int(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if type(value) is int:  # not isinstance: True is no number here
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def _float(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in NUMBERS:
         return None
-    return float(value) if 0 <= value < float("inf") else None
+    return float(value) if 0 <= value < MORE else None
 
 
 def _moment(value: Any) -> datetime | None:
