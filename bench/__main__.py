@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import agents, chaos, loops, plan_check, records, startup, stores, watching
+from bench import agents, analyses, chaos, loops, plan_check, records, startup, stores, watching
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -29,6 +29,7 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "embedded-growth": stores.embedded_growth,
     "embedded-claims": stores.embedded_claims,
     "bd-load": stores.bd_load,
+    "analyze": analyses.analyze,
     "overhead": loops.overhead,
     "dispatch": loops.dispatch,
     "scale": loops.scale,

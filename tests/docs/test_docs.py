@@ -24,6 +24,7 @@ from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.models import AgentSpec, Bead, Metadata
 from beads_ralph.plan import fields
+from beads_ralph.report import Tally
 from beads_ralph.schema import MODELS
 from beads_ralph.work import Evidence
 
@@ -232,6 +233,8 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
         "plan graph": answer(repo, "plan", "graph", "plan.md"),
         "plan diff": answer(repo, "plan", "diff", "plan.md"),
         "mason": answer(repo, "mason", "plan.md") | answer(repo, "mason", "plan.md", "--update"),
+        "analyze": answer(repo, "analyze"),
+        "forecast": answer(repo, "forecast", "plan.md"),
         "list, ready": answer(repo, "list"),
         "show": answer(repo, "show", dry["bead_ids"][0]),
         "exec": answer(repo, "exec", "ralph.json"),
@@ -249,6 +252,17 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     assert set(dry) == documented_keys("mason") - {
         *("beads_updated", "beads_orphaned", "beads_left_alone", "beads_skipped", "store")
     } | {"dry_run", "beads"}
+
+
+def test_every_figure_and_every_rule_of_the_analysis_is_documented() -> None:
+    cells = {name: first_cells(text) for name, text in sections("analysis.md", "##").items()}
+    named = {
+        name: {key for cell in rows for key in re.findall(r"`([\w-]+)`", cell)}
+        for name, rows in cells.items()
+    }
+    assert named["Figures"] == set(Tally().to_json())
+    source = (PROJECT / "src" / "beads_ralph" / "report" / "advice.py").read_text(encoding="utf-8")
+    assert named["Recommendations"] == set(re.findall(r'Advice\(\s*"([a-z-]+)"', source))
 
 
 AGENT = """\

@@ -62,6 +62,15 @@ def test_a_result_without_its_run_is_an_attempt_all_the_same(tmp_path: Path) -> 
     assert (one.bead, one.status, one.model, one.latest) == ("bd-abc", "done", None, True)
 
 
+def test_a_later_result_without_its_run_leaves_the_bead_one_latest_attempt(tmp_path: Path) -> None:
+    put(tmp_path / "runs", "bd-abc.json", samples.run(attempt=1, status="failed"))
+    put(tmp_path / "results", "bd-abc.json", samples.result(attempt=2))
+    assert [(one.attempt, one.status, one.latest) for one in attempts(tmp_path)] == [
+        (1, "failed", False),
+        (2, "done", True),
+    ]
+
+
 def test_what_is_no_record_is_told_of_and_the_rest_is_read(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     put(runs, "bd-abc.json", samples.run())

@@ -10,6 +10,7 @@ import typer
 from beads_ralph import __version__
 from beads_ralph.cli import (
     agents,
+    analyzing,
     asking,
     beads,
     configuring,
@@ -46,6 +47,8 @@ app.command("run")(run.run)
 app.command("status")(watching.status)
 app.command("logs")(watching.logs)
 app.command("events")(watching.show_events)
+app.command("analyze")(analyzing.analyze)
+app.command("forecast")(analyzing.forecast)
 app.command("sessions")(asking.sessions)
 app.command("ask")(asking.ask)
 app.command("pause")(control.pause)

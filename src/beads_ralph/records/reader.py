@@ -175,18 +175,15 @@ def _together(
     last: dict[str, tuple[bool, int]] = {}
     for number, place, raw in rows:
         last[raw["bead"]] = max(_rank(place, number), last.get(raw["bead"], (False, 0)))
-    used = result is None
+    ended = (result["bead"], _number(result, file)) if result is not None else None
+    alone = ended is not None and all((raw["bead"], number) != ended for number, _, raw in rows)
+    later = alone and ended is not None and ended[1] > last.get(ended[0], (False, 0))[1]
     for number, place, raw in rows:
         bead = raw["bead"]
-        mine = result is not None and result["bead"] == bead and _number(result, file) == number
-        used = used or mine
-        yield _attempt(
-            raw, result if mine else None, number, place, latest=_rank(place, number) == last[bead]
-        )
-    if result is not None and not used:  # its run record is gone
-        number = _number(result, file)
-        latest = result["bead"] not in last or number > last[result["bead"]][1]
-        yield _attempt(result, result, number, file, latest=latest)
+        latest = _rank(place, number) == last[bead] and not (later and ended is not None and ended[0] == bead)
+        yield _attempt(raw, result if (bead, number) == ended else None, number, place, latest=latest)
+    if alone and result is not None and ended is not None:  # its run record is gone
+        yield _attempt(result, result, ended[1], file, latest=later)
 
 
 def _rank(file: str, number: int) -> tuple[bool, int]:

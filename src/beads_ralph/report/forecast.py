@@ -1,0 +1,241 @@
+"""How long a plan will take and what it will cost, with a range: the loop's turns, rehearsed with dice."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from beads_ralph import graph
+from beads_ralph.report.history import (
+    DEFAULT_MEDIAN,
+    DEFAULT_PASS,
+    DEFAULT_SIGMA,
+    ENOUGH,
+    History,
+    Likeness,
+    Pool,
+)
+from beads_ralph.report.numbers import quantile, shortened
+
+SEED: Final = 20260207
+"""Always the same, so that the same plan and history give the same answer."""
+MOST_REHEARSALS: Final = 2000
+FEWEST_REHEARSALS: Final = 200
+SPRINTS_IN_ALL: Final = 200_000
+
+
+class Sprint(NamedTuple):
+    """What the forecast needs to know of a sprint."""
+
+    name: str
+    branch: str
+    likeness: Likeness
+    max_attempts: int
+    priority: int = 1
+
+
+class Range(NamedTuple):
+    """Eight of ten rehearsals end between p10 and p90."""
+
+    p10: float
+    p50: float
+    p90: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Range:
+        ordered = sorted(values)
+        return cls(*(quantile(ordered, share) for share in (0.1, 0.5, 0.9)))
+
+    def to_json(self, digits: int) -> dict[str, float | None]:
+        return {name: shortened(value, digits) for name, value in self._asdict().items()}
+
+
+class Ended(NamedTuple):
+    """One rehearsal."""
+
+    seconds: float
+    cost: float
+    priced: int
+    attempts: int
+    gave_up: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is to be expected, and of what that is made."""
+
+    sprints: Sequence[Sprint]
+    max_parallel: int
+    history: History
+    pools: Mapping[str, Pool]
+    path: Sequence[str]
+    path_seconds: float
+    ends: Sequence[Ended]
+
+    @property
+    def seconds(self) -> Range:
+        return Range.of([end.seconds for end in self.ends])
+
+    @property
+    def attempts(self) -> Range:
+        return Range.of([float(end.attempts) for end in self.ends])
+
+    @property
+    def priced_share(self) -> float:
+        """Of the attempts drawn, those whose cost is known."""
+        return sum(end.priced for end in self.ends) / max(sum(end.attempts for end in self.ends), 1)
+
+    @property
+    def cost(self) -> Range | None:
+        return Range.of([end.cost for end in self.ends]) if self.priced_share else None
+
+    @property
+    def all_closed_percent(self) -> float:
+        return round(100 * sum(end.gave_up == 0 for end in self.ends) / len(self.ends), 1)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The sprints for which nothing is known."""
+        return [name for name, pool in self.pools.items() if pool.likeness is None]
+
+    def to_json(self) -> dict[str, Any]:
+        cost = self.cost
+        return {
+            "sprints": len(self.sprints),
+            "max_parallel": self.max_parallel,
+            "seconds": self.seconds.to_json(1),
+            "cost_usd": cost.to_json(4) if cost else None,
+            "cost_known_percent": round(100 * self.priced_share, 1),
+            "attempts": self.attempts.to_json(1),
+            "all_closed_percent": self.all_closed_percent,
+            "critical_path": list(self.path),
+            "critical_path_seconds": shortened(self.path_seconds, 1),
+            "history": {"attempts": self.history.attempts, "costs_known": self.history.costs},
+            "defaults_used": self.unknown,
+            "defaults": DEFAULTS,
+            "basis": {name: _basis(pool) for name, pool in self.pools.items()},
+            "rehearsals": len(self.ends),
+        }
+
+
+DEFAULTS: Final = {
+    "attempt_seconds_median": DEFAULT_MEDIAN,
+    "attempt_seconds_sigma": DEFAULT_SIGMA,
+    "attempt_passes_percent": 100 * DEFAULT_PASS,
+    "history_needs_attempts": ENOUGH,
+}
+
+
+def _basis(pool: Pool) -> dict[str, Any]:
+    like = str(pool.likeness) if pool.likeness is not None else "defaults"
+    return {"from": like, "attempts": pool.attempts}
+
+
+def forecast(
+    sprints: Sequence[Sprint],
+    edges: Mapping[str, Sequence[str]],
+    history: History,
+    max_parallel: int,
+    rehearsals: int | None = None,
+) -> Forecast:
+    """`edges` says what each sprint waits for; what is not among the sprints counts as done."""
+    pools = {sprint.name: history.pool(sprint.likeness) for sprint in sprints}
+    known = {sprint.name: [other for other in edges[sprint.name] if other in pools] for sprint in sprints}
+    path, seconds = _longest(known, {name: pool.mean_seconds for name, pool in pools.items()})
+    stage = _Stage(sprints, known, pools, max_parallel)
+    count = min(max(SPRINTS_IN_ALL // max(len(sprints), 1), FEWEST_REHEARSALS), MOST_REHEARSALS)
+    chance = Random(SEED)  # noqa: S311 - dice, no secret
+    ends = [stage.rehearse(chance) for _ in range(rehearsals or count)]
+    return Forecast(sprints, max_parallel, history, pools, path, seconds, ends)
+
+
+def _longest(edges: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> tuple[list[str], float]:
+    """The chain that takes longest if each of its sprints needs one attempt of the mean length."""
+    end: dict[str, float] = {}
+    before: dict[str, str | None] = {}
+    for node in (node for wave in graph.waves(edges) for node in wave):
+        before[node] = last = max(edges[node], key=end.__getitem__, default=None)
+        end[node] = seconds[node] + (end[last] if last is not None else 0.0)
+    at = max(end, key=end.__getitem__, default=None)
+    length = end[at] if at is not None else 0.0
+    path: list[str] = []
+    while at is not None:
+        path.append(at)
+        at = before[at]
+    return path[::-1], length
+
+
+class _Stage:
+    """Start all that may start, let the first one end, repeat: the loop's rules and nothing else."""
+
+    def __init__(
+        self,
+        sprints: Sequence[Sprint],
+        edges: Mapping[str, Sequence[str]],
+        pools: Mapping[str, Pool],
+        max_parallel: int,
+    ) -> None:
+        self.sprints = {sprint.name: sprint for sprint in sprints}
+        self.pools = pools
+        self.max_parallel = max_parallel
+        self.waiting = {name: len(others) for name, others in edges.items()}
+        self.dependents: dict[str, list[str]] = {name: [] for name in edges}
+        for name, others in edges.items():
+            for other in others:
+                self.dependents[other].append(name)
+        depth = graph.remaining_depth(edges)
+        ordered = sorted(
+            enumerate(sprints), key=lambda row: (row[1].priority, -depth.get(row[1].name, 0), row[0])
+        )
+        self.rank = {sprint.name: place for place, (_, sprint) in enumerate(ordered)}
+        roots = (name for name, count in self.waiting.items() if count == 0)
+        self.roots = sorted((self.rank[name], name) for name in roots)
+
+    def rehearse(self, chance: Random) -> Ended:
+        """A sprint that uses up its attempts holds nobody up: time and cost are those of the whole plan."""
+        waiting = dict(self.waiting)
+        ready = list(self.roots)
+        working: list[tuple[float, str]] = []
+        branches: set[str] = set()
+        now = cost = 0.0
+        priced = attempts = gave_up = 0
+        while ready or working:
+            held: list[tuple[int, str]] = []
+            while ready and len(working) < self.max_parallel:
+                place, name = heapq.heappop(ready)
+                branch = self.sprints[name].branch
+                if branch in branches:  # there, beads follow one another
+                    held.append((place, name))
+                    continue
+                branches.add(branch)
+                seconds, spent, known, tries, passed = self._work(name, chance)
+                cost, priced, attempts = cost + spent, priced + known, attempts + tries
+                gave_up += not passed
+                heapq.heappush(working, (now + seconds, name))
+            for row in held:
+                heapq.heappush(ready, row)
+            now, done = heapq.heappop(working)
+            branches.discard(self.sprints[done].branch)
+            for other in self.dependents[done]:
+                waiting[other] -= 1
+                if waiting[other] == 0:
+                    heapq.heappush(ready, (self.rank[other], other))
+        return Ended(now, cost, priced, attempts, gave_up)
+
+    def _work(self, name: str, chance: Random) -> tuple[float, float, int, int, bool]:
+        """Attempts until one passes: seconds, cost, how many said what they cost, how many there were."""
+        pool, most = self.pools[name], self.sprints[name].max_attempts
+        seconds = cost = 0.0
+        priced = 0
+        for attempt in range(1, most + 1):
+            past = pool.draw(attempt, chance)
+            seconds += past.seconds
+            if past.cost is not None:
+                cost += past.cost
+                priced += 1
+            if past.passed:
+                return seconds, cost, priced, attempt, True
+        return seconds, cost, priced, most, False

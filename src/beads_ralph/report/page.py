@@ -1,0 +1,263 @@
+"""The analysis as one web page that needs nothing else: no script, no request, no wide screen."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any, Final
+
+from beads_ralph.report import plots
+from beads_ralph.report.advice import Advice
+from beads_ralph.report.gantt import bounds, end_of, last_run
+from beads_ralph.report.groups import FINISHED, Group
+from beads_ralph.report.numbers import Spread, money_text, time_text
+from beads_ralph.report.plots import Piece, Table, text
+from beads_ralph.report.tally import Stretch, Tally, ranked
+
+# No request leaves the page, and no script runs in it, even if a record smuggled one in.
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
+MOST_BEADS: Final = 60
+MOST_REASONS: Final = 12
+NAMES: Final = {
+    "success": "succeeded",
+    "failed": "failed",
+    "timeout": "timed out",
+    "running": "running",
+    "waiting": "will be tried again",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the page is about."""
+
+    tally: Tally
+    advice: Sequence[Advice]
+    now: datetime
+    since: str | None = None
+    unreadable: int = 0
+
+
+def html(subject: Subject) -> str:
+    """The whole page as text."""
+    samples = resources.files("beads_ralph").joinpath("samples")
+    style = "".join(samples.joinpath(name).read_text("utf-8") for name in ("page.css", "analysis.css"))
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        "<title>What the runs teach</title>",
+        f"<style>{style}</style></head><body><main>",
+        *_head(subject),
+        *_advice(subject.advice),
+        *_trend(subject.tally),
+        *_durations(subject.tally),
+        *_gantt(subject),
+        *_failures(subject.tally),
+        *_groups(subject.tally),
+        *_verifiers(subject.tally),
+        "</main></body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+def _head(subject: Subject) -> Iterator[str]:
+    runs, tally = subject.tally.runs, subject.tally
+    since = f", since {subject.since}" if subject.since else ""
+    yield "<h1>What the runs teach</h1>"
+    yield f"<p>{text(f'{subject.now:%Y-%m-%d %H:%M} UTC{since}')}. {text(_counted(subject))}</p>"
+    spent = sum(tally.spending.costs) if tally.spending.costs else None
+    figures = {
+        "beads, by their last attempt": str(runs.count),
+        "succeeded": _percent(runs.success_rate.percent),
+        "needed a retry": _percent(runs.retry_rate.percent),
+        "mean time": time_text(Spread.of(runs.seconds).mean),
+        f"spent ({tally.spending.without_cost} attempts do not say)": money_text(spent),
+    }
+    cells = (f"<div><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in figures.items())
+    yield f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _counted(subject: Subject) -> str:
+    runs, tally = subject.tally.runs, subject.tally
+    said = [f"{runs.finished} finished runs of {tally.attempts} attempts"]
+    said += [f"{runs.running} running and {runs.waiting} to be tried again are in no rate"]
+    said += [f"{tally.bad_timestamps} records have bad times"] if tally.bad_timestamps else []
+    said += [f"{subject.unreadable} files could not be read"] if subject.unreadable else []
+    return "; ".join(said) + "."
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} %"
+
+
+def _advice(found: Sequence[Advice]) -> Iterator[str]:
+    yield '<h2>Recommendations</h2><ul class="advice">'
+    for piece in found:
+        yield f"<li>{text(piece.text)} <small>{text(piece.rule)}, on {piece.runs} data points</small></li>"
+    yield "</ul>"
+
+
+# --- plots ------------------------------------------------------------------------------------------
+
+
+def _trend(tally: Tally) -> Iterator[str]:
+    trend = tally.trend()
+    rows = trend["rows"]
+    if not rows:
+        return
+    title = f"Outcomes per {trend['by']}"
+    said = f"{sum(row['runs'] for row in rows)} finished runs by the {trend['by']} of their end, in UTC."
+    stacks = [(row["start"], {name: row[name] for name in FINISHED}) for row in rows]
+    foot = [rows[0]["start"], rows[-1]["start"]] if len(rows) > plots.FEW // 2 else [_from_to(rows)]
+    table = Table(
+        [trend["by"], "runs", *FINISHED, "success rate"],
+        [
+            [row["start"], row["runs"], *(row[name] for name in FINISHED), _percent(row["success_rate"])]
+            for row in rows
+        ],
+    )
+    drawn = [plots.key({name: NAMES[name] for name in FINISHED}), *plots.columns(title, stacks, foot)]
+    yield from plots.figure("outcomes", title, said, drawn, table)
+
+
+def _from_to(rows: Sequence[Mapping[str, Any]]) -> str:
+    first, last = rows[0]["start"], rows[-1]["start"]
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _durations(tally: Tally) -> Iterator[str]:
+    seconds = tally.attempt_seconds
+    if not seconds:
+        return
+    found = Counter(bisect_right(EDGES, value) for value in seconds)
+    counts = [(_bin(at), found.get(at, 0)) for at in range(min(found), max(found) + 1)]
+    times = Spread.of(seconds)
+    said = (
+        f"{times.n} finished attempts: half of them took at most {time_text(times.p50)}, "
+        f"95 % at most {time_text(times.p95)}."
+    )
+    table = Table(["duration", "attempts"], counts)
+    title = "How long attempts take"
+    yield from plots.figure("durations", title, said, plots.rows(title, plots.lengths(counts)), table)
+
+
+def _bin(at: int) -> str:
+    if at == 0:
+        return f"below {time_text(EDGES[0])}"
+    if at == len(EDGES):
+        return f"{time_text(EDGES[-1])} and more"
+    return f"{time_text(EDGES[at - 1])} to {time_text(EDGES[at])}"
+
+
+def _gantt(subject: Subject) -> Iterator[str]:
+    found = last_run(subject.tally.stretches or ())
+    if not found:
+        return
+    start, end = bounds(found, subject.now)
+    whole = max((end - start).total_seconds(), 0.001)
+    beads: dict[str, list[Stretch]] = {}
+    for stretch in found:
+        beads.setdefault(stretch.bead, []).append(stretch)
+    shown = dict(list(beads.items())[:MOST_BEADS])
+    cut = f" The first {MOST_BEADS} are drawn." if len(beads) > MOST_BEADS else ""
+    said = f"{len(beads)} beads in {time_text(whole)}, from {start:%Y-%m-%d %H:%M:%S} on.{cut}"
+    title = "The last run"
+    rows = [
+        (bead, _tries(tries), [_piece(try_, start, whole, subject.now) for try_ in tries])
+        for bead, tries in shown.items()
+    ]
+    foot = [f"{start:%H:%M:%S}", f"{end:%H:%M:%S}"]
+    kinds = {name: said_ for name, said_ in NAMES.items() if any(one.outcome == name for one in found)}
+    table = Table(
+        ["bead", "attempt", "start", "took", "ended"],
+        [
+            [one.bead, one.attempt, f"{one.start:%H:%M:%S}", _took(one, subject.now), NAMES[one.outcome]]
+            for tries in shown.values()
+            for one in tries
+        ],
+    )
+    drawn = [plots.key(kinds), *plots.rows(title, rows, foot)]
+    yield from plots.figure("gantt", title, said, drawn, table)
+
+
+def _tries(tries: Sequence[Stretch]) -> str:
+    return "1 attempt" if len(tries) == 1 else f"{len(tries)} attempts"
+
+
+def _took(one: Stretch, now: datetime) -> str:
+    return time_text((end_of(one, now) - one.start).total_seconds())
+
+
+def _piece(one: Stretch, start: datetime, whole: float, now: datetime) -> Piece:
+    left = (one.start - start).total_seconds() / whole
+    right = (end_of(one, now) - start).total_seconds() / whole
+    return Piece(left, right, one.outcome, f"attempt {one.attempt}: {NAMES[one.outcome]}, {_took(one, now)}")
+
+
+def _failures(tally: Tally) -> Iterator[str]:
+    reasons = ranked(tally.setbacks)
+    if not reasons:
+        return
+    final = tally.failures
+    counts = [(row["reason"], row["count"]) for row in reasons]
+    said = (
+        f"{sum(tally.setbacks.values())} attempts came to nothing; "
+        f"{sum(final.values())} of them were the last at their bead."
+    )
+    table = Table(
+        ["reason", "attempts", "last attempts"], [[name, n, final.get(name, 0)] for name, n in counts]
+    )
+    title = "Why attempts fail"
+    drawn = plots.rows(title, plots.lengths(counts[:MOST_REASONS], "failed"))
+    yield from plots.figure("failures", title, said, drawn, table)
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def _groups(tally: Tally) -> Iterator[str]:
+    yield "<h2>Who does how well</h2>"
+    named: dict[str, dict[Any, Group]] = {
+        "agent": dict(tally.by_agent),
+        "model": dict(tally.by_model),
+        "template": dict(tally.by_template),
+        "kind of bead": dict(tally.by_kind),
+        "beads at once": dict(tally.by_parallel),
+        "task": dict(tally.by_task_type),
+    }
+    for name, groups in named.items():
+        if groups:
+            yield from plots.table_of(
+                Table([name, *HEADS], [_row(key, groups[key]) for key in sorted(groups)]), ""
+            )
+
+
+HEADS: Final = ("finished", "success", "between", "retried", "mean", "p50", "p95", "cost a run")
+
+
+def _row(name: Any, group: Group) -> list[Any]:
+    times = Spread.of(group.seconds)
+    rate = group.success_rate
+    between = f"{rate.interval[0]:.0f} to {rate.interval[1]:.0f} %" if rate.interval else "-"
+    spent = money_text(Spread.of(group.costs).mean)
+    measured = [time_text(value) for value in (times.mean, times.p50, times.p95)]
+    return [name, group.finished, _percent(rate.percent), between, group.retried, *measured, spent]
+
+
+def _verifiers(tally: Tally) -> Iterator[str]:
+    seen = [row for _, row in sorted(tally.verifiers.seen.items())]
+    if seen:
+        yield "<h2>Verifiers</h2>"
+        heads = ["verifier", "runs", "red", "commits judged again", "both red and green"]
+        rows = [[row.name, row.runs, row.red, row.repeated, row.flips] for row in seen]
+        yield from plots.table_of(Table(heads, rows), "")

@@ -1,0 +1,149 @@
+"""Small plots as inline SVG. Across they are measured in per cent, so that they fit a phone and a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+ROW: Final = 34
+BAR: Final = 12
+LONGEST_LABEL: Final = 34
+COLUMNS: Final = 150
+FEW: Final = 6
+"""Fewer columns than this do not fill the width."""
+LEFT: Final = 12.0
+"""Where columns begin, in per cent; the scale stands before them."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The same figures in words, for whoever cannot see a plot."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a row's bar: from where to where, in shares of the whole."""
+
+    start: float
+    end: float
+    kind: str
+    said: str
+
+
+def text(value: Any) -> str:
+    """Safe inside a page, whatever a record holds."""
+    shown = "".join(char if char.isprintable() else " " for char in str(value))
+    return escape(shown.encode("utf-8", "replace").decode("utf-8"))
+
+
+def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table) -> Iterator[str]:
+    """A plot with its title, what it shows in a sentence, and its figures as a table."""
+    yield f'<figure id="{name}"><h2>{text(title)}</h2><p>{text(said)}</p>'
+    yield from drawn
+    yield "<details><summary>As a table</summary>"
+    yield from table_of(table, title)
+    yield "</details></figure>"
+
+
+def table_of(table: Table, caption: str) -> Iterator[str]:
+    yield f'<div class="table" tabindex="0"><table><caption>{text(caption)}</caption><thead><tr>'
+    yield "".join(f'<th scope="col">{text(head)}</th>' for head in table.heads)
+    yield "</tr></thead><tbody>"
+    for row in table.rows:
+        yield f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def key(kinds: Mapping[str, str]) -> str:
+    cells = (f'<span><i class="{kind}"></i>{text(name)}</span>' for kind, name in kinds.items())
+    return f'<p class="key">{"".join(cells)}</p>'
+
+
+def _svg(title: str, height: float, drawn: Iterable[str]) -> Iterator[str]:
+    yield f'<svg role="img" height="{height:g}" aria-label="{text(title)}"><title>{text(title)}</title>'
+    yield from drawn
+    yield "</svg>"
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+def rows(
+    title: str, drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str] = ()
+) -> Iterator[str]:
+    """Bars that lie below their labels: label, figure, pieces. `foot` is spread below all of them."""
+    height = len(drawn) * ROW + (20 if foot else 2)
+    yield from _svg(title, height, _rows(drawn, foot))
+
+
+def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]) -> Iterator[str]:
+    for at, (label, figure_, pieces) in enumerate(drawn):
+        top = at * ROW
+        yield f'<text x="0" y="{top + 13}">{text(_cut(label))}<title>{text(label)}</title></text>'
+        yield f'<text class="dim" x="100%" y="{top + 13}" text-anchor="end">{text(figure_)}</text>'
+        yield f'<rect class="track" x="0" y="{top + 18}" width="100%" height="{BAR}" rx="3"/>'
+        for piece in pieces:
+            left = 100 * min(max(piece.start, 0.0), 1.0)
+            width = max(100 * min(piece.end, 1.0) - left, 0.6)
+            yield (
+                f'<rect class="{piece.kind}" x="{min(left, 99.4):.2f}%" y="{top + 18}" width="{width:.2f}%" '
+                f'height="{BAR}" rx="2"><title>{text(piece.said)}</title></rect>'
+            )
+    yield from _foot(foot, len(drawn) * ROW + 14)
+
+
+def _foot(words: Sequence[str], y: float, left: float = 0.0, right: float = 100.0) -> Iterator[str]:
+    last = len(words) - 1
+    for at, word in enumerate(words):
+        anchor = "start" if at == 0 else "end" if at == last else "middle"
+        x = left + (right - left) * at / max(last, 1)
+        yield f'<text class="dim" x="{x:.1f}%" y="{y}" text-anchor="{anchor}">{text(word)}</text>'
+
+
+def lengths(counts: Sequence[tuple[str, int]], kind: str = "bar") -> list[tuple[str, str, list[Piece]]]:
+    """Counts as rows, the largest as long as the plot is wide."""
+    most = max((count for _, count in counts), default=0) or 1
+    return [
+        (name, str(count), [Piece(0.0, count / most, kind, f"{name}: {count}")] if count else [])
+        for name, count in counts
+    ]
+
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+def columns(
+    title: str, stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]
+) -> Iterator[str]:
+    """Stacked columns from left to right."""
+    yield from _svg(title, COLUMNS + 30, _columns(stacks, foot))
+
+
+def _columns(stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]) -> Iterator[str]:
+    most = max((sum(parts.values()) for _, parts in stacks), default=0) or 1
+    for share in (0.0, 0.5, 1.0):
+        y = 8 + COLUMNS * (1 - share)
+        yield f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{y:g}" y2="{y:g}"/>'
+        yield f'<text class="dim" x="{LEFT - 2}%" y="{y + 4:g}" text-anchor="end">{most * share:g}</text>'
+    each = (100 - LEFT) / max(len(stacks), FEW)
+    for at, (label, parts) in enumerate(stacks):
+        bottom = 8.0 + COLUMNS
+        for kind, count in parts.items():
+            tall = COLUMNS * count / most
+            bottom -= tall
+            if count:
+                yield (
+                    f'<rect class="{kind}" x="{LEFT + (at + 0.1) * each:.2f}%" y="{bottom:.2f}" '
+                    f'width="{0.8 * each:.2f}%" height="{tall:.2f}">'
+                    f"<title>{text(f'{label}: {count} {kind}')}</title></rect>"
+                )
+    yield from _foot(foot, COLUMNS + 26, LEFT, LEFT + each * len(stacks))

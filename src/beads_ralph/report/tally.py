@@ -1,0 +1,366 @@
+"""Attempts into figures, in one pass; nothing here reads a file or a clock."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeVar
+
+from beads_ralph.records import Attempt
+from beads_ralph.report.flaky import Verifiers
+from beads_ralph.report.groups import FINISHED, Group, Outcome, outcome_of
+from beads_ralph.report.numbers import Rate, Spread, shortened
+
+TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})
+OTHER: Final = "other"
+UNKNOWN: Final = "unknown"
+CUSTOM: Final = "custom"
+MOST_DAYS: Final = 31
+"""A trend over more of them is told in weeks."""
+LONGEST_DAYS: Final = 2 * 366
+NUMBERS: Final = (int, float)
+MORE: Final = float("inf")
+TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
+
+K = TypeVar("K")
+
+
+class Stretch(NamedTuple):
+    """When somebody worked on a bead."""
+
+    start: datetime
+    end: datetime | None
+    bead: str
+    attempt: int
+    outcome: Outcome
+    run_id: str | None
+
+
+class Cell(NamedTuple):
+    """What runs may have in common: counted once here, and put together by each of these later."""
+
+    agent: str
+    model: str
+    template: str
+    kind: str
+    task_type: str
+    parallel: int | None
+
+
+@dataclass(slots=True)
+class Whole:
+    """A bead with all of its attempts."""
+
+    attempts: int = 0
+    seconds: float = 0.0
+    outcome: Outcome = "running"
+    reason: str | None = None
+
+
+@dataclass
+class Spending:
+    """What attempts cost, as far as their agents said. Retries cost too, so every attempt counts."""
+
+    costs: list[float] = field(default_factory=list)
+    without_cost: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    without_tokens: int = 0
+
+    def add(self, usage: Any) -> float | None:
+        """What one attempt says; its cost, where it is known."""
+        said = usage if isinstance(usage, dict) else {}
+        cost = amount(said.get("cost_usd"))
+        if cost is None:
+            self.without_cost += 1
+        else:
+            self.costs.append(cost)
+        known = False
+        for key in TOKENS:
+            if (count := amount(said.get(key))) is not None:
+                known = True
+                self.tokens[key] = self.tokens.get(key, 0) + int(count)
+        self.without_tokens += not known
+        return cost
+
+    def to_json(self) -> dict[str, Any]:
+        spread = Spread.of(self.costs)
+        total = round(sum(self.costs), 6) if self.costs else None
+        return {
+            "cost_usd": {"total": total, **spread.to_json(6), "attempts_without": self.without_cost},
+            "tokens": {
+                **{key.removesuffix("_tokens"): self.tokens.get(key) for key in TOKENS},
+                "attempts_without": self.without_tokens,
+            },
+        }
+
+
+def amount(value: Any) -> float | None:
+    """A number of at least 0, whatever a foreign record has there instead."""
+    if type(value) not in NUMBERS or not 0 <= value < MORE:  # True is no number here
+        return None
+    return float(value)
+
+
+@dataclass
+class Tally:
+    """Everything that is counted."""
+
+    attempts: int = 0
+    cells: dict[Cell, Group] = field(default_factory=lambda: defaultdict(Group))
+    failures: Counter[str] = field(default_factory=Counter)
+    """Why runs failed in the end."""
+    setbacks: Counter[str] = field(default_factory=Counter)
+    """Why attempts failed, also those that a later one made good."""
+    attempt_seconds: list[float] = field(default_factory=list)
+    days: dict[date, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    undated: int = 0
+    """Finished runs that no day can be given."""
+    bad_timestamps: int = 0
+    left_out: int = 0
+    spending: Spending = field(default_factory=Spending)
+    verifiers: Verifiers = field(default_factory=Verifiers)
+    beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
+    stretches: list[Stretch] | None = None
+    """When everybody worked; None where nobody asks."""
+
+    # --- counting -----------------------------------------------------------------------------------
+
+    def add(self, attempt: Attempt) -> None:
+        outcome = outcome_of(attempt)
+        extra = attempt.extra
+        self.attempts += 1
+        if attempt.started_at is None or (attempt.finished_at is None and attempt.status != "running"):
+            self.bad_timestamps += 1
+        cost = self.spending.add(extra.get("usage"))
+        self.verifiers.add(attempt.bead, extra.get("checks"))
+        reason = None
+        if attempt.status in ("failed", "timeout"):
+            reason = attempt.failure_reason or attempt.reason or UNKNOWN
+            self.setbacks[reason] += 1
+        self._add_whole(attempt, outcome, reason)
+        if attempt.latest:
+            self._add_run(attempt, outcome, reason, cost)
+
+    def _add_whole(self, attempt: Attempt, outcome: Outcome, reason: str | None) -> None:
+        whole = self.beads[attempt.bead]
+        whole.attempts = max(whole.attempts, attempt.attempt)
+        if attempt.seconds is not None and outcome != "running":
+            whole.seconds += attempt.seconds
+            self.attempt_seconds.append(attempt.seconds)
+        if attempt.latest:
+            whole.outcome, whole.reason = outcome, reason
+        if self.stretches is not None and attempt.started_at is not None:
+            run_id = attempt.extra.get("run_id")
+            known = run_id if isinstance(run_id, str) else None
+            row = (attempt.started_at, attempt.finished_at, attempt.bead, attempt.attempt, outcome, known)
+            self.stretches.append(Stretch(*row))
+
+    def _add_run(self, attempt: Attempt, outcome: Outcome, reason: str | None, cost: float | None) -> None:
+        parallel = attempt.extra.get("parallel")
+        cell = Cell(
+            attempt.agent,
+            attempt.model or UNKNOWN,
+            attempt.template or CUSTOM,
+            kind_of(attempt),
+            task_type(attempt),
+            parallel if type(parallel) is int and parallel > 0 else None,
+        )
+        self.cells[cell].add(outcome, attempt.attempt, attempt.seconds, cost)
+        if outcome in FINISHED:
+            self._add_day(attempt, outcome)
+        if outcome in ("failed", "timeout"):
+            self.failures[reason or UNKNOWN] += 1
+
+    def _add_day(self, attempt: Attempt, outcome: Outcome) -> None:
+        moment = attempt.finished_at or attempt.started_at
+        if moment is None:
+            self.undated += 1
+        else:
+            self.days[day_of(moment)][outcome] += 1
+
+    # --- telling: only when all is counted, since what is put together once is kept -----------------
+
+    @cached_property
+    def runs(self) -> Group:
+        return self.by(lambda _: "all").get("all") or Group()
+
+    @cached_property
+    def by_agent(self) -> dict[str, Group]:
+        return self.by(lambda cell: cell.agent)
+
+    @cached_property
+    def by_model(self) -> dict[str, Group]:
+        return self.by(lambda cell: cell.model)
+
+    @cached_property
+    def by_template(self) -> dict[str, Group]:
+        return self.by(lambda cell: cell.template)
+
+    @cached_property
+    def by_kind(self) -> dict[str, Group]:
+        return self.by(lambda cell: cell.kind)
+
+    @cached_property
+    def by_kind_and_model(self) -> dict[tuple[str, str], Group]:
+        return self.by(lambda cell: (cell.kind, cell.model))
+
+    @cached_property
+    def by_parallel(self) -> dict[int, Group]:
+        return self.by(lambda cell: cell.parallel)
+
+    @cached_property
+    def by_task_type(self) -> dict[str, Group]:
+        return self.by(lambda cell: cell.task_type)
+
+    def by(self, key: Callable[[Cell], K | None]) -> dict[K, Group]:
+        """The runs put together by what a cell says; those of which it says nothing are left out."""
+        found: dict[K, Group] = {}
+        for cell, group in self.cells.items():
+            name = key(cell)
+            if name is not None:
+                found.setdefault(name, Group()).take(group)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        runs = self.runs
+        times = Spread.of(runs.seconds)
+        return {
+            "total_runs": runs.count,
+            "finished": runs.finished,
+            "success": runs.success,
+            "failed": runs.failed,
+            "timeout": runs.timeout,
+            "running": runs.running,
+            "waiting": runs.waiting,
+            "success_rate": runs.success_rate.percent,
+            "success_interval": runs.success_rate.interval,
+            "retry_count": runs.retried,
+            "retry_rate": runs.retry_rate.percent,
+            "retry_interval": runs.retry_rate.interval,
+            "avg_duration_seconds": shortened(times.mean),
+            "durations": times.to_json(),
+            "attempts": {"total": self.attempts, "durations": Spread.of(self.attempt_seconds).to_json()},
+            "by_agent": _listed("agent", self.by_agent),
+            "by_model": _listed("model", self.by_model),
+            "by_template": _listed("template", self.by_template),
+            "by_kind": _listed("kind", self.by_kind),
+            "by_parallel": [
+                {"parallel": level, **group.to_json(), "beads_per_hour": shortened(per_hour(level, group))}
+                for level, group in sorted(self.by_parallel.items())
+            ],
+            "failure_reasons": ranked(self.failures),
+            "attempt_failure_reasons": ranked(self.setbacks),
+            "task_types": _listed("task_type", self.by_task_type),
+            "template_scores": {name: group.score() for name, group in sorted(self.by_template.items())},
+            "verifiers": [seen.to_json() for _, seen in sorted(self.verifiers.seen.items())],
+            "trend": self.trend(),
+            **self.spending.to_json(),
+            "bad_timestamps": self.bad_timestamps,
+            "left_out": self.left_out,
+        }
+
+    def trend(self) -> dict[str, Any]:
+        """Finished runs per day, or per week where there are many days; days without runs are told, too."""
+        days = span(self.days)
+        by = "week" if days and (days[-1] - days[0]).days >= MOST_DAYS else "day"
+        counts: dict[date, Counter[str]] = defaultdict(Counter)
+        for day in days:
+            start = day - timedelta(days=day.weekday()) if by == "week" else day
+            counts[start].update(self.days.get(day, {}))
+        rows = [_bucket(start, found) for start, found in counts.items()]
+        return {"by": by, "rows": rows, "undated": self.undated}
+
+
+def tallied(
+    attempts: Iterable[Attempt],
+    since: datetime | None = None,
+    also: Callable[[Attempt], None] | None = None,
+    *,
+    stretches: bool = False,
+) -> Tally:
+    """Every attempt that started or finished at `since` or later; `also` is told of each of them."""
+    tally = Tally(stretches=[] if stretches else None)
+    for attempt in attempts:
+        if since is not None and not _is_since(attempt, since):
+            tally.left_out += 1
+            tally.bad_timestamps += attempt.started_at is None and attempt.finished_at is None
+            continue
+        tally.add(attempt)
+        if also is not None:
+            also(attempt)
+    return tally
+
+
+def _is_since(attempt: Attempt, since: datetime) -> bool:
+    return any(moment is not None and moment >= since for moment in (attempt.started_at, attempt.finished_at))
+
+
+# --- what an attempt is about -------------------------------------------------------------------------
+
+
+def kind_of(attempt: Attempt) -> str:
+    """The kind of its bead: what its template is for, else work, merge, gate or dod."""
+    kind = attempt.extra.get("kind")
+    if attempt.template and attempt.template != CUSTOM:
+        return attempt.template
+    return kind if isinstance(kind, str) and kind else UNKNOWN
+
+
+def task_type(attempt: Attempt) -> str:
+    """The first word of what was asked; a prompt that begins like all others says less than the title."""
+    word = _first_word(attempt.prompt)
+    word = word if word in TASK_WORDS else _first_word(attempt.extra.get("title"))
+    return word if word in TASK_WORDS else OTHER
+
+
+def _first_word(text: Any) -> str:
+    words = text.split(None, 1) if isinstance(text, str) else ()
+    return words[0].rstrip(":,.").lower() if words else ""
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+def _listed(name: str, groups: Mapping[Any, Group]) -> list[dict[str, Any]]:
+    return [{name: key, **groups[key].to_json()} for key in sorted(groups)]
+
+
+def ranked(reasons: Counter[str]) -> list[dict[str, Any]]:
+    """The most common first; among equals by name, so that the answer is always the same."""
+    rows = sorted(reasons.items(), key=lambda row: (-row[1], row[0]))
+    return [{"reason": reason, "count": count} for reason, count in rows]
+
+
+def per_hour(parallel: int, group: Group) -> float | None:
+    """Beads proven in an hour with so many at work, if all went as these did."""
+    mean = Spread.of(group.seconds).mean
+    return parallel * group.success / group.finished * 3600 / mean if group.finished and mean else None
+
+
+def day_of(moment: datetime) -> date:
+    """In UTC, as far as the calendar goes."""
+    if moment.tzinfo is UTC:
+        return moment.date()
+    try:
+        return moment.astimezone(UTC).date()
+    except OverflowError:
+        return moment.date()
+
+
+def span(days: Mapping[date, Any]) -> list[date]:
+    """Every day from the first to the last; over years, as one wrong clock makes them, only those known."""
+    if not days:
+        return []
+    first, last = min(days), max(days)
+    if (last - first).days > LONGEST_DAYS:
+        return sorted(days)
+    return [first + timedelta(days=at) for at in range((last - first).days + 1)]
+
+
+def _bucket(start: date, found: Counter[str]) -> dict[str, Any]:
+    counts = {name: found.get(name, 0) for name in FINISHED}
+    rate = Rate(counts["success"], sum(counts.values()))
+    return {"start": start.isoformat(), "runs": rate.of, **counts, "success_rate": rate.percent}

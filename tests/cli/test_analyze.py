@@ -1,0 +1,150 @@
+"""analyze and forecast, and the seed's script, as commands on real files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import PROJECT, Ran, ralph, run
+from tests.records import samples
+
+SCRIPT = (str(PROJECT / "scripts" / "analyze-runs.sh"),)
+KEYS = {
+    *("total_runs", "success", "failed", "timeout", "running", "success_rate", "retry_count", "retry_rate"),
+    *("avg_duration_seconds", "by_agent", "by_model", "by_template", "failure_reasons", "task_types"),
+}
+PLAN = """\
+### Sprint 1.1: Data model
+**Tasks**:
+- Write it
+
+### Sprint 1.2: Search
+**Tasks**:
+- Find it
+"""
+
+
+def put(repo: Path, bead: str, *, result: bool = True, **said: Any) -> None:
+    both = {key: value for key, value in said.items() if key in samples.result()}
+    for folder, raw in (
+        ("runs", samples.run(bead=bead, **said)),
+        ("results", samples.result(bead=bead, **both)),
+    ):
+        (repo / "state" / folder).mkdir(parents=True, exist_ok=True)
+        if folder == "runs" or result:
+            (repo / "state" / folder / f"{bead}.json").write_text(json.dumps(raw), encoding="utf-8")
+
+
+@pytest.fixture
+def records(repo: Path) -> Path:
+    """Four beads: one of an earlier week, one that failed, one that runs."""
+    put(repo, "bd-1", started_at="2026-02-01T10:00:00Z", finished_at="2026-02-01T10:05:00Z")
+    put(repo, "bd-2", agent="codex", duration_seconds=100)
+    put(repo, "bd-3", status="failed", failure_reason="qa-failed", exit_code=1)
+    put(repo, "bd-4", status="running", finished_at=None, duration_seconds=None, result=False)
+    return repo
+
+
+def bare(ran: Ran) -> dict[str, Any]:
+    assert ran.code == 0, ran.err
+    return dict(json.loads(ran.out))
+
+
+def test_s4_a1_runs_and_results_are_merged_by_bead(records: Path) -> None:
+    put(records, "bd-5", status="running", finished_at=None, duration_seconds=None, result=False)
+    ended = samples.result(bead="bd-5", status="timeout", reason="took too long")
+    (records / "state" / "results" / "bd-5.json").write_text(json.dumps(ended), encoding="utf-8")
+    found = ralph("analyze", "--json", cwd=records).data
+    (row,) = [row for row in found["raw_data"] if row["bead"] == "bd-5"]
+    assert (row["status"], row["model"], row["result_reason"]) == ("timeout", "sonnet", "took too long")
+    assert found["statistics"]["timeout"] == 1
+
+
+def test_s4_a2_the_script_reports_for_people(records: Path) -> None:
+    ran = run(SCRIPT, cwd=records)
+    assert (ran.code, ran.err) == (0, "")
+    for words in ("4 runs", "67 % (2 of 3", "by agent", "codex", "qa-failed", "recommendations"):
+        assert words in ran.out, ran.out
+
+
+def test_s4_a3_the_script_prints_one_json_object_with_the_keys_of_the_seed(records: Path) -> None:
+    found = bare(run(SCRIPT, "--json", cwd=records))
+    assert set(found) >= {"generated_at", "filter", "statistics", "recommendations", "raw_data"}
+    assert set(found["statistics"]) >= KEYS
+    assert (found["statistics"]["total_runs"], found["statistics"]["running"]) == (4, 1)
+    assert found["statistics"]["success_rate"] == pytest.approx(66.67)
+    assert {row["bead"] for row in found["raw_data"]} == {"bd-1", "bd-2", "bd-3", "bd-4"}
+    assert found["statistics"] == ralph("analyze", "--json", cwd=records).data["statistics"]
+
+
+def test_s4_a4_since_is_taken_as_printed(records: Path) -> None:
+    found = bare(run(SCRIPT, "--json", "--since", "2026-02-11", cwd=records))
+    assert found["filter"] == {"since": "2026-02-11"}
+    assert (found["statistics"]["total_runs"], found["statistics"]["left_out"]) == (3, 1)
+    assert run(SCRIPT, "--since", "2026-02-11", cwd=records).out.startswith("3 runs")
+
+
+def test_a_date_that_is_none_is_refused(records: Path) -> None:
+    ran = ralph("analyze", "--since", "tomorrow", "--json", cwd=records)
+    assert (ran.code, ran.error["code"]) == (2, "USAGE.INVALID")
+    assert run(SCRIPT, "--since", "tomorrow", "--json", cwd=records).code == 2
+
+
+def test_what_is_no_record_is_named_and_not_fatal(records: Path) -> None:
+    runs = records / "state" / "runs"
+    (runs / "cut.json").write_text('{"bead": "x', encoding="utf-8")
+    (runs / "odd.json").write_text(
+        json.dumps(samples.run(bead="odd", started_at="'$START'")), encoding="utf-8"
+    )
+    ran = ralph("analyze", "--json", cwd=records)
+    assert [Path(row["file"]).name for row in ran.data["unreadable"]] == ["cut.json"]
+    assert ran.data["statistics"]["bad_timestamps"] == 1
+    assert ran.data["statistics"]["total_runs"] == 5
+    assert "cut.json" in ralph("analyze", cwd=records).err
+
+
+def test_without_records_it_says_so(repo: Path) -> None:
+    ran = ralph("analyze", cwd=repo)
+    assert ran.code == 0
+    assert "no records" in ran.out
+    assert ralph("analyze", "--json", cwd=repo).data["statistics"]["success_rate"] is None
+
+
+def test_the_page_is_written_where_asked(records: Path) -> None:
+    ran = ralph("analyze", "--html", "out.html", "--json", cwd=records)
+    assert ran.data["html"] == "out.html"
+    assert "qa-failed" in (records / "out.html").read_text(encoding="utf-8")
+    ran = ralph("analyze", "--html", "nowhere/out.html", "--json", cwd=records)
+    assert (ran.code, ran.error["code"]) == (1, "IO.WRITE_FAILED")
+
+
+def test_a_forecast_without_history_says_what_it_assumes(repo: Path) -> None:
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    ralph("init", cwd=repo)
+    found = ralph("forecast", "plan.md", "--json", cwd=repo).data
+    assert (found["sprints"], found["defaults_used"], found["cost_usd"]) == (2, ["1.1", "1.2"], None)
+    assert found["critical_path"] == ["1.1", "1.2"]
+    text = ralph("forecast", "plan.md", cwd=repo).out
+    assert "no history yet" in text
+    assert "assumed for every sprint: 10 min an attempt" in text
+
+
+def test_a_forecast_draws_from_the_records(repo: Path) -> None:
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    ralph("init", cwd=repo)
+    for number in range(6):
+        put(repo, f"bd-{number}", duration_seconds=60, extra={"kind": "work", "usage": {"cost_usd": 0.25}})
+    found = ralph("forecast", "plan.md", "--max-parallel", "2", "--json", cwd=repo).data
+    assert found["seconds"] == {"p10": 120.0, "p50": 120.0, "p90": 120.0}
+    assert found["cost_usd"] == {"p10": 0.5, "p50": 0.5, "p90": 0.5}
+    assert found["basis"]["1.1"] == {"from": "kind work, agent claude, model sonnet", "attempts": 6}
+    assert (found["all_closed_percent"], found["max_parallel"]) == (100.0, 2)
+    assert "2 min  (8 of 10 times between 2 min and 2 min)" in ralph("forecast", "plan.md", cwd=repo).out
+
+
+def test_a_forecast_of_a_plan_with_faults_is_refused(repo: Path) -> None:
+    (repo / "plan.md").write_text("### Sprint one: Odd\n", encoding="utf-8")
+    assert ralph("forecast", "plan.md", "--json", cwd=repo).code == 1

@@ -1,0 +1,152 @@
+"""The forecast rehearses the loop's own rules with the attempts of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beads_ralph.records import Attempt
+from beads_ralph.report.forecast import Sprint, forecast
+from beads_ralph.report.history import DEFAULT_MEDIAN, History, Likeness
+from tests.report.made import attempt, failed, several
+
+LIKE = Likeness("work", "claude", "sonnet")
+WORK = {"kind": "work"}
+
+
+def sprint(
+    name: str, branch: str = "", likeness: Likeness = LIKE, most: int = 3, priority: int = 1
+) -> Sprint:
+    return Sprint(name, branch or name, likeness, most, priority)
+
+
+def steady(seconds: float = 100.0, cost: float | None = None) -> History:
+    extra = WORK | ({"usage": {"cost_usd": cost}} if cost is not None else {})
+    return History.of(several(attempt, 10, seconds=seconds, extra=extra))
+
+
+def expected(
+    edges: dict[str, Sequence[str]], parallel: int, history: History | None = None, **branches: str
+) -> float:
+    sprints = [sprint(name, branches.get(name, "")) for name in edges]
+    return forecast(sprints, edges, history or steady(), parallel).seconds.p50
+
+
+def test_what_always_takes_as_long_is_forecast_exactly() -> None:
+    chain: dict[str, Sequence[str]] = {"1": [], "2": ["1"], "3": ["2"]}
+    assert expected(chain, 8) == 300.0
+    assert expected({"a": [], "b": [], "c": [], "d": []}, 4) == 100.0
+    assert expected({"a": [], "b": [], "c": [], "d": []}, 3) == 200.0
+    assert expected({"a": [], "b": [], "c": [], "d": []}, 1) == 400.0
+
+
+def test_beads_on_one_branch_follow_one_another() -> None:
+    assert expected({"a": [], "b": [], "c": []}, 3, a="same", b="same") == 200.0
+
+
+def test_the_longest_chain_comes_first_as_in_the_loop() -> None:
+    edges: dict[str, Sequence[str]] = {"x": [], "y": [], "1": [], "2": ["1"], "3": ["2"]}
+    assert expected(edges, 2) == 300.0  # x and y fill the second place meanwhile
+
+
+def test_priority_comes_before_the_longest_chain() -> None:
+    edges: dict[str, Sequence[str]] = {"low": [], "after": ["low"], "high": []}
+    sprints = [sprint("low"), sprint("after"), sprint("high", priority=0)]
+    assert forecast(sprints, edges, steady(), 1).seconds.p50 == 300.0
+
+
+def test_retries_take_their_time_and_their_money() -> None:
+    rows = several(failed, 10, seconds=50.0, extra=WORK | {"usage": {"cost_usd": 1.0}})
+    rows += several(attempt, 10, "later", attempt=2, seconds=70.0, extra=WORK | {"usage": {"cost_usd": 2.0}})
+    found = forecast([sprint("1")], {"1": []}, History.of(rows), 1)
+    assert (found.seconds.p10, found.seconds.p90) == (120.0, 120.0)
+    assert found.cost is not None
+    assert (found.cost.p50, found.attempts.p50, found.all_closed_percent) == (3.0, 2.0, 100.0)
+
+
+def test_used_up_attempts_are_told_and_hold_nobody_up() -> None:
+    found = forecast(
+        [sprint("1", most=2), sprint("2")],
+        {"1": [], "2": ["1"]},
+        History.of(several(failed, 9, extra=WORK)),
+        1,
+    )
+    assert found.all_closed_percent == 0.0
+    assert found.seconds.p50 == 5 * 300.0
+
+
+def test_without_history_it_says_so_and_names_its_defaults() -> None:
+    found = forecast([sprint("1")], {"1": []}, History(), 1)
+    data = found.to_json()
+    assert data["defaults_used"] == ["1"]
+    assert (data["cost_usd"], data["history"]["attempts"]) == (None, 0)
+    assert data["defaults"]["attempt_seconds_median"] == DEFAULT_MEDIAN
+    assert data["seconds"]["p10"] < data["seconds"]["p50"] < data["seconds"]["p90"]
+
+
+def test_too_little_history_is_none() -> None:
+    assert forecast([sprint("1")], {"1": []}, History.of(several(attempt, 4)), 1).unknown == ["1"]
+    assert forecast([sprint("1")], {"1": []}, History.of(several(attempt, 5)), 1).unknown == []
+
+
+def pool_of(rows: list[Attempt], likeness: Likeness = LIKE) -> str:
+    return str(History.of(rows).pool(likeness).likeness)
+
+
+def test_the_most_alike_attempts_are_drawn_from() -> None:
+    mine = several(attempt, 5, "m", extra=WORK)
+    other = several(attempt, 5, "o", model="opus", extra=WORK)
+    merges = several(attempt, 5, "g", agent="git", model="none", extra={"kind": "merge"})
+    assert pool_of([*mine, *other, *merges]) == "kind work, agent claude, model sonnet"
+    assert pool_of([*mine[:2], *other, *merges]) == "kind work, agent claude"
+    assert pool_of([*merges, *other], Likeness("merge", "claude", "sonnet")) == "kind merge"
+    assert pool_of(several(attempt, 5, "foreign")) == "agent claude, model sonnet"
+    assert pool_of(merges) == "all attempts"
+
+
+def test_what_was_cut_off_or_still_runs_is_no_history() -> None:
+    rows = [
+        failed("a", failure_reason="interrupted"),
+        attempt("b", status="running"),
+        attempt("c", seconds=None),
+    ]
+    assert History.of(rows).attempts == 0
+
+
+def test_the_same_plan_and_history_give_the_same_answer() -> None:
+    edges: dict[str, Sequence[str]] = {"1": [], "2": ["1"]}
+    rows = [attempt(f"bd-{n}", seconds=float(n), extra=WORK) for n in range(1, 40)]
+    one, two = (forecast([sprint("1"), sprint("2")], edges, History.of(rows), 2).to_json() for _ in range(2))
+    assert one == two
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
+    names = [str(number) for number in range(draw(st.integers(1, 12)))]
+    return {
+        name: draw(st.lists(st.sampled_from(names[:at]), unique=True, max_size=3)) if at else []
+        for at, name in enumerate(names)
+    }
+
+
+@given(graphs(), st.integers(1, 5), st.lists(st.sampled_from("abc"), min_size=12, max_size=12))
+def test_no_rehearsal_beats_the_longest_chain_or_the_hands_there_are(
+    edges: dict[str, list[str]], parallel: int, branches: list[str]
+) -> None:
+    sprints = [sprint(name, branch) for name, branch in zip(edges, branches, strict=False)]
+    found = forecast(sprints, edges, steady(), parallel, rehearsals=3)
+    busiest = max(branches[: len(edges)].count(branch) for branch in "abc")
+    assert found.path_seconds == 100.0 * len(found.path)
+    least = max(found.path_seconds, 100.0 * busiest, 100.0 * len(edges) / parallel)
+    assert least <= found.seconds.p50 <= 100.0 * len(edges)
+    assert found.attempts.p50 == len(edges)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_empty_plan_takes_no_time(count: int) -> None:
+    names = [str(number) for number in range(count)]
+    found = forecast([sprint(name) for name in names], {name: [] for name in names}, steady(), 2)
+    assert found.seconds.p50 == 100.0 * count
