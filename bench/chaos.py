@@ -106,7 +106,8 @@ def troubled_plan(tracks: int) -> list[Part]:
     sides = [
         Part(
             f"1.2{side}",
-            dev=[{"append": {shared: f"{side}\n"}}, _own(f"1.2{side}"), {"commit": f"side {side}"}],
+            # Written whole: an agent that is killed and called again must not say it twice.
+            dev=[{"write": {shared: f"one\n{side}\n"}}, _own(f"1.2{side}"), {"commit": f"side {side}"}],
         )
         for side in "ab"
     ]
