@@ -157,13 +157,13 @@ def test_init_with_bd_commits_nothing_and_sets_no_hooks(
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
     head, hooks = git(repo, "rev-parse", "HEAD"), sorted((repo / ".git" / "hooks").iterdir())
     data = ralph("init", "--store", "bd", "--json", cwd=repo).data
-    assert data == {"store": "bd", "created": [*MADE, ".beads"], "kept": []}
+    assert data == {"store": "bd", "created": [*MADE, ".beads", *AGENTS], "kept": []}
     assert git(repo, "rev-parse", "HEAD") == head
     assert sorted((repo / ".git" / "hooks").iterdir()) == hooks
     assert "hookspath" not in git(repo, "config", "--list", "--name-only").lower()
-    assert git(repo, "status", "--porcelain") == "?? beads-ralph.yaml\n"
+    assert git(repo, "status", "--porcelain") == "?? .claude/\n?? beads-ralph.yaml\n"
     again = ralph("init", "--store", "bd", "--json", cwd=repo).data
-    assert (again["created"], again["kept"]) == ([], [*MADE, ".beads"])
+    assert (again["created"], again["kept"]) == ([], [*MADE, ".beads", *AGENTS])
     assert BdStore(repo).check().version.startswith("1.")
 
 

@@ -300,6 +300,7 @@ def test_s1_n5_1_fatal_are_missing_things_and_not_passing_troubles() -> None:
         "DATABASE.DAEMON_NOT_RUNNING",
         "IO.FILE_NOT_FOUND",
         "IO.PERMISSION_DENIED",
+        "EXECUTION.UNAVAILABLE",
         "INTERNAL.BUG",
     }
 
@@ -431,7 +432,8 @@ def test_s1_n5_1_permission_denied_is_fatal_and_changes_nothing(
 
 
 def test_a_store_that_must_not_be_written_is_told_and_kept(shared_repo: Path) -> None:
-    assert as_nobody("init", "--json", cwd=shared_repo).code == 0
+    ran = as_nobody("init", "--json", cwd=shared_repo)
+    assert ran.code == 0, ran.out
     (shared_repo / ".ralph" / "beads.db").chmod(0o444)
     (shared_repo / ".ralph").chmod(0o555)
     before = tree(shared_repo)

@@ -1,7 +1,7 @@
 """`python unprivileged.py UID WORDS…`: beads-ralph as a user who may not do everything.
 
-Root may read and write whatever it likes, so that no test of permissions works as root. The modules are
-loaded first, also those that a command loads only when it runs: their files may lie where the other user
+Root may read and write whatever it likes, so that no test of permissions works as root. What a command
+loads only when it runs, modules and package data, is loaded first: its files may lie where the other user
 cannot look.
 """
 
@@ -11,8 +11,10 @@ import sys
 import beads_ralph.cli.running
 import beads_ralph.demo
 import beads_ralph.doctor  # noqa: F401
+from beads_ralph import prompts
 from beads_ralph.cli import app
 
+prompts.agent_files()
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(int(sys.argv[1]))

@@ -259,7 +259,8 @@ def test_every_developer_is_told_its_context_again(repo: Path) -> None:
 def test_what_qa_changes_is_thrown_away(repo: Path) -> None:
     project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"write": {"x": "y"}}, *passes()]}})
     assert project.run().code == 0
-    assert "QA changed x; thrown away" in [row["message"] for row in project.events("warning_given")]
+    flags = project.metadata(BEAD)["last_verdict"]["flags"]
+    assert "QA agents changed x in their checkout; thrown away" in flags
     assert git(repo, "ls-tree", "--name-only", BRANCH).splitlines().count("x") == 0
 
 

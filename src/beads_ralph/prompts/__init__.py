@@ -42,6 +42,7 @@ def places(name: Name) -> frozenset[str]:
     return frozenset(place[1] for place in PLACE.finditer(_template(name)))
 
 
+@cache
 def agent_files() -> dict[str, str]:
     """The agent files that `init` puts into a repository, by name."""
     folder = resources.files(__name__).joinpath("agents")
