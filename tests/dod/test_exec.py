@@ -543,3 +543,68 @@ def test_text_for_people(place: Path) -> None:
     assert ran.out.splitlines()[0] == "Bead is valid"
     assert "✗ gt-one  failed after 1 attempt" in ran.out
     assert "✗ Never: exit code 1 (expected 0)" in ran.err
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+def records(place: Path, kind: str) -> dict[str, dict[str, Any]]:
+    return {path.stem: read(path) for path in sorted((place / "state" / kind).glob("*.json"))}
+
+
+def test_every_attempt_leaves_a_run_record_and_the_last_a_result(place: Path) -> None:
+    path = put(place / "a.json", bead("test -f done.txt", evidence=True, constraints={"max_iterations": 4}))
+    agent(
+        place,
+        'case $n in 1) exit 7;; 2) exit 0;; 3) touch done.txt;; 4) echo 1 > "$BEADS_RALPH_EVIDENCE/x";; esac',
+    )
+    assert one(execute(place, path, "--agent", "./agent.sh"))["attempts"] == 4
+    found = records(place, "runs")
+    by_attempt = {raw["attempt"]: raw for raw in found.values()}
+    assert sorted(by_attempt) == [1, 2, 3, 4]
+    assert [by_attempt[n]["failure_reason"] for n in (1, 2, 3, 4)] == [
+        "agent-crash",
+        "verifier-failed",
+        "evidence-missing",
+        None,
+    ]
+    last = found["gt-one"]
+    assert (last["status"], last["agent"], last["max_retries"]) == ("done", "agent.sh", 4)
+    assert (last["extra"]["source"], last["extra"]["kind"]) == ("exec", "dod")
+    assert "Make it so" in last["prompt_full"]
+    result = records(place, "results")["gt-one"]
+    assert (result["status"], result["attempt"], result["will_retry"]) == ("done", 4, False)
+    assert ralph("state", "validate", "--all", cwd=place).code == 0
+
+
+def test_a_bead_that_is_given_up_has_a_result_that_says_so(place: Path) -> None:
+    path = put(place / "a.json", bead("false", constraints={"time_budget_minutes": 1}))
+    agent(place, "exit 0")
+    assert execute(place, path, "--agent", "./agent.sh", backoff="3600").code == 1
+    result = records(place, "results")["gt-one"]
+    assert (result["status"], result["attempt"], result["will_retry"]) == ("failed", 1, False)
+
+
+def test_a_killed_attempt_is_one_record_of_both_beginnings(place: Path) -> None:
+    path = put(place / "a.json", bead("test -f done.txt"))
+    agent(place, "[ $n -ge 2 ] || sleep 600; touch done.txt")
+    with started(place, path, "--agent", "./agent.sh") as process:
+        _called(place, 1)
+        process.kill()
+    assert records(place, "runs")["gt-one"]["status"] == "running"
+    assert execute(place, path, "--agent", "./agent.sh").code == 0
+    (run,) = records(place, "runs").values()
+    assert (run["status"], run["attempt"]) == ("done", 1)
+    assert [row["failure_reason"] for row in run["extra"]["broken_off"]] == ["interrupted"]
+
+
+def test_work_that_a_killed_agent_had_finished_is_its_attempts(place: Path) -> None:
+    path = put(place / "a.json", bead("test -f done.txt"))
+    agent(place, "touch done.txt; sleep 600")
+    with started(place, path, "--agent", "./agent.sh") as process:
+        soon((place / "done.txt").exists)
+        process.kill()
+    assert execute(place, path, "--agent", "./agent.sh").code == 0
+    (run,) = records(place, "runs").values()
+    assert (run["status"], run["attempt"], run["agent"]) == ("done", 1, "agent.sh")
+    assert ralph("state", "validate", "--all", cwd=place).code == 0

@@ -98,6 +98,7 @@ def _desk(space: Workspace, wishes: Wishes) -> Desk:
         executor=executors.choose(config.executor, isolation.sandbox_of(config, space.root)),
         select=known.select,
         forge=forge.choose("none", space.root),
+        state=space.state,
         program=wishes.program,
         pace=Pace(first, max(config.exec_backoff_max, first)),
         say=_say if current_style() == "text" else _nothing,

@@ -18,6 +18,7 @@ from beads_ralph.mason.setting import Setting
 from beads_ralph.models import CLAUDE, AgentSpec, Verifier
 from beads_ralph.team import Order, Tools
 from beads_ralph.team.calls import Asked, Call, call
+from beads_ralph.team.players import with_defaults
 from beads_ralph.values import plural
 from beads_ralph.work import COUNTS, Session, Usage
 
@@ -86,6 +87,10 @@ class Caller:
         if done.reply.trouble == "auth":
             raise self._not_signed_in(done)
         return done
+
+    @property
+    def program(self) -> str:
+        return with_defaults(self.spec, self.tools).executable or CLAUDE
 
     def remember(self, said: Any) -> None:
         """Go on with the session of a run that was killed; anybody may have written there."""

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from beads_ralph import __version__, runs, strays, verify
 from beads_ralph.config import Config
-from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
+from beads_ralph.dod.calling import Caller, branch_of, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile, Shelf, sha256_of
+from beads_ralph.errors import RalphError
 from beads_ralph.events import Journal, Kind
 from beads_ralph.protocols import AgentCLI, Executor, Forge
 from beads_ralph.records import Keeper, StateFolder
@@ -61,6 +62,8 @@ class Desk:
     executor: Executor
     select: Callable[[str], AgentCLI]
     forge: Forge
+    state: Path
+    """Where run and result records lie."""
     program: str | None
     pace: Pace
     say: Say
@@ -111,10 +114,23 @@ class Done:
 async def execute(found: BeadFile, desk: Desk) -> Done:
     """Work on one bead until it is done or cannot be."""
     with _held(found, desk) as (shelf, bench):
-        state = StateFolder(desk.root.absolute() / Path(desk.config.state_dir).expanduser())
-        keeper = Keeper(state, desk.place.absolute(), bench.folder.run_id, "exec")
-        with keeper.listening(bench.journal):
+        keeper = Keeper(StateFolder(desk.state), desk.place, bench.folder.run_id, source="exec")
+        with keeper.listening(bench.journal), _released(shelf, bench):
             return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
+
+
+@contextmanager
+def _released(shelf: Shelf, bench: Bench) -> Iterator[None]:
+    """Whatever breaks off the work, the journal says so: the attempt is made again some time."""
+    tell = bench.journal.tell
+    try:
+        yield
+    except asyncio.CancelledError:
+        tell("bead_released", shelf.key, reason="interrupted", cancelled=True)
+        raise
+    except RalphError as error:
+        tell("bead_released", shelf.key, reason=error.message)
+        raise
 
 
 async def verify_only(found: BeadFile, desk: Desk) -> Done:
@@ -180,8 +196,8 @@ class Examiner:
         if held and bead.dod.evidence_required and not self.shelf.attached():
             folder = self.shelf.shown(self.shelf.evidence)
             text = f"no evidence: nobody has put a file into {folder}/ since the work began"
-            why = {"reason": "evidence-missing"}
-            rows.append(Evidence("evidence", "verifier", "", commit, "fail", text, details=why))
+            missing: dict[str, Any] = {"reason": "evidence-missing"}
+            rows.append(Evidence("evidence", "verifier", "", commit, "fail", text, details=missing))
         return rows
 
 
@@ -204,10 +220,9 @@ class Execution:
         self.warned = 0
 
     async def run(self) -> Done:
+        self._tell_claimed()
         again = self.found.bead.status == "completed"
         self._begin()
-        about: dict[str, Any] = {"title": self.found.bead.name, "bead_kind": "dod", "max_attempts": self.most}
-        self.bench.journal.tell("bead_claimed", self.shelf.key, attempt=self.attempt + 1, **about)
         verdict = await self._examine()
         if again and verdict.ruling != "pass":
             self.shelf.begin()  # it is new work, so the evidence of the old one does not count
@@ -219,6 +234,35 @@ class Execution:
         return self._end("completed", verdict.message)
 
     # --- the steps ----------------------------------------------------------------------------------
+
+    def _tell_claimed(self) -> None:
+        bead = self.found.bead
+        self.bench.journal.tell(
+            "bead_claimed",
+            self.shelf.key,
+            title=bead.name,
+            bead_kind="gate" if bead.type == "gate" else "dod",
+            plan_file=str(self.found.path),
+            branch=branch_of(self.shelf.place),
+            max_attempts=self.most,
+        )
+
+    def _tell_verdict(self, attempt: int, verdict: Verdict) -> None:
+        """Of an attempt; that it was red before the first one is no verdict on anybody."""
+        if not attempt:
+            return
+        self.bench.journal.tell(
+            "verdict_given",
+            self.shelf.key,
+            attempt=attempt,
+            program=self.caller.program,
+            role="dev",
+            ruling=verdict.ruling,
+            message=verdict.message,
+            flags=[],
+            will_retry=verdict.ruling != "pass" and attempt < self.most,
+            checks=[row.summary() for row in verdict.evidence],
+        )
 
     def _begin(self) -> None:
         meta, now = self.found.meta, utc_text(datetime.now(UTC))
@@ -262,22 +306,14 @@ class Execution:
         self.rows = await self.examiner.examine(self.attempt)
         verdict = verify.verdict(self.rows)
         _show(self.rows, self.desk.say)
-        self._tell_verdict(verdict)
+        # What a killed agent had finished is the work of its attempt; what it had not, is not judged.
+        if not self.cut:
+            self._tell_verdict(self.attempt, verdict)
+        elif verdict.ruling == "pass":
+            self._tell_verdict(self.cut, verdict)
         results = [row.to_json() for row in self.rows]
         self._save(verifier_results=results, last_failure_summary=_summary(verdict))
         return verdict
-
-    def _tell_verdict(self, verdict: Verdict) -> None:
-        self.bench.journal.tell(
-            "verdict_given",
-            self.shelf.key,
-            attempt=self.attempt,
-            ruling=verdict.ruling,
-            message=verdict.message,
-            flags=[],
-            will_retry=verdict.ruling == "fail" and self.attempt < self.most,
-            checks=[row.summary() for row in verdict.evidence],
-        )
 
     async def _attempt(self, verdict: Verdict) -> Verdict:
         number = self.attempt + 1
@@ -292,8 +328,9 @@ class Execution:
             self.desk.say(f"  ✗ {text}")
             self._save(stage="failed", session=session, last_failure_summary=text)
             row = Evidence("agent", "git", "", "", "fail", done.problem)
-            self._tell_verdict(Verdict("fail", text, [row]))
-            return Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
+            failed = Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
+            self._tell_verdict(number, failed)
+            return failed
         self._save(stage="verifying", session=session)
         return await self._examine()
 
