@@ -26,6 +26,7 @@ FOUR = plan(
     sprint("1.3", "Merge [b]all[/b]"),
 )
 IDS = ["bd-1-1-start", "bd-1-2a-left", "bd-1-2b-right", "bd-1-3-merge-ballb"]
+SCHEMA = ".beads/schemas/ralph-bead.schema.json"
 MADE = ["beads-ralph.yaml", ".ralph", "state"]
 AGENTS = [
     f".claude/agents/{name}.md"
@@ -56,8 +57,8 @@ def git(root: Path, *words: str) -> str:
 
 def test_init_makes_settings_and_a_store_and_leaves_git_clean(repo: Path) -> None:
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": [*MADE, *AGENTS], "kept": []}
-    assert git(repo, "status", "--porcelain") == "?? .claude/\n?? beads-ralph.yaml\n"
+    assert data == {"store": "embedded", "created": [*MADE, *AGENTS, SCHEMA], "kept": []}
+    assert git(repo, "status", "--porcelain") == "?? .beads/\n?? .claude/\n?? beads-ralph.yaml\n"
     said = yaml.safe_load((repo / "beads-ralph.yaml").read_text(encoding="utf-8"))
     assert (said["store"], said["plan"]["rig"], said["plan"]["source_branch"]) == ("auto", "app", "main")
     checked = ralph("doctor", "--json", cwd=repo).data["checks"]
@@ -75,7 +76,7 @@ def test_init_twice_keeps_everything(repo: Path) -> None:
     write(repo / "beads-ralph.yaml", "store: embedded\n")
     before = tree(repo)
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": [], "kept": [*MADE, *AGENTS]}
+    assert data == {"store": "embedded", "created": [], "kept": [*MADE, *AGENTS, SCHEMA]}
     assert tree(repo) == before
     assert "was there already" in ralph("init", cwd=repo).out
 
@@ -157,13 +158,13 @@ def test_init_with_bd_commits_nothing_and_sets_no_hooks(
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
     head, hooks = git(repo, "rev-parse", "HEAD"), sorted((repo / ".git" / "hooks").iterdir())
     data = ralph("init", "--store", "bd", "--json", cwd=repo).data
-    assert data == {"store": "bd", "created": [*MADE, ".beads", *AGENTS], "kept": []}
+    assert data == {"store": "bd", "created": [*MADE, ".beads", *AGENTS, SCHEMA], "kept": []}
     assert git(repo, "rev-parse", "HEAD") == head
     assert sorted((repo / ".git" / "hooks").iterdir()) == hooks
     assert "hookspath" not in git(repo, "config", "--list", "--name-only").lower()
     assert git(repo, "status", "--porcelain") == "?? .claude/\n?? beads-ralph.yaml\n"
     again = ralph("init", "--store", "bd", "--json", cwd=repo).data
-    assert (again["created"], again["kept"]) == ([], [*MADE, ".beads", *AGENTS])
+    assert (again["created"], again["kept"]) == ([], [*MADE, ".beads", *AGENTS, SCHEMA])
     assert BdStore(repo).check().version.startswith("1.")
 
 

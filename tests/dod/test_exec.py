@@ -316,7 +316,7 @@ class started:  # noqa: N801 - reads as a verb
 
 def test_killed_with_its_agent_the_same_attempt_is_made_again(place: Path) -> None:
     path = put(place / "a.json", bead("test -f done.txt", constraints={"max_iterations": 2}))
-    agent(place, "case $n in 1) exit 0;; 2) setsid sleep 600 & sleep 600;; esac; touch done.txt")
+    agent(place, "case $n in 1) exit 0;; 2) setsid sleep 600 & sleep 600 || exit 1;; esac; touch done.txt")
     with started(place, path, "--agent", "./agent.sh", "--backoff", "0") as process:
         soon(lambda: calls(place) == 2)
         process.kill()
@@ -336,7 +336,7 @@ def _called(place: Path, times: int) -> None:
 
 def test_killed_again_and_again_it_is_still_the_same_attempt(place: Path) -> None:
     path = put(place / "a.json", bead("test -f done.txt", constraints={"max_iterations": 1}))
-    agent(place, "[ $n -ge 4 ] || sleep 600; touch done.txt")
+    agent(place, "[ $n -ge 4 ] || sleep 600 || exit 1; touch done.txt")
     for count in (1, 2, 3):
         with started(place, path, "--agent", "./agent.sh") as process:
             _called(place, count)
@@ -370,7 +370,7 @@ def test_work_that_a_killed_agent_had_finished_is_found_done(place: Path) -> Non
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_its_agent_and_stays_as_far_as_it_is(place: Path, number: signal.Signals) -> None:
     path = put(place / "a.json", bead("test -f done.txt"))
-    agent(place, "[ $n -ge 2 ] || sleep 600 ; touch done.txt")
+    agent(place, "[ $n -ge 2 ] || sleep 600 || exit 1; touch done.txt")
     with started(place, path, "--agent", "./agent.sh") as process:
         soon(lambda: calls(place) == 1)
         process.send_signal(number)
@@ -587,7 +587,7 @@ def test_a_bead_that_is_given_up_has_a_result_that_says_so(place: Path) -> None:
 
 def test_a_killed_attempt_is_one_record_of_both_beginnings(place: Path) -> None:
     path = put(place / "a.json", bead("test -f done.txt"))
-    agent(place, "[ $n -ge 2 ] || sleep 600; touch done.txt")
+    agent(place, "[ $n -ge 2 ] || sleep 600 || exit 1; touch done.txt")
     with started(place, path, "--agent", "./agent.sh") as process:
         _called(place, 1)
         process.kill()
