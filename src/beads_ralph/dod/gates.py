@@ -19,7 +19,7 @@ from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
-from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import Changes, Findings, Query, Store
 from beads_ralph.ralph_dir import NAME
@@ -299,12 +299,3 @@ def _empty(gate: Gate) -> str:
 def _reason(verdict: Verdict) -> str:
     failed = [f"{row.name}: {row.message}" for row in verdict.evidence if row.ruling != "pass"]
     return "; ".join(failed) or verdict.message
-
-
-def faults_of(gates: Iterable[Gate]) -> list[Fault]:
-    """The gates that cannot be read, for whoever shows them."""
-    return [
-        Fault(Code.BEAD_SCHEMA, f"gate {gate.source} {gate.reason}", file=gate.source)
-        for gate in gates
-        if gate.bead is None and gate.file is None
-    ]
