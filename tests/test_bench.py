@@ -34,7 +34,7 @@ def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -> None:
     target = tmp_path / "rows.json"
-    done = run("startup", "embedded-claims", "--quick", "--json", str(target))
+    done = run("startup", "embedded-claims", "analyze", "--quick", "--json", str(target))
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(target.read_text("utf-8"))
     assert report["quick"] is True

@@ -51,6 +51,19 @@ def test_the_demonstration_ends_in_merged_tested_code(tmp_path: Path) -> None:
     _check_page(text)
     assert all(bead.title in text for bead in beads.values())
     assert text.count("<li><b>") >= len(beads)  # a pull request each
+    _check_records(root, Path(ran.data["analysis"]), list(beads))
+
+
+def _check_records(root: Path, analysis: Path, beads: list[str]) -> None:
+    """The records of the run validate, and the page made of them shows every bead."""
+    checked = ralph("state", "validate", "--all", "--json", cwd=root)
+    assert checked.code == 0, checked.out
+    found = ralph("analyze", "--json", cwd=root).data["statistics"]
+    assert (found["total_runs"], found["success"], found["finished"]) == (len(beads),) * 3
+    assert found["retry_count"] >= 2  # the one that lied, and the one that was sent back
+    text = analysis.read_text(encoding="utf-8")
+    assert all(bead in text for bead in beads)
+    assert f'href="{analysis.name}"' in (root / "report.html").read_text(encoding="utf-8")
 
 
 def _latest(root: Path) -> runs.RunFolder:

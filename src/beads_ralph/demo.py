@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph import draw, events, files, git, page, proc, runs, workspace, worktrees
+from beads_ralph import draw, events, files, git, page, proc, records, runs, workspace, worktrees
 from beads_ralph.config import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event
@@ -23,6 +23,9 @@ from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import Query
 from beads_ralph.ralph_dir import NAME as RALPH
+from beads_ralph.report import page as analysis_page
+from beads_ralph.report import tallied
+from beads_ralph.report.advice import advice
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +37,8 @@ SAMPLES: Final = {
     "todo-app.settings.yaml": CONFIG_NAME,
 }
 REPORT: Final = "report.html"
-IGNORED: Final = f"__pycache__/\n{REPORT}\ntodo.jsonl\n"
+ANALYSIS: Final = "analysis.html"
+IGNORED: Final = f"__pycache__/\n{REPORT}\n{ANALYSIS}\ntodo.jsonl\n"
 TESTS: Final = ("python3", "-B", "-m", "unittest", "discover", "-s", "tests", "-t", ".")
 # The user's own settings must not reach the agents of a show: no signatures, no hooks, no line ends.
 GIT_SETTINGS: Final = {
@@ -86,11 +90,21 @@ class Finished:
     report: Path
 
     @property
+    def analysis(self) -> Path:
+        """What the records of the run teach."""
+        return self.report.with_name(ANALYSIS)
+
+    @property
     def ok(self) -> bool:
         return self.tests is not None and self.tests.ok
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.shown.to_json(), "ended": self.ended["ended"], "report": str(self.report)}
+        return {
+            **self.shown.to_json(),
+            "ended": self.ended["ended"],
+            "report": str(self.report),
+            "analysis": str(self.analysis),
+        }
 
 
 # --- before the run -----------------------------------------------------------------------------------
@@ -153,7 +167,8 @@ def _scratch_repository(folder: Path | None) -> Path:
 
 def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     """Take what was proven into main, test it there, tidy up, and write the report."""
-    store = workspace.open_store(workspace.find(shown.root, shown.settings), "embedded").store
+    space = workspace.find(shown.root, shown.settings)
+    store = workspace.open_store(space, "embedded").store
     beads = {bead.id: bead for bead in store.find(Query()).beads}
     told = tuple(_journal(shown.root))
     tests = None
@@ -165,7 +180,13 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     ordered = tuple(beads[bead_id] for bead_id in shown.created)
     finished = Finished(shown, ended, told, ordered, tests, shown.root / REPORT)
     files.write_text(finished.report, page.html(_subject(finished)))
+    files.write_text(finished.analysis, _analysis(space.state))
     return finished
+
+
+def _analysis(state: Path) -> str:
+    tally = tallied(records.read_all(state), stretches=True)
+    return analysis_page.html(analysis_page.Subject(tally, advice(tally), datetime.now(UTC)))
 
 
 def _journal(root: Path) -> Iterator[Event]:
@@ -195,6 +216,7 @@ def _subject(finished: Finished) -> page.Subject:
         ended=finished.ended,
         closing=closing,
         pulls_folder=f"{RALPH}/pulls",
+        analysis=ANALYSIS,
     )
 
 

@@ -33,6 +33,8 @@ class Subject:
     closing: str = ""
     pulls_folder: str = ""
     """Where the pages of local pull requests lie, seen from the page."""
+    analysis: str = ""
+    """The page of what the records teach, seen from this one."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def _head(subject: Subject) -> Iterator[str]:
     }
     cells = (f"<div><b>{escape(value)}</b><span>{name}</span></div>" for name, value in figures.items())
     yield f'<div class="figures">{"".join(cells)}</div>'
+    if subject.analysis:
+        yield f'<p><a href="{escape(subject.analysis)}">What the records of the run teach</a></p>'
 
 
 def _story(subject: Subject) -> Iterator[str]:

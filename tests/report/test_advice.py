@@ -112,8 +112,9 @@ def test_the_best_parallelism_is_what_proves_most_beads_an_hour() -> None:
     assert piece.runs == 17
 
 
-def test_where_the_usual_parallelism_is_best_nothing_is_said() -> None:
-    assert "parallelism" not in given(*at_once(4, 9, 100.0), *at_once(1, 5, 100.0))
+def test_where_more_at_once_prove_more_nothing_is_said() -> None:
+    """A plan may have had no more ready; that is no reason to allow fewer."""
+    assert "parallelism" not in given(*at_once(1, 9, 100.0), *at_once(2, 5, 100.0), *at_once(4, 3, 900.0))
 
 
 def test_beads_that_were_too_much_are_named() -> None:

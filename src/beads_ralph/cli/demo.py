@@ -51,7 +51,7 @@ def demo(
 def _planned(shown: Demonstration) -> Answer:
     from beads_ralph import demo as demonstration
 
-    data = {**shown.to_json(), "ended": None, "report": None}
+    data = {**shown.to_json(), "ended": None, "report": None, "analysis": None}
 
     def show(screen: Console) -> None:
         demonstration.show(shown, screen)

@@ -169,13 +169,15 @@ def _together(
     read: list[tuple[str, dict[str, Any]]], result: dict[str, Any] | None, file: str
 ) -> Iterator[Attempt]:
     """Files are told apart by what they hold: their names are only a hint."""
-    rows = [(_number(raw, place), place, raw) for place, raw in read]
-    if len(rows) > 1:
-        rows.sort(key=lambda row: row[0])
+    rows = sorted(((_number(raw, place), place, raw) for place, raw in read), key=lambda row: row[0])
+    ended = (result["bead"], _number(result, file)) if result is not None else None
+    if len(rows) == 1 and (ended is None or ended == (rows[0][2]["bead"], rows[0][0])):  # as most beads are
+        number, place, raw = rows[0]
+        yield _attempt(raw, result, number, place, latest=True)
+        return
     last: dict[str, tuple[bool, int]] = {}
     for number, place, raw in rows:
         last[raw["bead"]] = max(_rank(place, number), last.get(raw["bead"], (False, 0)))
-    ended = (result["bead"], _number(result, file)) if result is not None else None
     alone = ended is not None and all((raw["bead"], number) != ended for number, _, raw in rows)
     later = alone and ended is not None and ended[1] > last.get(ended[0], (False, 0))[1]
     for number, place, raw in rows:

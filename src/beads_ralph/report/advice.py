@@ -168,20 +168,18 @@ def _priced(group: Group) -> dict[str, Any]:
 
 
 def _parallelism(tally: Tally) -> Iterator[Advice]:
-    """The number of beads at once at which most are proven in an hour."""
-    levels = {
-        n: group for n, group in sorted(tally.by_parallel.items()) if len(group.seconds) >= POINTS_NEEDED
-    }
+    """Where more at once prove less. That few ran at once says nothing: a plan may have had no more ready."""
+    rows = sorted(tally.by_parallel.items())
+    levels = {n: group for n, group in rows if len(group.seconds) >= POINTS_NEEDED}
     known = {n: speed for n, group in levels.items() if (speed := per_hour(n, group)) is not None}
-    if len(known) < 2:  # noqa: PLR2004 - nothing to compare
+    if not known:
         return
-    usual = max(known, key=lambda level: levels[level].finished)
-    best = max(known, key=lambda level: known[level])
-    if best != usual and known[best] >= FASTER * known[usual]:
+    most, best = max(known), max(known, key=lambda level: known[level])
+    if best < most and known[best] >= FASTER * known[most]:
         runs = sum(levels[level].finished for level in known)
         text = (
-            f"With {best} beads at once {known[best]:.1f} were proven an hour, with {usual}, as mostly, "
-            f"{known[usual]:.1f}. Try --max-parallel {best}."
+            f"With {best} at once {known[best]:.1f} beads were proven an hour, with {most} only "
+            f"{known[most]:.1f}. Try --max-parallel {best}."
         )
         evidence = {"beads_per_hour": {str(level): round(speed, 2) for level, speed in known.items()}}
         yield Advice("parallelism", text, runs, {"max_parallel": best, **evidence})
