@@ -16,6 +16,7 @@ from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import Expectation, Verifier
 from beads_ralph.protocols import Executor
 from beads_ralph.runs import RunFolder
+from beads_ralph.shelf import evidence_folder
 from beads_ralph.values import plural
 from beads_ralph.work import Evidence, Verdict
 
@@ -118,7 +119,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
         name=f"{subject.label}-{subject.bead_id}-{number}",
         transcript=transcript,
         memory_limit_mb=subject.memory_limit_mb,
-        writes=refs.folders_of(subject.checkout)[1:],
+        writes=(*refs.folders_of(subject.checkout)[1:], *evidence_folder(subject.env)),
     )
     ended = await bench.executor.run(job)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)

@@ -11,19 +11,18 @@ from typing import Any, Final
 
 from beads_ralph import git, prompts
 from beads_ralph.agents.environment import passed_on
-from beads_ralph.dod.files import BeadFile, Shelf
+from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.mason.setting import Setting
 from beads_ralph.models import CLAUDE, AgentSpec, Verifier
+from beads_ralph.shelf import EVIDENCE, Shelf
 from beads_ralph.team import Order, Tools
 from beads_ralph.team.calls import Asked, Call, call
 from beads_ralph.team.players import with_defaults
 from beads_ralph.values import plural
 from beads_ralph.work import COUNTS, Session, Usage
 
-EVIDENCE: Final = "BEADS_RALPH_EVIDENCE"
-"""Names the folder that evidence goes to, for agents and verifiers."""
 DETACHED: Final = "detached"
 
 

@@ -19,11 +19,12 @@ from typing import Any, Final
 from beads_ralph import __version__, runs, strays, verify
 from beads_ralph.config import Config
 from beads_ralph.dod.calling import Caller, branch_of, commit_of, environment, spec_of
-from beads_ralph.dod.files import BeadFile, Shelf, sha256_of
+from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
 from beads_ralph.events import Journal, Kind
 from beads_ralph.protocols import AgentCLI, Executor, Forge
 from beads_ralph.records import Keeper, StateFolder
+from beads_ralph.shelf import Shelf
 from beads_ralph.team import Tools
 from beads_ralph.team.calls import Call
 from beads_ralph.team.rests import moment_of

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +14,12 @@ from beads_ralph import files
 from beads_ralph.dod import model
 from beads_ralph.dod.model import RalphBead
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.ralph_dir import ralph_dir
+from beads_ralph.shelf import free_name, stamp
 
 SCHEMA: Final = f".beads/schemas/{model.SCHEMA_FILE}"
 ACTIVE: Final = (".beads", "active")
 COMPLETED: Final = "completed"
 SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-OURS: Final = re.compile(r"(success|failure)-\d{8}T\d{9}Z(-\d+)?\.json")
-"""Records that the executor itself puts among the evidence."""
 
 
 def install_schema(root: Path) -> bool:
@@ -103,20 +98,6 @@ class BeadFile:
         return target
 
 
-def free_name(folder: Path, stem: str, suffix: str) -> Path:
-    """A name in the folder that nothing has yet."""
-    path, count = folder / f"{stem}{suffix}", 1
-    while path.exists():
-        count += 1
-        path = folder / f"{stem}-{count}{suffix}"
-    return path
-
-
-def stamp() -> str:
-    now = datetime.now(UTC)
-    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z"
-
-
 def read(path: Path) -> BeadFile:
     data = files.read_bytes(path)
     raw = model.read(data, str(path))
@@ -149,65 +130,6 @@ def _doubles(found: Iterable[BeadFile]) -> Iterator[Fault]:
         if first is not one.path:
             text = f"the id {one.key} is that of {first}, too"
             yield Fault(Code.DUPLICATE_ID, text, file=str(one.path), field="id")
-
-
-# --- evidence -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """What is kept of a bead's execution, below `.ralph` of the folder that it works in."""
-
-    place: Path
-    key: str
-
-    @property
-    def home(self) -> Path:
-        return self.place / ".ralph" / "exec" / self.key
-
-    @property
-    def evidence(self) -> Path:
-        return self.place / ".ralph" / "evidence" / self.key
-
-    def make(self) -> None:
-        ralph_dir(self.place)
-        files.make_folder(self.home)
-        files.make_folder(self.evidence)
-
-    @property
-    def _mark(self) -> Path:
-        return self.home / "began"
-
-    def begin(self) -> None:
-        """From now on evidence counts. By the file system's own clock: ours may be a little ahead of it."""
-        self._mark.unlink(missing_ok=True)
-        self._mark.touch()
-
-    def attached(self) -> list[Path]:
-        """The files that somebody put there since the work began: not empty, and not ours."""
-        since = self._mark.stat().st_ctime_ns if self._mark.exists() else 0
-        found = sorted(self.evidence.rglob("*")) if self.evidence.is_dir() else []
-        return [path for path in found if not self._is_ours(path) and _is_new(path, since)]
-
-    def _is_ours(self, path: Path) -> bool:
-        return path.parent == self.evidence and OURS.fullmatch(path.name) is not None
-
-    def record(self, kind: str, facts: Mapping[str, Any]) -> Path:
-        path = free_name(self.evidence, f"{kind}-{stamp()}", ".json")
-        files.write_text(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-        return path
-
-    def shown(self, path: Path) -> str:
-        return Path(os.path.relpath(path, self.place)).as_posix()
-
-
-def _is_new(path: Path, since: int) -> bool:
-    """By the time of its last change of any kind: a copy may carry the old time of its contents."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_ctime_ns >= since
 
 
 def sha256_of(path: Path) -> str:

@@ -105,6 +105,8 @@ def _work(found: BeadFile, setting: Setting) -> dict[str, Any]:
     minutes = ralph.constraints.time_budget_minutes
     if minutes is not None and minutes > 0:
         work["timeout_minutes"] = minutes
+    if ralph.constraints.deadline is not None:
+        work["deadline"] = ralph.constraints.deadline
     return work | ({GATE: True} if ralph.type == GATE else {})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from beads_ralph import changes, checkouts
 from beads_ralph.events import Kind
 from beads_ralph.models import MERGE, Bead, Metadata, Verifier
 from beads_ralph.ports import Range
+from beads_ralph.shelf import EVIDENCE, Shelf
 from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.record import Record
+from beads_ralph.team.rests import moment_of
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import Budget
 
@@ -57,7 +60,14 @@ class Case:
     @property
     def env(self) -> Mapping[str, str]:
         """What every process that works for this bead is told."""
-        return self.ports.env if self.ports else {}
+        own = self.ports.env if self.ports else {}
+        return {**own, EVIDENCE: str(self.shelf.evidence)} if self.shelf else own
+
+    @property
+    def shelf(self) -> Shelf | None:
+        """Where evidence goes; None where the bead asks for none."""
+        asked = self.place.dod is not None and self.place.dod.evidence_required
+        return Shelf(self.tools.root, self.bead.id) if asked else None
 
     @property
     def merges(self) -> bool:
@@ -87,7 +97,16 @@ class Case:
     def seconds_left(self) -> float | None:
         """What is left of the bead's time; None where it has no limit."""
         minutes = self.budget.minutes
-        return None if minutes is None else minutes * 60 - self.record.seconds
+        limits = [] if minutes is None else [minutes * 60 - self.record.seconds]
+        if self.deadline is not None:
+            limits.append((self.deadline - datetime.now(UTC)).total_seconds())
+        return min(limits, default=None)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """By when it must be done."""
+        said = self.place.to_json().get("deadline")
+        return moment_of(said) if isinstance(said, str) else None
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""
@@ -96,6 +115,8 @@ class Case:
 
     def over_budget(self) -> str:
         """Which of the bead's own budgets is used up; empty where none is."""
+        if self.deadline is not None and self.deadline <= datetime.now(UTC):
+            return f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
         used_up = self.budget.used_up(self.record.spent, self.record.seconds)
         again = f"beads-ralph retry {self.bead.id} gives it as much again"
         return f"the bead's {used_up}; {again}" if used_up else ""

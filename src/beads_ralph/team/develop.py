@@ -48,7 +48,7 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
         "worktree": str(case.worktree),
         "branch": case.place.branch,
         "tasks": case.place.dev_prompts,
-        "acceptance_criteria": case.place.acceptance_criteria or [],
+        "acceptance_criteria": _criteria(case),
         "verifiers": [verifier.command for verifier in case.verifiers],
         "context": spec.context or "",
     }
@@ -68,6 +68,14 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
         description=case.bead.description,
         guidance=guidance.guidance(template_of(case.bead) or "custom"),
     )
+
+
+def _criteria(case: Case) -> list[str]:
+    own = list(case.place.acceptance_criteria or ())
+    if case.shelf is None:
+        return own
+    text = f"A file in {case.shelf.evidence} shows the result to a person, such as a log or a picture"
+    return [*own, text]
 
 
 # --- a scrum-master of the user's own -----------------------------------------------------------------

@@ -19,6 +19,7 @@ from beads_ralph.memory import MB
 from beads_ralph.models import Bead
 from beads_ralph.ports import Ports
 from beads_ralph.sandbox import Sandbox
+from beads_ralph.shelf import evidence_folder
 from beads_ralph.work import AgentTask
 
 COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")
@@ -84,7 +85,7 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         job,
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
-        writes=(*written_by_git(task), *state_of(profile, job.env or {})),
+        writes=(*written_by_git(task), *state_of(profile, job.env or {}), *evidence_folder(task.env)),
     )
 
 

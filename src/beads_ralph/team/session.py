@@ -12,6 +12,7 @@ from beads_ralph.team.develop import develop
 from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
 from beads_ralph.team.proposing import propose
 from beads_ralph.team.record import Record, last_feedback
+from beads_ralph.team.threads import in_thread
 from beads_ralph.values import plural, utc_text
 from beads_ralph.work import Verdict
 
@@ -49,6 +50,7 @@ async def _work(case: Case, keep: Keep) -> Outcome:
             return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
         record.begin_anew()
     finished = await _taken_up(case)
+    await in_thread(_open_shelf, case)
     await judging.take_baseline(case)
     feedback = unfinished or last_feedback(case.place.to_json())
     while record.counted < case.place.max_retry_attempts:
@@ -117,6 +119,13 @@ async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> Non
         will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
         checks=[row.summary() for row in verdict.evidence],
     )
+
+
+def _open_shelf(case: Case) -> None:
+    """Evidence counts from the first attempt on, in whichever run that was."""
+    if case.shelf is not None and not case.shelf.begun:
+        case.shelf.make()
+        case.shelf.begin()
 
 
 async def _taken_up(case: Case) -> bool:
