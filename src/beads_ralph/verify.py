@@ -16,10 +16,11 @@ from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import Expectation, Verifier
 from beads_ralph.protocols import Executor
 from beads_ralph.runs import RunFolder
-from beads_ralph.shelf import evidence_folder
+from beads_ralph.shelf import Shelf, evidence_folder
 from beads_ralph.values import plural
 from beads_ralph.work import Evidence, Verdict
 
+NAMED: Final = 5
 SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000
 SEARCHED: Final = 64 * 1024 * 1024  # how much of an output is searched for an expected text
@@ -201,6 +202,17 @@ def _tail(ended: Exit) -> str:
 
 
 # --- the verdict ------------------------------------------------------------------------------------
+
+
+def attachments(shelf: Shelf, commit: str) -> Evidence:
+    """Whether somebody has put there what people are to be shown."""
+    names = [shelf.shown(path) for path in shelf.attached()]
+    if names:
+        text = f"there: {', '.join(names[:NAMED])}"
+        return Evidence("evidence", "verifier", "", commit, "pass", text, details={"files": names})
+    text = f"no evidence: nobody has put a file into {shelf.evidence}/ since the work began"
+    missing = {"reason": "evidence-missing"}
+    return Evidence("evidence", "verifier", "", commit, "fail", text, details=missing)
 
 
 def verdict(evidence: Sequence[Evidence], flags: Sequence[str] = ()) -> Verdict:

@@ -76,7 +76,8 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
-    evidence += _attached(case, commit) if all(row.ruling == "pass" for row in evidence) else []
+    if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
+        evidence.append(verify.attachments(case.shelf, commit))
     if all(row.ruling == "pass" for row in evidence):
         found, told = await _examined(case, attempt, commit, changed)
         evidence += found
@@ -214,19 +215,6 @@ def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence
         message=f"lost in the merge: {found.story}" if found.lost else kept,
         details=details,
     )
-
-
-def _attached(case: Case, commit: str) -> list[Evidence]:
-    """What the bead asks to be shown besides, if it does."""
-    if case.shelf is None:
-        return []
-    names = [case.shelf.shown(path) for path in case.shelf.attached()]
-    if names:
-        text = f"there: {', '.join(names[:NAMED])}"
-        return [Evidence("evidence", "verifier", "", commit, "pass", text, details={"files": names})]
-    text = f"no evidence: nobody has put a file into {case.shelf.evidence} since the work began"
-    missing = {"reason": "evidence-missing"}
-    return [Evidence("evidence", "verifier", "", commit, "fail", text, details=missing)]
 
 
 def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
