@@ -13,6 +13,7 @@ from tests.loop.plans import Project, sprint
 SKIP = "--dangerously-skip-permissions"
 DONE = json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "Done."})
 CLAUDE = f"""#!/bin/sh
+[ "$*" = --version ] && echo 2.1.325 && exit
 cat > /dev/null
 printf '%s\\n' "$@" > "$0.words"
 echo 1 > one.txt && git add one.txt && git commit --quiet --message One

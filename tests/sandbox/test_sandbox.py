@@ -36,6 +36,10 @@ def may_write(place: Place, path: Path | str, role: str = "dev") -> bool:
 # --- what can be written ----------------------------------------------------------------------------
 
 
+PYTHON = Path(sys.executable).resolve()
+"""Not that of a virtual environment, which may lie below /tmp: there a sandbox has a folder of its own."""
+
+
 @pytest.mark.parametrize(
     ("path", "writable"),
     [
@@ -133,7 +137,7 @@ def test_a_qa_agent_looks_and_cannot_commit(place: Place) -> None:
 def test_the_network_is_on_or_off(place: Place, network: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        reach = f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
+        reach = f"{PYTHON} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
         assert (place.run(reach, network=network).code == 0) == network
 
 
@@ -142,7 +146,7 @@ def test_it_has_a_loopback_of_its_own_without_a_network(place: Place) -> None:
         'import socket; s = socket.create_server(("127.0.0.1", 0));'
         'socket.create_connection(s.getsockname(), 5); print("ok")'
     )
-    assert place.run(f"{sys.executable} -c '{program}'", network=False).stdout == "ok\n"
+    assert place.run(f"{PYTHON} -c '{program}'", network=False).stdout == "ok\n"
 
 
 def test_it_sees_and_signals_no_process_but_its_own(place: Place) -> None:
@@ -196,7 +200,7 @@ def test_the_time_limit_ends_what_ignores_term(executor: Executor, tmp_path: Pat
 
 
 def test_memory_is_bounded_in_there_too(executor: Executor, tmp_path: Path, mark: str) -> None:
-    grow = f"{sys.executable} -c 'import time; held = bytearray(200 << 20); time.sleep(60)'"
+    grow = f"{PYTHON} -c 'import time; held = bytearray(200 << 20); time.sleep(60)'"
     ended = run(executor, shell(tmp_path, grow, memory_limit_mb=120, mark=mark))
     assert ended.over_memory == 120
     assert having("BEADS_RALPH_JOB", mark) == []
