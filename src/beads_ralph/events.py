@@ -81,8 +81,22 @@ def event_of(row: Mapping[str, Any]) -> Event:
 Listener = Callable[[Event], None]
 
 
+UNDERWAY: Final[frozenset[Kind]] = frozenset(
+    {
+        "worktree_prepared",
+        "baseline_taken",
+        "agent_started",
+        "agent_ended",
+        "verifier_ended",
+        "conflict_foreseen",
+    }
+)
+"""What goes on between two changes of a bead; the next change takes it to the disk with it."""
+
+
 class Journal:
-    """Writes events; each is on disk before `tell` returns."""
+    """Writes events. Each is out of our hands before `tell` returns, so that killing us loses none. What
+    changes a bead or the run is on the disk by then, whatever becomes of the machine."""
 
     def __init__(self, path: Path, run_id: str) -> None:
         self.path = path
@@ -102,16 +116,18 @@ class Journal:
         **data: Any,
     ) -> Event:
         event = Event(kind, _now(), self.run_id, bead, team, attempt, data, beside or {})
-        self._write(json.dumps(event.to_json(), ensure_ascii=False, default=str) + "\n")
+        line = json.dumps(event.to_json(), ensure_ascii=False, default=str) + "\n"
+        self._write(line, sync=kind not in UNDERWAY)
         for listener in self.listeners:
             listener(event)
         return event
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str, *, sync: bool) -> None:
         try:
             self._file.write(line)
             self._file.flush()
-            os.fsync(self._file.fileno())
+            if sync:
+                os.fsync(self._file.fileno())
         except OSError as problem:  # above all a full disk: what cannot be noted down is not done
             message = f"cannot write {self.path}: {problem.strerror or problem}"
             raise RalphError(Code.WRITE_FAILED, message) from None

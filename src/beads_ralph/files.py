@@ -70,15 +70,17 @@ def make_folder(path: Path) -> None:
         raise RalphError(Code.WRITE_FAILED, f"cannot make {path}: {problem.strerror or problem}") from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace the file in one step, keeping its mode; on any failure the old one stays as it was."""
+def write_text(path: Path, text: str, *, sync: bool = True) -> None:
+    """Replace the file in one step, keeping its mode; on any failure the old one stays as it was. Without
+    `sync` it may take the disk a moment: for what can be made again from elsewhere."""
     target = path.resolve()  # a link stays a link
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as out:
             out.write(text.encode("utf-8"))
             out.flush()
-            os.fsync(out.fileno())
+            if sync:
+                os.fsync(out.fileno())
         if target.exists():
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)

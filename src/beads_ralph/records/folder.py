@@ -94,7 +94,8 @@ class StateFolder:
         """In one step: a reader sees the old record or the new one, whole."""
         is_run = isinstance(record, RunRecord)
         path = self.run_file(record.bead) if is_run else self.result_file(record.bead)
-        files.write_text(path, text_of(record.to_json()))
+        # What is at work is told by the journal, too; what has ended is for good.
+        files.write_text(path, text_of(record.to_json()), sync=record.status != "running")
 
     def _is_judged(self, run: RunRecord) -> bool:
         result = self.last_result(run.bead)
