@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph import proc
-from beads_ralph.jobs import Job, Profile, Transcript
+from beads_ralph.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.models import AgentSpec
@@ -166,15 +166,15 @@ def smoke(
             home=home,
         )
         transcript = Transcript(place / ".out", place / ".err")
-        ended = asyncio.run(LocalExecutor().run(cli.command(task, transcript)))
-        return _answered(cli, ended, transcript)
+        job = cli.command(task, transcript)
+        return _answered(cli, job, asyncio.run(LocalExecutor().run(job)))
 
 
-def _answered(cli: AgentCLI, ended: Any, transcript: Transcript) -> Answered:
-    from beads_ralph.agents.replies import lines_of
+def _answered(cli: AgentCLI, job: Job, ended: Exit) -> Answered:
+    from beads_ralph.agents.replies import output_of
     from beads_ralph.agents.verdicts import judge
 
-    reply = cli.reply(ended, lines_of(transcript.out))
+    reply = cli.reply(ended, output_of(job))
     ruling, message, _details = judge(reply, ended)
     if ruling != "pass" and not reply.detail and ended.stderr.strip():
         message = f"{message}; its last words: {ended.stderr.strip().splitlines()[-1]}"

@@ -124,6 +124,12 @@ Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
+def moment_of(text: str) -> datetime:
+    """An ISO 8601 time; one without a zone is in UTC. ValueError for anything else."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def utc_text(moment: datetime) -> str:
     """The one way we write a time: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

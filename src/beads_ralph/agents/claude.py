@@ -108,7 +108,9 @@ class Claude:
         agents = _agents(task)
         file = transcript.out.with_suffix(".agents.json")
         in_file = len(agents.encode()) > LONGEST_ARGUMENT
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(
                 *(task.spec.executable or self.profile.executable, "--print"),
                 *_who(task, str(file) if in_file else agents),
@@ -118,12 +120,8 @@ class Claude:
                 # After the options, as these decide whether we can read what it says.
                 *("--output-format=stream-json", "--verbose"),
             ),
-            cwd=task.cwd,
             env=env,
             stdin=task.prompt,
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
             files={file: agents} if in_file else {},
         )
 

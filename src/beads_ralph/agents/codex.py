@@ -102,7 +102,9 @@ class Codex:
         env = environment.of_task(task, transcript, self.inherited, PASSES)
         who = _who(task)
         files = {} if streams.given(options, "--output-schema") else _schema_file(task, transcript)
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(
                 *(task.spec.executable or self.profile.executable, "exec", *QUIET, *_model(task), *who),
                 *_sandbox(task),
@@ -113,12 +115,8 @@ class Codex:
                 *(("resume", environment.known_session(task.session_id)) if task.session_id else ()),
                 "-",
             ),
-            cwd=task.cwd,
             env={**env, **_helper_folder(env)},
             stdin=task.prompt if who else streams.instructed(task),
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
             files=files,
         )
 

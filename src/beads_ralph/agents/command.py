@@ -26,14 +26,12 @@ class Command:
         self.inherited = inherited
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(task.spec.executable or DEFAULT_EXECUTABLE, *(task.spec.options or ())),
-            cwd=task.cwd,
             env=environment.of_task(task, transcript, self.inherited),
             stdin=streams.instructed(task),
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:

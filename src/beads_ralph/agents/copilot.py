@@ -82,18 +82,16 @@ class Copilot:
         env = {**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)}
         plugin = transcript.out.with_name(f"{transcript.out.name}.copilot")
         session = _session(task, transcript)
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(
                 task.spec.executable or self.name,
                 *_flags(task, plugin, session),
                 *(task.spec.options or ()),
             ),
-            cwd=task.cwd,
             env=env,
             stdin=task.prompt if _as_agent(task) else streams.instructed(task),
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
             files=_files(task.persona, plugin) if _as_agent(task) and task.persona else {},
             report=_report(env, session),
         )

@@ -25,9 +25,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.jobs import Job
 
 if TYPE_CHECKING:
-    from beads_ralph.jobs import Transcript
+    from pathlib import Path
+
+    from beads_ralph.jobs import Report, Transcript
     from beads_ralph.work import AgentTask
 
 INHERITED: Final = re.compile(
@@ -151,6 +154,29 @@ def job_name(task: AgentTask, transcript: Transcript) -> str:
     if task.role != "qa":
         return name
     return f"{name}-qa-{hashlib.sha256(str(transcript.out).encode()).hexdigest()[:6]}"
+
+
+def job_of(
+    task: AgentTask,
+    transcript: Transcript,
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+    stdin: str,
+    files: Mapping[Path, str] | None = None,
+    report: Report | None = None,
+) -> Job:
+    """An agent's process: what the adapter says, where and how long the task says."""
+    return Job(
+        argv=argv,
+        cwd=task.cwd,
+        env=env,
+        stdin=stdin,
+        timeout=task.timeout,
+        name=job_name(task, transcript),
+        transcript=transcript,
+        files=files or {},
+        report=report,
+    )
 
 
 # --- what a user may not give -------------------------------------------------------------------------

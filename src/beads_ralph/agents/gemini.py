@@ -102,14 +102,12 @@ class Gemini:
             settings = transcript.out.with_name(f"{transcript.out.name}.gemini.json")
             env[SETTINGS] = str(settings)
             files[settings] = json.dumps(_settings(env), indent=1)
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(task.spec.executable or self.name, *_flags(task, transcript), *(task.spec.options or ())),
-            cwd=task.cwd,
             env=env,
             stdin=as_text(streams.instructed(task)),
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
             files=files,
         )
 

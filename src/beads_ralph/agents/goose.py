@@ -89,14 +89,12 @@ class Goose:
         flags = _flags(task, transcript)
         system = any(flag.startswith("--system=") for flag in flags)
         prompt = task.prompt if system else streams.instructed(task)
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(task.spec.executable or self.name, "run", *flags, *(task.spec.options or ())),
-            cwd=task.cwd,
             env={**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)},
             stdin=f"The task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt,
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:

@@ -129,14 +129,12 @@ class OpenCode:
         body = task.persona.body if task.persona else ""
         config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=str(persona) if body else "")
         files = {plugin: PLUGIN, **({persona: body} if body else {})}
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=(task.spec.executable or self.name, "run", *_flags(task), *(task.spec.options or ())),
-            cwd=task.cwd,
             env={**env, CONFIG: config} if config else env,
             stdin=task.prompt if config else streams.instructed(task),
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
             files=files if config else {},
         )
 

@@ -32,14 +32,12 @@ class Scripted:
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = environment.of_task(task, transcript, self.inherited)
         script = _named(task.spec.options or ())
-        return Job(
+        return environment.job_of(
+            task,
+            transcript,
             argv=ARGV,
-            cwd=task.cwd,
             env={**env, SCRIPT: script} if script else env,
             stdin=task.prompt,
-            timeout=task.timeout,
-            name=environment.job_name(task, transcript),
-            transcript=transcript,
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:

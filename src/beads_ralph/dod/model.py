@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib import resources
 from typing import Annotated, Any, Final, Literal
 
@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from beads_ralph import schema
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.models import Expectation, Record, Verifier
-from beads_ralph.values import constraint_fault
+from beads_ralph.values import constraint_fault, moment_of
 
 BeadType = Literal["task", "feature", "bugfix", "gate"]
 Status = Literal["pending", "in_progress", "completed", "failed", "blocked"]
@@ -123,17 +123,11 @@ class RalphBead(Part):
 
     def deadline(self) -> datetime | None:
         said = self.constraints.deadline
-        return None if said is None else moment(said)
+        return None if said is None else moment_of(said)
 
     def budget_seconds(self) -> float | None:
         minutes = self.constraints.time_budget_minutes
         return None if minutes is None else float(min(60 * minutes, LONGEST_SECONDS))
-
-
-def moment(text: str) -> datetime:
-    """An ISO 8601 time; one without a zone is UTC. ValueError for anything else."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 # --- checking ---------------------------------------------------------------------------------------

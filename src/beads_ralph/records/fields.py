@@ -20,9 +20,9 @@ from beads_ralph.records.model import (
     Spent,
     Verification,
     changed,
-    moment_of,
 )
 from beads_ralph.records.reasons import CHECKS, CUT_SHORT, REASONS, TROUBLES, Reason
+from beads_ralph.values import moment_of
 from beads_ralph.work import COUNTS, Usage
 
 NOBODY: Final = "git"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
@@ -18,7 +17,7 @@ from pydantic import (
 )
 
 from beads_ralph.records import reasons
-from beads_ralph.values import constraint_fault
+from beads_ralph.values import constraint_fault, moment_of
 
 VERSION: Final = 1
 PROMPT_LENGTH: Final = 200
@@ -62,12 +61,6 @@ def _ours(value: int) -> int:
     if value != VERSION:
         raise constraint_fault(f"must be {VERSION}: this is a record of another version")
     return value
-
-
-def moment_of(text: str) -> datetime:
-    """A time of a record; one without a zone is in UTC. ValueError where it is none."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _moment(value: str) -> str:

@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from beads_ralph.records.model import SUMMARY_LENGTH, moment_of
+from beads_ralph.records.model import SUMMARY_LENGTH
 from beads_ralph.records.reasons import UNJUDGED
+from beads_ralph.values import moment_of
 
 RUNS: Final = "runs"
 RESULTS: Final = "results"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import changes, git, locking, merges, prompts, worktrees
+from beads_ralph import changes, git, locking, merges, prompts, refs, worktrees
 from beads_ralph.team import lease, sides
 from beads_ralph.team.asking import ask
 from beads_ralph.team.calls import Asked
@@ -98,8 +98,7 @@ async def clear_locks(case: Case) -> None:
 def _clear_locks(worktree: Path, branch: str) -> list[str]:
     """The worktree is ours alone, and its agents are gone; so a lock there without a git is nobody's."""
     link = worktree / ".git"
-    own = Path(link.read_text("utf-8").removeprefix("gitdir: ").strip()) if link.is_file() else link
-    common = own.parents[1] if own.parent.name == "worktrees" else own
+    common, own = refs.folders_of(worktree) or (link, link)
     locks = [*own.glob("*.lock"), common / "refs" / "heads" / f"{branch}.lock"]
     left = [lock for lock in locks if lock.exists()]
     if not left or locking.gits_at(worktree):
@@ -123,12 +122,11 @@ async def bring_back(case: Case) -> None:
 def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
     if not (worktree / ".git").is_file() or changes.unfinished(worktree):
         return ""
-    said = (changes.git_dir(worktree) / "HEAD").read_text("utf-8").strip()
-    if said == f"ref: {merges.HEADS}{branch}":  # nearly always, and no git is started for it
-        return ""
     standing = changes.current_branch(worktree)
+    if standing == branch:
+        return ""
     known = (git.commit_of(name, root) for name in (_ref(bead_id), f"{merges.HEADS}{branch}"))
-    if standing == branch or not all(known):  # without a start it is not known to be an agent's doing
+    if not all(known):  # without a start it is not known to be an agent's doing
         return ""
     if standing is None:
         standing = _name_detached(worktree, branch, changes.head(worktree))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from beads_ralph import values
+
 Why = Literal["limit", "server", "auth", "missing"]
 
 LIMIT_SECONDS: Final = 60.0
@@ -120,10 +122,10 @@ def _pause(first: float, doublings: int) -> timedelta:
 
 
 def moment_of(text: str | None) -> datetime | None:
+    """A time that somebody else wrote down; None where it is none."""
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return values.moment_of(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
