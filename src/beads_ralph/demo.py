@@ -18,7 +18,7 @@ from beads_ralph.events import Event
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.mason import load
 from beads_ralph.mason.build import build
-from beads_ralph.mason.setting import Setting
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import Query

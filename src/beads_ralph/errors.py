@@ -38,6 +38,8 @@ class Code(StrEnum):
     MISSING_VAR = "FORMULA.MISSING_VAR"
     INVALID_VAR = "FORMULA.INVALID_VAR"
     POUR_FAILED = "FORMULA.POUR_FAILED"
+    FORMULA_INVALID = "FORMULA.INVALID"
+    FORMULA_UNSUPPORTED = "FORMULA.UNSUPPORTED"
 
     FILE_NOT_FOUND = "IO.FILE_NOT_FOUND"
     PERMISSION_DENIED = "IO.PERMISSION_DENIED"
@@ -117,10 +119,16 @@ ADVICE: Mapping[Code, Advice] = {
     Code.PLAN_PATTERN: Advice(
         recoverable=True, next_step="Use ids such as 1.1, 1.2a or 3a.2b, and values of the documented form"
     ),
-    Code.FORMULA_NOT_FOUND: Advice(recoverable=True, next_step="List the formulas in .beads/formulas/"),
+    Code.FORMULA_NOT_FOUND: Advice(recoverable=True, next_step="List them with: beads-ralph formula list"),
     Code.MISSING_VAR: Advice(recoverable=True, next_step="Give the variable with --var name=value"),
     Code.INVALID_VAR: Advice(recoverable=True, next_step="Give a value that the variable's rule allows"),
     Code.POUR_FAILED: Advice(recoverable=True, next_step="Mend what the store refused, then pour again"),
+    Code.FORMULA_INVALID: Advice(
+        recoverable=True, next_step="Mend the formula, then: beads-ralph formula check NAME"
+    ),
+    Code.FORMULA_UNSUPPORTED: Advice(
+        recoverable=True, next_step="Leave the field out; docs/formulas.md lists what a formula can say"
+    ),
     Code.FILE_NOT_FOUND: Advice(recoverable=False, next_step="Check the path"),
     Code.PERMISSION_DENIED: Advice(recoverable=False, next_step="Give yourself access to the file"),
     Code.NOT_TEXT: Advice(recoverable=True, next_step="Save the file as UTF-8 text"),

@@ -264,6 +264,10 @@ class Metadata(WorkPlace):
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
     formula: str | None = None
+    molecule: Filled | None = None
+    """The root of the pour that made it."""
+    step: Filled | None = None
+    """Which step of the formula it is."""
     template: TemplateName | None = None
     # Announced by the schema for later; typed already so that a wrong value is seen today.
     docker_image: Filled | None = None
@@ -307,6 +311,10 @@ class Core(Record):
     issue_type: Literal["beads-ralph-work", "beads-ralph-merge"]
     assignee: Literal["beads-ralph-scrum-master"]
     owner: str | None = None
+    parent: BeadId | None = None
+    """The molecule or epic that it was poured with."""
+    ephemeral: bool | None = None
+    """Whether it is a wisp, which a run takes up only where it is asked to."""
     dependencies: list[BeadId] = Field(default_factory=list)
     labels: list[Filled] = Field(default_factory=list)
     comments: list[Annotated[dict[str, Any] | str, one_of("an object or a text")]] = Field(

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 from beads_ralph.errors import Fault
+from beads_ralph.items import Item
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.legacy import LegacyBead
 from beads_ralph.models import Bead
 from beads_ralph.work import AgentTask, Proposal, PullRequest, Reply
 
 AnyBead = Bead | LegacyBead
+Stored = AnyBead | Item
+"""Whatever a store can hold."""
 Progress = Callable[[str], None]
 
 
@@ -57,6 +60,35 @@ class Query:
     statuses: Collection[str] = ()
     labels: Collection[str] = ()
     plan_file: str | None = None
+    wisps: bool = False
+    """Whether wisps are among the answers; asked for by id they always are."""
+
+
+@dataclass(frozen=True)
+class ItemQuery:
+    """Which items to find; an empty collection means any. Wisps are among the answers."""
+
+    ids: Collection[str] = ()
+    types: Collection[str] = ()
+    statuses: Collection[str] = ()
+    parents: Collection[str] = ()
+    wisps_only: bool = False
+
+
+@dataclass(frozen=True)
+class Poured:
+    """What the store itself made of a formula: the root, and step → id."""
+
+    root: str
+    ids: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Containers whose status followed their members."""
+
+    closed: tuple[str, ...] = ()
+    reopened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,16 +138,56 @@ NOTHING: Final = Findings()
 
 
 @runtime_checkable
+class Items(Protocol):
+    """What lies in the store beside the beads. Ids are taken literally, as in `Store`."""
+
+    def find(self, query: ItemQuery) -> list[Item]:
+        """In the order in which they were made."""
+
+    def close(self, item_id: str, actor: str, reason: str) -> Item:
+        """A person's end of a task or a gate. Closing twice changes nothing.
+
+        DATABASE.BEAD_NOT_FOUND for an id that is nothing or a bead (the loop closes those, with their
+        proof); DATABASE.CONFLICT for a container with open members, and for what waits for something.
+        """
+
+    def track(self, convoy_id: str, ids: Sequence[str]) -> Item:
+        """Let a convoy follow these beads and items too, all of them or none; a closed convoy is open
+        again where one of them is not closed. DEPENDENCY.UNRESOLVED for what the store does not hold."""
+
+    def settle(self) -> Settled:
+        """Close the open molecules, epics and convoys all of whose members are closed (those without a
+        member stay open), and open the closed ones that have an open member again."""
+
+    def burn(self, ids: Sequence[str]) -> list[str]:
+        """Remove wisps, beads and items, with everything below them, for good; the ids removed. All or
+        none: DATABASE.BEAD_NOT_FOUND for an id that is nothing, DATABASE.CONFLICT for what is no wisp,
+        for one that is claimed, and for one that something outside of the burnt ones waits for."""
+
+    def wisps(self) -> tuple[Listing, list[Item]]:
+        """All wisps: the beads among them, and the items."""
+
+
+@runtime_checkable
+class Pours(Protocol):
+    """A store that knows formulas itself."""
+
+    def pour(self, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
+        """Pour a formula of the store's own, all of it or nothing. FORMULA.POUR_FAILED where it will not."""
+
+
+@runtime_checkable
 class Store(Protocol):
     """Where beads live. Every id is taken literally; every method is safe among many processes."""
 
     kind: str
+    items: Items
 
     def check(self) -> StoreInfo:
         """Preflight. Raises a DATABASE.* error that says what to do where the store cannot be used."""
 
-    def create(self, beads: Sequence[AnyBead], progress: Progress = silent) -> list[str]:
-        """Insert all or none, dependencies included; the ids in the order given. New beads are open or
+    def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
+        """Insert all or none, dependencies, parents and tracks included; the ids in the order given. New beads are open or
         blocked, and the store may fill in an owner where there is none.
 
         A dependency outside the batch must exist (DEPENDENCY.UNRESOLVED); an id that exists already is
@@ -128,7 +200,7 @@ class Store(Protocol):
     def find(self, query: Query) -> Listing:
         """Beads by id, status, label, plan; comments need not be loaded."""
 
-    def ready(self, limit: int | None = None) -> Listing:
+    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         """Open beads all of whose dependencies are closed: by priority, then as created.
 
         bd keeps whole seconds, so beads of one batch follow one another by id there.

@@ -22,7 +22,7 @@ from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
-from beads_ralph.mason.setting import Setting
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import AnyBead

@@ -16,7 +16,7 @@ from beads_ralph.errors import gathered
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
-from beads_ralph.mason.setting import Setting
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from beads_ralph import config, graph, personas, schema
 from beads_ralph.config import PlanDefaults
 from beads_ralph.errors import Code, Fault
 from beads_ralph.legacy import LegacyBead
-from beads_ralph.mason.metadata import bead_json, sounds_like_merge
-from beads_ralph.mason.setting import ID_PREFIX, Setting
+from beads_ralph.drafts.metadata import bead_json, sounds_like_merge
+from beads_ralph.drafts.setting import ID_PREFIX, Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.slugs import slug

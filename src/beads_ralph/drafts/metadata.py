@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from beads_ralph.config import PlanDefaults
 from beads_ralph.legacy import default_team
-from beads_ralph.mason.setting import DEFAULT_RIG, Setting
+from beads_ralph.drafts.setting import DEFAULT_RIG, Setting
 from beads_ralph.models import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
 from beads_ralph.plan import Sprint
 from beads_ralph.slugs import slug
