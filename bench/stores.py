@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.mason import load
 from beads_ralph.mason.build import build
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import parse
 from beads_ralph.protocols import Query

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph import draw, events, files, git, page, proc, records, runs, workspace, worktrees
 from beads_ralph.config import CONFIG_NAME
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.mason import load
 from beads_ralph.mason.build import build
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import Query

@@ -187,8 +187,8 @@ class Store(Protocol):
         """Preflight. Raises a DATABASE.* error that says what to do where the store cannot be used."""
 
     def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
-        """Insert all or none, dependencies, parents and tracks included; the ids in the order given. New beads are open or
-        blocked, and the store may fill in an owner where there is none.
+        """Insert all or none, dependencies, parents and tracks included; the ids in the order given. New
+        beads are open or blocked, and the store may fill in an owner where there is none.
 
         A dependency outside the batch must exist (DEPENDENCY.UNRESOLVED); an id that exists already is
         DEPENDENCY.DUPLICATE_ID; a cycle with what is stored is DEPENDENCY.CYCLE_DETECTED.

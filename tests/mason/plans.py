@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.mason.build import Built, build
 from beads_ralph.drafts.setting import Setting
+from beads_ralph.mason.build import Built, build
 from beads_ralph.models import Bead
 from beads_ralph.plan import parse
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from beads_ralph import schema
 from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code
 from beads_ralph.git import Repository
 from beads_ralph.legacy import LegacyBead
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import OUTPUT_SCHEMA, Bead
 from tests.mason.plans import (
     NOON,

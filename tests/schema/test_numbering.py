@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph import graph
 from beads_ralph.config import PlanDefaults
-from beads_ralph.mason.build import build
 from beads_ralph.drafts.setting import Setting
+from beads_ralph.mason.build import build
 from beads_ralph.plan import parse
 from beads_ralph.sprints import SprintId
 from beads_ralph.values import BranchName, PhaseText, SprintText

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from beads_ralph import files
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import gathered
 from beads_ralph.mason.build import Built, build
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.plan import Plan, parse
 from beads_ralph.workspace import Workspace
 

@@ -18,11 +18,11 @@ from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.compiling import read_plan, setting_of
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
 from beads_ralph.protocols import AnyBead

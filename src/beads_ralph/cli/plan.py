@@ -12,11 +12,11 @@ from beads_ralph import draw, workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.compiling import compiled, read_plan, require_graph, setting_of
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import gathered
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
-from beads_ralph.drafts.setting import Setting
 from beads_ralph.models import Bead
 
 if TYPE_CHECKING:

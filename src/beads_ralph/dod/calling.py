@@ -13,8 +13,8 @@ from beads_ralph import git, prompts
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.drafts.setting import Setting
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import CLAUDE, AgentSpec, Verifier
 from beads_ralph.shelf import EVIDENCE, Shelf
 from beads_ralph.team import Order, Tools

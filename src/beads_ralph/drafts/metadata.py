@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from beads_ralph.config import PlanDefaults
-from beads_ralph.legacy import default_team
 from beads_ralph.drafts.setting import DEFAULT_RIG, Setting
+from beads_ralph.legacy import default_team
 from beads_ralph.models import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
 from beads_ralph.plan import Sprint
 from beads_ralph.slugs import slug
@@ -55,7 +55,7 @@ def bead_json(
             **place,
             "branches_to_merge": merged,
             **agents(sprint, setting, defaults),
-            **_tracking(setting, defaults),
+            **tracking(setting, defaults),
             **_extras(sprint, setting, defaults),
         },
     }
@@ -136,7 +136,7 @@ def _worktree(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: 
     return setting.absolute(sprint.worktree.value)
 
 
-def _tracking(setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+def tracking(setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
     return {
         "max_retry_attempts": defaults.max_retry_attempts or setting.config.max_retry_attempts,
         "attempt_count": 0,

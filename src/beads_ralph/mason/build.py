@@ -11,10 +11,11 @@ from typing import Any
 
 from beads_ralph import config, graph, personas, schema
 from beads_ralph.config import PlanDefaults
-from beads_ralph.errors import Code, Fault
-from beads_ralph.legacy import LegacyBead
+from beads_ralph.drafts import places
 from beads_ralph.drafts.metadata import bead_json, sounds_like_merge
 from beads_ralph.drafts.setting import ID_PREFIX, Setting
+from beads_ralph.errors import Code, Fault
+from beads_ralph.legacy import LegacyBead
 from beads_ralph.models import Bead
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.slugs import slug
@@ -297,51 +298,12 @@ def _line_of(sprint: Sprint, field: str) -> int:
 
 
 def _place_faults(plan: Plan, beads: Mapping[str, Bead | LegacyBead]) -> Iterator[tuple[str, Fault]]:
-    """git keeps a branch in one worktree and a worktree on one branch."""
-    by_worktree: dict[str, tuple[str, str]] = {}
-    by_branch: dict[str, tuple[str, str]] = {}
-    for sprint in _unique(plan.sprints):
-        bead = beads.get(sprint.id.text)
-        if bead is None:
-            continue
-        branch, worktree = bead.metadata.branch, bead.metadata.worktree_path
-        other, taken = by_worktree.setdefault(worktree, (sprint.id.text, branch))
-        if taken != branch:
-            message = (
-                f"sprint {sprint.id}: worktree {worktree} holds branch {taken} of sprint {other} already"
-            )
-            yield (
-                sprint.id.text,
-                Fault(Code.CONSTRAINT, message, plan.file, _line_of(sprint, "metadata.worktree_path")),
-            )
-        other, taken = by_branch.setdefault(branch, (sprint.id.text, worktree))
-        if taken != worktree:
-            message = (
-                f"sprint {sprint.id}: branch {branch} has the worktree {taken} of sprint {other} already"
-            )
-            yield (
-                sprint.id.text,
-                Fault(Code.CONSTRAINT, message, plan.file, _line_of(sprint, "metadata.branch")),
-            )
-    yield from _clash_faults(plan, beads)
-
-
-def _clash_faults(plan: Plan, beads: Mapping[str, Bead | LegacyBead]) -> Iterator[tuple[str, Fault]]:
-    """git keeps branches as files: where there is `a`, there is no `a/b`."""
-    sprints = {sprint.id.text: sprint for sprint in _unique(plan.sprints)}
-    owners = {bead.metadata.branch: name for name, bead in beads.items() if name in sprints}
-    for branch, name in owners.items():
-        parts = branch.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        taken = next((folder for folder in above if folder in owners), None)
-        if taken is not None:
-            message = (
-                f"sprint {name}: git cannot have branch {branch} beside {taken} of sprint {owners[taken]}"
-            )
-            yield (
-                name,
-                Fault(Code.CONSTRAINT, message, plan.file, _line_of(sprints[name], "metadata.branch")),
-            )
+    sprints = {f"sprint {sprint.id}": sprint for sprint in _unique(plan.sprints)}
+    compiled = {owner: beads[one.id.text] for owner, one in sprints.items() if one.id.text in beads}
+    for clash in places.clashes(compiled):
+        sprint = sprints[clash.owner]
+        line = _line_of(sprint, clash.field)
+        yield sprint.id.text, Fault(Code.CONSTRAINT, clash.message, plan.file, line)
 
 
 def _phase_warnings(plan: Plan) -> Iterator[Fault]:
