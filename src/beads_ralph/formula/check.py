@@ -1,0 +1,316 @@
+"""Everything that is wrong with a formula: what bd refuses, and what it accepts but cannot work."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.errors import Code, Fault
+from beads_ralph.formula import conditions, ranges, regex
+from beads_ralph.formula.model import (
+    GATE_TYPES,
+    READERS_OWN,
+    Formula,
+    Gate,
+    Loop,
+    Step,
+    Var,
+    all_steps,
+    is_duration,
+)
+from beads_ralph.formula.references import References
+from beads_ralph.formula.substitution import names_in, sole_name, texts_of
+from beads_ralph.formula.tree import MOST_STEPS
+from beads_ralph.formula.variables import default_refusal, used_names
+from beads_ralph.models import ISSUE_TYPES, Record
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+STEP_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+LONGEST_ID: Final = 80
+PRIORITIES: Final = range(5)
+OF_NO_USE: Final = (
+    "description",
+    "notes",
+    "type",
+    "priority",
+    "labels",
+    "metadata",
+    "assignee",
+    "bead_id",
+    "after",
+)
+"""What a loop's own step may say in vain."""
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Where the parts of a formula that extends others come from."""
+
+    file: Path | None
+    steps: Sequence[tuple[Path, int]] = ()
+    """For each step its file, and its number there."""
+    variables: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of looking at one formula."""
+
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+
+def check(formula: Formula, origins: Origins | None = None) -> Report:
+    """A formula whose `extends` are resolved; `origins` says where its steps stand."""
+    looking = _Looking(formula, origins or Origins(formula.file))
+    looking.look()
+    return Report(tuple(looking.faults), tuple(looking.warnings))
+
+
+class _Looking:
+    """Gathers what is wrong with one formula."""
+
+    def __init__(self, formula: Formula, origins: Origins) -> None:
+        self.formula = formula
+        self.origins = origins
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.steps = list(all_steps(formula.steps))
+
+    def look(self) -> None:
+        self._head()
+        for name, var in self.formula.vars.items():
+            self._variable(name, var)
+        for path, step in self.steps:
+            self._step(path, step)
+        self._references()
+        self._placeholders()
+        for path, message in strangers(self.formula):
+            self.warn(path, message)
+
+    # --- telling
+
+    def _place(self, path: str) -> tuple[str | None, str]:
+        """The file that a field of the resolved formula stands in, and its path there."""
+        file, found = self.origins.file, re.match(r"steps\[(\d+)\]", path)
+        if found and int(found[1]) < len(self.origins.steps):
+            file, number = self.origins.steps[int(found[1])]
+            path = f"steps[{number}]{path[found.end() :]}"
+        elif path.startswith("vars."):
+            file = self.origins.variables.get(path.split(".")[1], file)
+        return (str(file) if file is not None else None), path
+
+    def wrong(self, path: str, message: str) -> None:
+        self.faults.append(self._fault(path, message))
+
+    def warn(self, path: str, message: str) -> None:
+        self.warnings.append(self._fault(path, message))
+
+    def _fault(self, path: str, message: str) -> Fault:
+        file, there = self._place(path)
+        return Fault(
+            Code.FORMULA_INVALID, f"{there}: {message}" if there else message, file=file, field=there
+        )
+
+    # --- the head and the variables
+
+    def _head(self) -> None:
+        formula = self.formula
+        if not formula.formula.strip():
+            self.wrong("formula", "is required: the formula's name")
+        elif formula.formula != formula.name:
+            self.warn("formula", f"says {formula.formula!r}, but the file's name counts: {formula.name!r}")
+        if formula.version < 1:
+            self.wrong("version", "must be 1 or more")
+        if formula.phase not in ("", "liquid", "vapor"):
+            self.warn("phase", f"{formula.phase!r} is neither liquid (to be poured) nor vapor (for wisps)")
+        if not formula.steps and formula.type == "workflow":
+            self.warn("steps", "there are none, so that there is nothing to pour")
+
+    def _variable(self, name: str, var: Var) -> None:
+        path = f"vars.{name}"
+        if NAME.fullmatch(name) is None:
+            self.wrong(path, "the name of a variable is letters, digits and _, and no digit first")
+        if var.required and var.default is not None:
+            self.wrong(path, "cannot be required and have a default")
+        broken = regex.fault(var.pattern) if var.pattern else None
+        if broken is not None:
+            self.wrong(f"{path}.pattern", f"{var.pattern!r} is no regular expression for bd: {broken}")
+        elif (refusal := default_refusal(var)) is not None:
+            self.wrong(f"{path}.default", f"breaks the variable's own rule: it {refusal}")
+        for at, word in enumerate(var.enum):
+            refusal = (
+                None if broken else default_refusal(var.model_copy(update={"default": word, "enum": []}))
+            )
+            if refusal is not None:
+                self.wrong(f"{path}.enum[{at}]", f"breaks the variable's own rule: it {refusal}")
+
+    # --- a step
+
+    def _step(self, path: str, step: Step) -> None:
+        if not step.id:
+            self.wrong(f"{path}.id", "is required")
+        elif STEP_ID.fullmatch(step.id) is None or ".." in step.id or len(step.id) > LONGEST_ID:
+            rule = f"letters, digits, _, - and single dots, at most {LONGEST_ID}"
+            self.wrong(f"{path}.id", f"{step.id!r} cannot become part of a bead's id: {rule}")
+        if not step.title.strip() and not step.expand:
+            self.wrong(f"{path}.title", "is required")
+        if step.type.strip() in ISSUE_TYPES and step.children:
+            self.wrong(
+                f"{path}.type", f"a step with children cannot be a {step.type.strip()}: who would work on it?"
+            )
+        self._priority(path, step)
+        self._condition(path, step)
+        if step.gate is not None:
+            self._gate(f"{path}.gate", step.gate)
+        if step.loop is not None:
+            self._loop(path, step, step.loop)
+        if step.on_complete is not None:
+            self._on_complete(f"{path}.on_complete", step.on_complete)
+
+    def _priority(self, path: str, step: Step) -> None:
+        said = step.priority
+        if isinstance(said, str):
+            var = self.formula.vars.get(sole_name(said) or "")
+            if var is None or var.type != "int":
+                self.wrong(f"{path}.priority", f"must be 0 to 4, or the placeholder of an int, not {said!r}")
+        elif said is not None and said not in PRIORITIES:
+            self.wrong(f"{path}.priority", f"must be 0 to 4, not {said}")
+
+    def _condition(self, path: str, step: Step) -> None:
+        if not step.condition.strip():
+            return
+        condition = conditions.parse(step.condition)
+        if condition is None:
+            forms = "{{name}}, !{{name}}, {{name}} == value or {{name}} != value"
+            self.wrong(f"{path}.condition", f"{step.condition!r} is no condition; write {forms}")
+        elif condition.name not in self.formula.vars:
+            self.wrong(f"{path}.condition", f"{condition.name} is no variable{self._meant(condition.name)}")
+
+    def _meant(self, name: str) -> str:
+        close = difflib.get_close_matches(name, list(self.formula.vars), n=1)
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def _gate(self, path: str, gate: Gate) -> None:
+        if not names_in(gate.type) and gate.type not in GATE_TYPES:
+            self.wrong(f"{path}.type", f"must be one of {', '.join(GATE_TYPES)}, not {gate.type!r}")
+        if gate.timeout and not names_in(gate.timeout) and not is_duration(gate.timeout):
+            self.wrong(f"{path}.timeout", f"must be a time such as 30m or 1h30m, not {gate.timeout!r}")
+        if gate.type == "timer" and not gate.timeout:
+            self.wrong(f"{path}.timeout", "is required: without it a timer never ends")
+        if gate.type in ("gh:run", "gh:pr", "bead") and not (gate.await_id or gate.id):
+            self.warn(f"{path}.await_id", "is missing, so that only a person can open the gate")
+
+    def _loop(self, path: str, step: Step, loop: Loop) -> None:
+        here = f"{path}.loop"
+        ways = [loop.count is not None, bool(loop.until), bool(loop.range)]
+        if not loop.body:
+            self.wrong(f"{here}.body", "is required: the steps to repeat")
+        if sum(ways) != 1:
+            self.wrong(
+                here, "must have one of count, range and until" + ("" if not any(ways) else ", not several")
+            )
+        if loop.count is not None and not 1 <= loop.count <= MOST_STEPS:
+            self.wrong(f"{here}.count", f"must be 1 to {MOST_STEPS}, not {loop.count}")
+        if loop.until and (loop.max is None or loop.max < 1):
+            self.wrong(f"{here}.max", "is required with until, and must be positive")
+        if loop.var:
+            self._round_name(here, loop)
+        if loop.range:
+            self._range(here, loop)
+        if step.children:
+            self.wrong(f"{path}.children", "a loop repeats its body, and has no children")
+        for name in OF_NO_USE:
+            if getattr(step, name):
+                self.warn(f"{path}.{name}", "has no effect: a loop makes only the steps of its body")
+
+    def _round_name(self, here: str, loop: Loop) -> None:
+        if NAME.fullmatch(loop.var) is None:
+            self.wrong(f"{here}.var", "is letters, digits and _, and no digit first")
+        elif not loop.range:
+            self.warn(f"{here}.var", "is only filled in with range")
+        elif loop.var in self.formula.vars:
+            self.wrong(f"{here}.var", f"{loop.var} is a variable already")
+
+    def _range(self, here: str, loop: Loop) -> None:
+        names = ranges.names(loop.range)
+        around = {
+            inner.loop.var for _, inner in self.steps if inner.loop is not None and inner.loop is not loop
+        }
+        unknown = [name for name in names if name not in self.formula.vars and name not in around]
+        for name in unknown:
+            self.wrong(f"{here}.range", f"{name} is no variable{self._meant(name)}")
+        try:
+            first, last = ranges.bounds(loop.range, dict.fromkeys(names, "1"))
+        except ranges.RangeError as problem:
+            if not (names and "before it starts" in str(problem)):  # other values may well do
+                self.wrong(f"{here}.range", f"{loop.range!r} {problem}")
+            return
+        if not names and last - first >= MOST_STEPS:
+            self.wrong(f"{here}.range", f"makes more than {MOST_STEPS} rounds")
+
+    def _on_complete(self, path: str, said: Mapping[str, Any]) -> None:
+        each, bond = said.get("for_each"), said.get("bond")
+        if bool(each) != bool(bond):
+            self.wrong(path, "for_each and bond belong together")
+        if isinstance(each, str) and each and not each.startswith("output."):
+            self.wrong(f"{path}.for_each", f"must start with 'output.', not be {each!r}")
+        if said.get("parallel") and said.get("sequential"):
+            self.wrong(path, "cannot be both parallel and sequential")
+
+    # --- the whole
+
+    def _references(self) -> None:
+        references = References(self.formula)
+        for path, message in references.findings:
+            self.wrong(path, message)
+        for path, message in references.hints:
+            self.warn(path, message)
+        circle = references.circle()
+        if circle:
+            ids = dict(self.steps)
+            names = " → ".join(dict.fromkeys(ids[path].id for path in circle))
+            self.wrong(f"{circle[0]}.needs", f"the steps wait for one another: {names}")
+
+    def _placeholders(self) -> None:
+        """Variables that nothing uses, and names that are nearly one."""
+        used = used_names(self.formula)
+        for name in self.formula.vars:
+            if name not in used:
+                self.warn(f"vars.{name}", "is not used by any step")
+        if not self.formula.vars:
+            return
+        for path, step in self.steps:
+            for field_name, text in texts_of(step):
+                for name in names_in(text):
+                    if name not in self.formula.vars and self._meant(name):
+                        self.warn(f"{path}.{field_name}", f"{{{{{name}}}}} is no variable{self._meant(name)}")
+
+
+# --- fields that nobody knows -----------------------------------------------------------------------
+
+
+def strangers(formula: Formula) -> Iterator[tuple[str, str]]:
+    """Fields that are not part of the language, which bd and we pass over."""
+    yield from _strange("", formula)
+    for name, var in formula.vars.items():
+        yield from _strange(f"vars.{name}.", var)
+    for path, step in all_steps(formula.steps):
+        parts: dict[str, Record | None] = {"": step, "gate.": step.gate, "loop.": step.loop}
+        for prefix, part in parts.items():
+            yield from _strange(f"{path}.{prefix}", part)
+    yield from _strange("compose.", formula.compose)
+
+
+def _strange(prefix: str, part: Record | None) -> Iterator[tuple[str, str]]:
+    if part is None:
+        return
+    known = [field.alias or key for key, field in type(part).model_fields.items()]
+    for name in part.model_extra or {}:
+        close = difflib.get_close_matches(name, [key for key in known if key not in READERS_OWN], n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        yield f"{prefix}{name}", f"is not part of the language, and passed over{meant}"

@@ -1,0 +1,132 @@
+"""What each step of a tree waits for, down to the steps that remain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from beads_ralph.formula.model import Branch
+from beads_ralph.formula.tree import Node, Round
+
+CHILDREN_OF = "children-of("
+
+
+def spawner(node: Node) -> str | None:
+    """The step whose children `waits_for` means; without a name the first of `needs`, as in bd."""
+    said = node.step.waits_for
+    if said.startswith(CHILDREN_OF):
+        return said.removeprefix(CHILDREN_OF).removesuffix(")")
+    return node.step.needs[0] if said and node.step.needs else None
+
+
+class Edges:
+    """Needs by node. A step that a condition left out is bridged: who waits for it waits for what it
+    would have waited for."""
+
+    def __init__(self, branches: Sequence[Branch] = ()) -> None:
+        self._joined: dict[str, list[str]] = {}
+        for branch in branches:
+            for name in branch.steps:
+                self._joined.setdefault(name, []).append(branch.from_)
+            self._joined.setdefault(branch.join, []).extend(branch.steps)
+        self._done: dict[Node, dict[Node, None] | None] = {}
+        self._entries: dict[Node | Round, list[Node]] = {}
+        self._owned: dict[Node, list[Node]] = {}
+        self._ends: dict[Round, list[Node]] = {}
+
+    def needs(self, node: Node) -> list[Node]:
+        """The remaining leaves that a remaining step waits for."""
+        found = dict.fromkeys(self._own(node))
+        if not node.is_epic:
+            for one in around(node):
+                if node in self.entries(one):
+                    found.update(dict.fromkeys(self._before(one)))
+        found.pop(node, None)
+        return list(found)
+
+    def beginning(self, leaf: Node) -> list[Node]:
+        """The containers and loops that a leaf is among the first of."""
+        return [one for one in around(leaf) if isinstance(one, Node) and leaf in self.entries(one)]
+
+    def entries(self, place: Node | Round) -> list[Node]:
+        """The leaves of a container, loop or round that wait for nothing inside of it."""
+        if place not in self._entries:
+            self._entries[place] = []  # a circle, which the caller finds in the result, must end here
+            leaves = list(_first_part(place).leaves())
+            inside = set(leaves)
+            self._entries[place] = [leaf for leaf in leaves if not self._inner(leaf, place) & inside]
+        return self._entries[place]
+
+    def _exits(self, one: Round) -> list[Node]:
+        """The leaves of a round that nothing inside of it waits for."""
+        if one not in self._ends:
+            leaves = list(one.leaves())
+            needed = {other for leaf in leaves for other in self._inner(leaf, one)}
+            self._ends[one] = [leaf for leaf in leaves if leaf not in needed]
+        return self._ends[one]
+
+    def _inner(self, leaf: Node, place: Node | Round) -> set[Node]:
+        """What a leaf waits for by what is said inside of a container, loop or round."""
+        found = set(self._own(leaf))
+        for nearer in around(leaf):
+            if nearer is place or (isinstance(nearer, Round) and nearer.loop is place):
+                break
+            found.update(self._before(nearer))
+        return found
+
+    def _own(self, node: Node) -> list[Node]:
+        """What a step waits for by what is said of itself."""
+        if node not in self._owned:
+            self._owned[node] = self._said(node)
+        return self._owned[node]
+
+    def _said(self, node: Node) -> list[Node]:
+        names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
+        watched = spawner(node)
+        names += [watched] if watched is not None else []
+        targets = [node.named(name) for name in names]
+        return list(dict.fromkeys(leaf for target in targets if target for leaf in self._closed_by(target)))
+
+    def _before(self, place: Node | Round) -> Iterable[Node]:
+        """What must be done before a container or loop begins, or a round of one."""
+        if isinstance(place, Node):
+            return self._own(place)
+        return self._exits(place.earlier) if place.earlier is not None else ()
+
+    def _closed_by(self, node: Node) -> list[Node]:
+        """The remaining leaves whose end is the end of a step."""
+        if node not in self._done:
+            self._done[node] = None  # on a circle: nothing, as the caller finds out
+            self._done[node] = dict.fromkeys(self._last(node))
+        return list(self._done[node] or ())
+
+    def _last(self, node: Node) -> Iterable[Node]:
+        leaves = list(node.leaves())
+        if not leaves:
+            bridged = [*self._own(node)]
+            for one in around(node):
+                bridged += self._before(one)
+            return bridged
+        if node.step.loop is None:
+            return leaves
+        return self._exits(next(one for one in reversed(node.rounds) if any(one.leaves())))
+
+
+def _first_part(place: Node | Round) -> Node | Round:
+    """Of a loop its first round that has something to do."""
+    if isinstance(place, Node) and place.step.loop is not None:
+        return next((one for one in place.rounds if any(one.leaves())), place)
+    return place
+
+
+def around(node: Node) -> list[Node | Round]:
+    """The containers, rounds and loops that a node is in, the nearest first."""
+    found: list[Node | Round] = []
+    place: Node | None = node
+    while place is not None:
+        if place.above is not None:
+            found += [place.above, place.above.loop]
+            place = place.above.loop
+        else:
+            place = place.parent
+            found += [place] if place is not None else []
+    return found

@@ -1,0 +1,263 @@
+"""Where formulas lie, in the order in which they are looked for, and one formula by its name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.formula.check import Origins, check
+from beads_ralph.formula.model import EXTENSIONS, Compose, Formula, Place, Var, name_of
+from beads_ralph.formula.read import read
+
+BELOW: Final = Path(".beads") / "formulas"
+SHIPPED: Final = Path(__file__).parent / "shipped"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a listing: the formula with what it extends, or its faults."""
+
+    name: str
+    file: Path
+    place: Place
+    shadowed: bool
+    """Another file of this name is found first."""
+    formula: Formula | None = None
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that may be a formula, not read yet."""
+
+    name: str
+    file: Path
+    place: Place
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A formula with what it extends, or the faults of both."""
+
+    formula: Formula | None
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders that are searched, the first one first."""
+
+    places: tuple[tuple[Path, Place], ...]
+
+    @classmethod
+    def of(cls, root: Path, checkout: Path | None = None) -> Folders:
+        """Those of a repository: bd's order, and after it what comes with us."""
+        orchestrator = os.environ.get("GT_ROOT")
+        wanted: list[tuple[Path | None, Place]] = [
+            (root / BELOW, "project"),
+            (checkout / BELOW if checkout is not None else None, "checkout"),
+            (_home() / BELOW, "user"),
+            (Path(orchestrator) / BELOW if orchestrator else None, "gt_root"),
+            (SHIPPED, "shipped"),
+        ]
+        places: dict[Path, Place] = {}
+        for path, place in wanted:
+            if path is not None:
+                places.setdefault(path, place)
+        return cls(tuple(places.items()))
+
+    def found(self) -> list[Found]:
+        """Every file, in the order of the search; of two of one name the first counts."""
+        return [found for path, place in self.places for found in _in_folder(path, place)]
+
+    def listing(self) -> list[Entry]:
+        """All of them read, with their faults; in the order of the search."""
+        entries, seen = [], set[str]()
+        for found in self.found():
+            resolved = self.resolve(found.file, found.place)
+            entries.append(Entry(found.name, found.file, found.place, found.name in seen, **vars(resolved)))
+            seen.add(found.name)
+        return entries
+
+    def load(self, name: str) -> Formula:
+        """FORMULA.NOT_FOUND with names like it, or everything that is wrong with its files, gathered."""
+        found = self.file_of(name)
+        if found is None:
+            raise self._not_found(name)
+        return _sound(self.resolve(found.file, found.place))
+
+    def load_file(self, file: Path) -> Formula:
+        """A formula from a file, wherever it lies; what it extends is looked for as always."""
+        return _sound(self.resolve(file, self._place_of(file)))
+
+    def file_of(self, name: str) -> Found | None:
+        return next((found for found in self.found() if found.name == name), None)
+
+    def _place_of(self, file: Path) -> Place | None:
+        """The place of a file that the search by name would find, too."""
+        found = self.file_of(name_of(file))
+        return found.place if found is not None and _same(found.file, file) else None
+
+    def resolve(self, file: Path, place: Place | None = None) -> Resolved:
+        return _Resolving(self).resolved(file, place)
+
+    def _not_found(self, name: str) -> RalphError:
+        names = list(dict.fromkeys(found.name for found in self.found()))
+        close = difflib.get_close_matches(name, names, n=3)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        looked = "\n".join(f"{place}: {path}" for path, place in self.places)
+        return RalphError(
+            Code.FORMULA_NOT_FOUND, f"there is no formula {name}{meant}", details=f"looked in\n{looked}"
+        )
+
+
+def _home() -> Path:
+    given = os.environ.get("HOME")
+    return Path(given) if given else Path.home()
+
+
+def _same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _in_folder(folder: Path, place: Place) -> Iterator[Found]:
+    """By name, and of one name the TOML file first."""
+    try:
+        files = list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as problem:
+        code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.FILE_NOT_FOUND
+        raise RalphError(code, f"cannot look into {folder}: {problem.strerror}") from None
+    found = [Found(name_of(file), file, place) for file in files if file.name.endswith(EXTENSIONS)]
+    yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
+
+
+def _sound(resolved: Resolved) -> Formula:
+    if resolved.formula is None:
+        raise gathered(resolved.faults, resolved.faults[0].file or "the formula", resolved.warnings)
+    return resolved.formula
+
+
+# --- extends ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """A formula with what it extends, and where its parts come from."""
+
+    formula: Formula
+    steps: tuple[tuple[Path, int], ...]
+    variables: Mapping[str, Path]
+
+    @property
+    def origins(self) -> Origins:
+        return Origins(self.formula.file, self.steps, self.variables)
+
+
+class _Resolving:
+    """One formula and those it extends, recursively."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+        self.faults: list[Fault] = []
+
+    def resolved(self, file: Path, place: Place | None) -> Resolved:
+        merged = self._merged(file, place, ())
+        if merged is None or self.faults:
+            return Resolved(None, tuple(dict.fromkeys(self.faults)))
+        report = check(merged.formula, merged.origins)
+        return Resolved(None if report.faults else merged.formula, report.faults, report.warnings)
+
+    def _merged(self, file: Path, place: Place | None, chain: tuple[Path, ...]) -> _Merged | None:
+        said = read(file, place)
+        self.faults += said.faults
+        if said.formula is None:
+            return None
+        formula = said.formula
+        own = tuple((file, at) for at in range(len(formula.steps)))
+        merged = _Merged(formula, own, dict.fromkeys(formula.vars, file))
+        parents = [self._parent(formula, at, (*chain, file)) for at in range(len(formula.extends))]
+        return _extended(merged, [parent for parent in parents if parent is not None]) if parents else merged
+
+    def _parent(self, formula: Formula, at: int, chain: tuple[Path, ...]) -> _Merged | None:
+        name, path = formula.extends[at], f"extends[{at}]"
+        found = self.folders.file_of(name)
+        if found is None:
+            self._wrong(formula, path, f"there is no formula {name!r}")
+            return None
+        if any(_same(found.file, file) for file in chain):
+            names = [name_of(file) for file in chain]
+            circle = " → ".join((*names[names.index(name) if name in names else 0 :], name))
+            self._wrong(formula, path, f"the formulas extend one another: {circle}")
+            return None
+        parent = self._merged(found.file, found.place, chain)
+        if parent is not None:
+            self.faults += check(parent.formula, parent.origins).faults
+        return parent
+
+    def _wrong(self, formula: Formula, path: str, message: str) -> None:
+        self.faults.append(Fault(Code.FORMULA_INVALID, f"{path}: {message}", str(formula.file), field=path))
+
+
+def _extended(child: _Merged, parents: Sequence[_Merged]) -> _Merged:
+    """As bd merges: the parents' steps, replaced in their place by the child's of the same id; then the
+    child's other steps. Of variables the child's count, then those of the first parent that has them."""
+    steps = [pair for parent in parents for pair in zip(parent.formula.steps, parent.steps, strict=True)]
+    places = {step.id: at for at, (step, _) in enumerate(steps)}
+    for step, origin in zip(child.formula.steps, child.steps, strict=True):
+        if step.id in places:
+            steps[places[step.id]] = (step, origin)
+        else:
+            steps.append((step, origin))
+    families = [child, *parents]
+    variables: dict[str, tuple[Var, Path]] = {}
+    for one in families:
+        for name, var in one.formula.vars.items():
+            variables.setdefault(name, (var, one.variables[name]))
+    merged = child.formula.model_copy(
+        update={
+            "steps": [step for step, _ in steps],
+            "vars": {name: var for name, (var, _) in variables.items()},
+            "compose": _composed([one.formula for one in (*parents, child)]),
+            "only_here": _only_here(child.formula, [one.formula for one in parents]),
+        }
+    )
+    origins = {name: file for name, (_, file) in variables.items()}
+    return _Merged(merged, tuple(origin for _, origin in steps), origins)
+
+
+def _composed(formulas: Sequence[Formula]) -> Compose | None:
+    said = [formula.compose for formula in formulas if formula.compose is not None]
+    if len(said) <= 1:
+        return said[0] if said else None
+    return Compose.model_validate(
+        {
+            key: [*value]
+            for key in _KEYS
+            if (value := [row for one in said for row in one.to_json().get(key, ())])
+        }
+    )
+
+
+_KEYS: Final = tuple(Compose.model_fields)
+
+
+def _only_here(child: Formula, parents: Sequence[Formula]) -> tuple[str, ...]:
+    """What bd loses when it merges, beside what its files lose already."""
+    reasons = [reason for formula in (child, *parents) for reason in formula.only_here]
+    if child.pour:
+        reasons.append("pour is forgotten by bd where a formula extends another")
+    branched = [formula for formula in (child, *parents) if formula.compose is not None]
+    if len(branched) > 1 and any(formula.compose and formula.compose.branch for formula in branched):
+        reasons.append("compose.branch is forgotten by bd where both formulas have compose")
+    if any(formula.place == "shipped" for formula in parents):
+        reasons.append("it extends a formula that comes with beads-ralph, where bd does not look")
+    return tuple(dict.fromkeys(reasons))

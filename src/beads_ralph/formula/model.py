@@ -1,0 +1,191 @@
+"""A formula and its parts, as a file says them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from beads_ralph.models import Record
+from beads_ralph.values import one_of
+
+PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
+EXTENSIONS: Final = (".formula.toml", ".formula.json")
+"""In the order in which a folder is searched."""
+
+FormulaType = Literal["workflow", "expansion", "aspect", "convoy"]
+VarType = Literal["string", "int", "bool", "list"]
+Place = Literal["project", "checkout", "user", "gt_root", "shipped"]
+"""Where a formula was found; docs/formula-reference.md has the folders."""
+DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
+GATE_TYPES: Final = ("human", "timer", "gh:run", "gh:pr", "bead", "mail")
+
+
+def plain_text(value: Any) -> Any:
+    """A value as the text that stands for it; what has none is given back, for a fault to name it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(entry, str | int) for entry in value):
+        return json.dumps([plain_text(entry) for entry in value], ensure_ascii=False)
+    return value
+
+
+Text = Annotated[str, BeforeValidator(plain_text)]
+
+
+class Var(Record):
+    """A variable, and which values it takes."""
+
+    description: str = ""
+    default: Text | None = None
+    """Taken where nothing is given; a bare text in the place of the whole variable is this."""
+    required: bool = False
+    enum: list[Text] = Field(default_factory=list)
+    pattern: str = ""
+    """A regular expression that some part of the value must match, as in Go."""
+    type: VarType = "string"
+
+
+class Gate(Record):
+    """What a step waits for outside of the formula."""
+
+    type: str
+    id: str = ""
+    await_id: str = ""
+    """The run, the pull request or the bead; goes before `id`."""
+    timeout: str = ""
+    repo: str = ""
+
+
+class Loop(Record):
+    """Steps that are made several times, one round after the other."""
+
+    count: int | None = None
+    range: str = ""
+    """`1..3`; numbers, `{names}` of variables, + - * / ^ and parentheses."""
+    var: str = ""
+    """The name by which the steps call the number of the round, as `{name}`."""
+    until: str = ""
+    max: int | None = None
+    body: list[Step] = Field(default_factory=list)
+
+
+class Step(Record):
+    """One thing to do; `bead_id` and `after` are ours, the rest is bd's."""
+
+    id: str = ""
+    title: str = ""
+    description: str = ""
+    notes: str = ""
+    type: str = ""
+    priority: Annotated[int | str | None, one_of("a whole number from 0 to 4, or {{name}} of an int")] = None
+    labels: list[str] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    assignee: str = ""
+    depends_on: list[str] = Field(default_factory=list)
+    needs: list[str] = Field(default_factory=list)
+    """The same as `depends_on`."""
+    waits_for: str = ""
+    condition: str = ""
+    children: list[Step] = Field(default_factory=list)
+    gate: Gate | None = None
+    loop: Loop | None = None
+    expand: str = ""
+    expand_vars: dict[str, Any] = Field(default_factory=dict)
+    on_complete: dict[str, Any] | None = None
+    bead_id: str = ""
+    """The id of the bead to be, where the formula chooses it."""
+    after: list[str] = Field(default_factory=list)
+    """Ids of beads outside of the pour that the step waits for."""
+
+    @property
+    def waits(self) -> list[str]:
+        """The steps that it names as those it waits for, each once."""
+        return list(dict.fromkeys((*self.depends_on, *self.needs)))
+
+
+class Branch(Record):
+    """`steps` run side by side after `from`, and `join` waits for all of them."""
+
+    from_: str = Field("", alias="from")
+    steps: list[str] = Field(default_factory=list)
+    join: str = ""
+
+
+class Compose(Record):
+    """How a formula is put together; all but the branches is left to bd."""
+
+    branch: list[Branch] = Field(default_factory=list)
+    bond_points: list[dict[str, Any]] = Field(default_factory=list)
+    hooks: list[dict[str, Any]] = Field(default_factory=list)
+    expand: list[dict[str, Any]] = Field(default_factory=list)
+    map: list[dict[str, Any]] = Field(default_factory=list)
+    gate: list[dict[str, Any]] = Field(default_factory=list)
+    aspects: list[str] = Field(default_factory=list)
+
+
+def _var(value: Any) -> Any:
+    """A bare value stands for a variable with that default."""
+    return {"default": value} if isinstance(value, str | int | list) else value
+
+
+class Formula(Record):
+    """A pattern of work with variables."""
+
+    formula: str = ""
+    description: str = ""
+    version: int = 1
+    type: FormulaType = "workflow"
+    extends: list[str] = Field(default_factory=list)
+    vars: dict[str, Annotated[Var, BeforeValidator(_var)]] = Field(default_factory=dict)
+    steps: list[Step] = Field(default_factory=list)
+    template: list[dict[str, Any]] = Field(default_factory=list)
+    compose: Compose | None = None
+    advice: list[dict[str, Any]] = Field(default_factory=list)
+    pointcuts: list[dict[str, Any]] = Field(default_factory=list)
+    phase: str = ""
+    pour: bool = False
+    intent: str = ""
+
+    file: Path | None = Field(None, exclude=True)
+    """Where it was read; set by the reader, as the two below, never by a file."""
+    place: Place | None = Field(None, exclude=True)
+    only_here: tuple[str, ...] = Field((), exclude=True)
+    """What in its files bd itself does not read as it is meant."""
+
+    @property
+    def name(self) -> str:
+        """By which it is asked for: the file's name, and the field `formula` where there is no file."""
+        return self.formula if self.file is None else name_of(self.file)
+
+
+READERS_OWN: Final = ("file", "place", "only_here")
+
+
+def name_of(file: Path) -> str:
+    """`work` of `work.formula.toml`."""
+    for extension in (*EXTENSIONS, ".toml", ".json"):
+        if file.name.endswith(extension):
+            return file.name.removesuffix(extension)
+    return file.name
+
+
+def is_duration(text: str) -> bool:
+    """Whether it is a time as in `1h30m`."""
+    return DURATION.fullmatch(text) is not None
+
+
+def all_steps(steps: list[Step], path: str = "steps") -> Iterator[tuple[str, Step]]:
+    """Every step with its field path, those inside of steps and loops included."""
+    for at, step in enumerate(steps):
+        here = f"{path}[{at}]"
+        yield here, step
+        yield from all_steps(step.children, f"{here}.children")
+        if step.loop is not None:
+            yield from all_steps(step.loop.body, f"{here}.loop.body")

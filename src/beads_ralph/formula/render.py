@@ -1,0 +1,211 @@
+"""A formula and values → the steps to create, flat and in order, with what each one waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from beads_ralph import graph
+from beads_ralph.errors import Fault, gathered
+from beads_ralph.formula.edges import Edges, around
+from beads_ralph.formula.model import Formula, Gate, is_duration
+from beads_ralph.formula.substitution import Filling
+from beads_ralph.formula.tree import Growing, Node, fault_of, invalid
+from beads_ralph.formula.unsupported import unsupported
+from beads_ralph.formula.values import Values
+from beads_ralph.items import EPIC, GATE, TASK, GateRule, GateType
+
+ALIASES: Final = {
+    "enhancement": "feature",
+    "feat": "feature",
+    "dec": "decision",
+    "adr": "decision",
+    "investigation": "spike",
+    "timebox": "spike",
+    "user-story": "story",
+    "user_story": "story",
+    "ms": "milestone",
+}
+"""Other words for bd's types."""
+PRIORITIES: Final = range(5)
+GATE_FIELDS: Final = ("type", "id", "await_id", "timeout", "repo")
+KEPT: Final = tuple(GateRule.model_fields)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """One step, ready to be created: nothing is left to fill in."""
+
+    key: str
+    title: str
+    description: str = ""
+    notes: str = ""
+    issue_type: str = TASK
+    priority: int | None = None
+    labels: tuple[str, ...] = ()
+    assignee: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    parent: str | None = None
+    bead_id: str | None = None
+    gate: GateRule | None = None
+    """What holds it up. The gate of a container or a loop is a step of its own, of the type gate: all
+    that the container begins with needs it."""
+    is_epic: bool = False
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What a pour makes: the root's title and description, and the steps below it."""
+
+    title: str
+    description: str
+    steps: tuple[Ready, ...]
+
+
+def render(formula: Formula, values: Values) -> Rendered:
+    """FORMULA.UNSUPPORTED for what only bd can do, FORMULA.INVALID for what cannot be poured at all."""
+    beyond = unsupported(formula)
+    if beyond:
+        raise gathered(beyond, formula.name)
+    nodes = list(_flat(Growing(formula, values).grow()))
+    steps = _Rendering(formula, nodes).steps()
+    if not steps:
+        raise invalid(formula, "steps", "no step is left to pour")
+    filling = Filling(values)
+    title = values.text("title") if "title" in formula.vars and "title" in values else ""
+    described = values.text("desc") if "desc" in formula.vars and "desc" in values else formula.description
+    return Rendered(title or formula.formula or formula.name, filling.text(described), tuple(steps))
+
+
+def _flat(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes that remain, in order."""
+    for node in nodes:
+        if any(node.leaves()):
+            yield node
+            yield from _flat(list(node.inner()))
+
+
+class _Rendering:
+    """The remaining nodes of one formula, each as a Ready."""
+
+    def __init__(self, formula: Formula, nodes: Sequence[Node]) -> None:
+        self.formula = formula
+        self.nodes = nodes
+        self.edges = Edges(formula.compose.branch if formula.compose is not None else ())
+        self.faults: list[Fault] = []
+
+    def steps(self) -> list[Ready]:
+        found = [ready for node in self.nodes for ready in self._made_of(node)]
+        self.faults += _clashes(self.formula, found)
+        if self.faults:
+            raise gathered(self.faults, self.formula.name)
+        return found
+
+    def _made_of(self, node: Node) -> Iterator[Ready]:
+        """A loop makes nothing itself, only its rounds do."""
+        if node.step.gate is not None and not node.is_leaf:
+            yield self._gate_step(node, node.step.gate)
+        if node.step.loop is None:
+            yield self._ready(node)
+
+    def _ready(self, node: Node) -> Ready:
+        step, filling = node.step, node.filling
+        kind = filling.text(step.type).strip()
+        return Ready(
+            key=node.key,
+            title=self._filled(node, "title"),
+            description=filling.text(step.description),
+            notes=filling.text(step.notes),
+            issue_type=ALIASES.get(kind.lower(), kind) or (EPIC if node.is_epic else TASK),
+            priority=self._priority(node),
+            labels=tuple(dict.fromkeys(filling.entries(step.labels))),
+            assignee=filling.text(step.assignee).strip(),
+            metadata=filling.json(step.metadata),
+            needs=tuple(dict.fromkeys((*self._gates_of(node), *self._needs(node)))),
+            after=tuple(dict.fromkeys(filling.entries(step.after))),
+            parent=_parent(node),
+            bead_id=filling.text(step.bead_id).strip() or None,
+            gate=self._rule(node, step.gate) if step.gate is not None and node.is_leaf else None,
+            is_epic=node.is_epic,
+        )
+
+    def _needs(self, node: Node) -> Iterator[str]:
+        yield from (other.key for other in self.edges.needs(node))
+
+    def _gates_of(self, node: Node) -> Iterator[str]:
+        """The gates of containers and loops that this step is among the first to wait for."""
+        holders = [node] if node.is_epic else self.edges.beginning(node)
+        yield from (f"{GATE}-{holder.key}" for holder in holders if holder.step.gate is not None)
+
+    def _gate_step(self, node: Node, gate: Gate) -> Ready:
+        rule = self._rule(node, gate)
+        shown = " ".join(filter(None, (rule.type, rule.await_id))) if rule is not None else ""
+        return Ready(
+            key=f"{GATE}-{node.key}",
+            title=f"Gate: {shown}",
+            description=f"Async gate for step {node.key}",
+            issue_type=GATE,
+            metadata={"gate": rule.to_json()} if rule is not None else {},
+            parent=_parent(node),
+        )
+
+    def _filled(self, node: Node, name: str) -> str:
+        text = node.filling.text(getattr(node.step, name)).strip()
+        if not text:
+            self._fault(node, name, "is empty with these values")
+        return text
+
+    def _priority(self, node: Node) -> int | None:
+        said = node.step.priority
+        value = node.filling.typed(said) if isinstance(said, str) else said
+        if value is None or (type(value) is int and value in PRIORITIES):
+            return value
+        self._fault(node, "priority", f"must be a whole number from 0 to 4, not {value!r}")
+        return None
+
+    def _rule(self, node: Node, gate: Gate) -> GateRule | None:
+        said = {name: node.filling.text(getattr(gate, name)).strip() for name in GATE_FIELDS}
+        if said["type"] not in get_args(GateType):
+            known = ", ".join(get_args(GateType))
+            self._fault(node, "gate.type", f"must be one of {known}, not {said['type']!r}")
+            return None
+        if said["timeout"] and not is_duration(said["timeout"]):
+            self._fault(node, "gate.timeout", f"must be a time such as 30m or 1h30m, not {said['timeout']!r}")
+            return None
+        said["await_id"] = said["await_id"] or said["id"]
+        return GateRule.model_validate({name: said[name] for name in KEPT if said[name]})
+
+    def _fault(self, node: Node, name: str, message: str) -> None:
+        self.faults.append(fault_of(self.formula, f"{node.path}.{name}", message))
+
+
+def _parent(node: Node) -> str | None:
+    return next((one.key for one in around(node) if isinstance(one, Node) and one.is_epic), None)
+
+
+# --- the whole --------------------------------------------------------------------------------------
+
+
+def _clashes(formula: Formula, steps: Sequence[Ready]) -> Iterator[Fault]:
+    """What no single step can know: the same id twice, and circles."""
+    for name in _twice(_ids_of(steps)):
+        yield fault_of(formula, "steps", f"two steps would have the id {name}")
+    circle = graph.cycle({step.key: step.needs for step in steps})
+    if circle:
+        yield fault_of(formula, "steps", f"the steps wait for one another: {' → '.join(circle)}")
+
+
+def _ids_of(steps: Sequence[Ready]) -> Iterator[str]:
+    """As the ids of beads are made of them, in which a dot is a dash."""
+    for step in steps:
+        yield step.bead_id or step.key.replace(".", "-")
+        if step.gate is not None:
+            yield f"{GATE}-{step.key}".replace(".", "-")
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -1,0 +1,178 @@
+"""Steps → a tree of nodes: loops are written out, and conditions have been asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.formula import conditions, ranges
+from beads_ralph.formula.model import Formula, Loop, Step
+from beads_ralph.formula.substitution import Filling
+from beads_ralph.formula.values import Values
+
+MOST_STEPS: Final = 10_000
+"""Of one pour: a slip in a range must not fill the store."""
+Scope = Mapping[str, "Node"]
+
+
+@dataclass(eq=False)
+class Node:
+    """A step as it is rendered: itself, a container of others, or a loop with its rounds."""
+
+    key: str
+    path: str
+    """Its field in the formula, such as `steps[2].children[0]`."""
+    step: Step
+    filling: Filling
+    scope: dict[str, Node]
+    """The steps that it may name; those around a loop are behind `outer`."""
+    parent: Node | None
+    above: Round | None
+    """The round of a loop that it is an immediate part of."""
+    children: list[Node] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    left_out: bool = False
+
+    @property
+    def is_epic(self) -> bool:
+        return bool(self.step.children) and self.step.loop is None
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.is_epic and self.step.loop is None
+
+    def leaves(self) -> Iterator[Node]:
+        """What remains to be done of it, in order."""
+        if self.left_out:
+            return
+        if self.is_leaf:
+            yield self
+        for inner in self.inner():
+            yield from inner.leaves()
+
+    def inner(self) -> Iterator[Node]:
+        yield from self.children
+        for one in self.rounds:
+            yield from one.nodes
+
+    def named(self, name: str) -> Node | None:
+        """The step that a name means here: the nearest one."""
+        place: Node | None = self
+        while place is not None:
+            if name in place.scope:
+                return place.scope[name]
+            place = place.outer
+        return None
+
+    @property
+    def outer(self) -> Node | None:
+        """The loop whose body it is in."""
+        place = self
+        while place.above is None:
+            if place.parent is None:
+                return None
+            place = place.parent
+        return place.above.loop
+
+
+@dataclass(eq=False)
+class Round:
+    """One round of a loop."""
+
+    loop: Node
+    earlier: Round | None
+    """The nearest round before it that has something to do."""
+    nodes: list[Node] = field(default_factory=list)
+
+    def leaves(self) -> Iterator[Node]:
+        for node in self.nodes:
+            yield from node.leaves()
+
+
+class Growing:
+    """Builds the tree of one formula."""
+
+    def __init__(self, formula: Formula, values: Values) -> None:
+        self.formula = formula
+        self.values = values
+        self.count = 0
+
+    def grow(self) -> list[Node]:
+        return self._steps(self.formula.steps, "steps", "", Filling(self.values), {}, None, None)
+
+    def _steps(
+        self,
+        steps: Sequence[Step],
+        path: str,
+        prefix: str,
+        filling: Filling,
+        scope: dict[str, Node],
+        parent: Node | None,
+        above: Round | None,
+    ) -> list[Node]:
+        nodes = []
+        for at, step in enumerate(steps):
+            self._count(path)
+            node = Node(f"{prefix}{step.id}", f"{path}[{at}]", step, filling, scope, parent, above)
+            scope[step.id] = node
+            node.left_out = not self._holds(node)
+            nodes.append(node)
+            if step.loop is not None:
+                node.rounds = [] if node.left_out else list(self._rounds(node, step.loop))
+            else:
+                below = f"{node.path}.children"
+                node.children = self._steps(step.children, below, prefix, filling, scope, node, None)
+        return nodes
+
+    def _holds(self, node: Node) -> bool:
+        if not node.step.condition.strip():
+            return True
+        condition = conditions.parse(node.step.condition)
+        if condition is None:
+            raise self._fault(f"{node.path}.condition", f"{node.step.condition!r} is no condition")
+        return condition.holds(lambda name: self.values.text(name) if name in self.values else "")
+
+    def _rounds(self, node: Node, loop: Loop) -> Iterator[Round]:
+        first, last = self._bounds(node, loop)
+        earlier: Round | None = None
+        for number, value in enumerate(range(first, last + 1), 1):
+            said = {**node.filling.rounds, **({loop.var: str(value)} if loop.var else {})}
+            one = Round(node, earlier)
+            prefix, path = f"{node.key}.iter{number}.", f"{node.path}.loop.body"
+            filling = Filling(self.values, said)
+            one.nodes = self._steps(loop.body, path, prefix, filling, {}, None, one)
+            yield one
+            earlier = one if any(one.leaves()) else earlier
+
+    def _bounds(self, node: Node, loop: Loop) -> tuple[int, int]:
+        if loop.count is not None:
+            return 1, loop.count
+        try:
+            return ranges.bounds(loop.range, {**self.values.texts(), **node.filling.rounds})
+        except ranges.RangeError as problem:
+            varies = ranges.names(loop.range)
+            said = ", ".join(f"{name}={self.values.text(name)}" for name in varies if name in self.values)
+            shown = f"{loop.range!r}" + (f" with {said}" if said else "")
+            code = Code.INVALID_VAR if varies else Code.FORMULA_INVALID
+            raise self._fault(f"{node.path}.loop.range", f"{shown} {problem}", code) from None
+
+    def _count(self, path: str) -> None:
+        self.count += 1
+        if self.count > MOST_STEPS:
+            raise self._fault(path, f"makes more than {MOST_STEPS} steps")
+
+    def _fault(self, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> RalphError:
+        return invalid(self.formula, path, message, code)
+
+
+def invalid(formula: Formula, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> RalphError:
+    fault = fault_of(formula, path, message, code)
+    return gathered([fault], formula.name)
+
+
+def fault_of(formula: Formula, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> Fault:
+    """At a field of a formula; the file is its own, also where the step comes from one that it extends."""
+    file = str(formula.file) if formula.file is not None else None
+    return Fault(code, f"{path}: {message}", file=file, field=path)
