@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.models import ISSUE_TYPES, Record
 from beads_ralph.values import BeadId, Filled, Timestamp, constraint_fault
@@ -65,6 +65,16 @@ class Item(Record):
     updated_at: Timestamp | None = None
     closed_at: Timestamp | None = None
     close_reason: str | None = None
+
+    @model_validator(mode="after")
+    def _a_gate_can_be_read(self) -> Self:
+        try:
+            self.gate  # noqa: B018  reading it is what checks it
+        except ValidationError as problem:
+            fault = problem.errors(include_url=False)[0]
+            place = ".".join(map(str, ("metadata.gate", *fault["loc"])))
+            raise constraint_fault(f"is no rule of a gate: {fault['msg']}", place) from None
+        return self
 
     @property
     def gate(self) -> GateRule | None:

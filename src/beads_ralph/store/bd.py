@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,16 +11,18 @@ from typing import Any, Final
 
 from beads_ralph import files
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.items import Item
 from beads_ralph.models import Bead
 from beads_ralph.protocols import (
     NOTHING,
-    AnyBead,
     Changes,
     Claim,
     Findings,
+    Items,
     Listing,
     Progress,
     Query,
+    Stored,
     StoreInfo,
     silent,
 )
@@ -28,6 +30,7 @@ from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.store import bd_claims, bd_edit, bd_insert, bd_rows, bd_setup, bd_shape, laws
 from beads_ralph.store.bd_claims import Listed
 from beads_ralph.store.bd_cli import OURSELVES, Bd, error_text
+from beads_ralph.store.bd_items import BdItems
 from beads_ralph.store.bd_setup import Found, initialise
 from beads_ralph.store.bd_shape import Row
 from beads_ralph.values import utc_text
@@ -51,6 +54,7 @@ class BdStore:
         self._opened: tuple[Bd, Found] | None = None
         self._snapshot_taken = False
         self._listed = Listed()
+        self.items: Items = BdItems(self._root, lambda: self._bd, self._writing)
 
     # --- preflight ----------------------------------------------------------------------------------
 
@@ -77,9 +81,10 @@ class BdStore:
             self._register(bd)
             yield bd
 
-    def _register(self, bd: Bd, ids: Collection[str] = ()) -> None:
+    def _register(self, bd: Bd, batch: Sequence[Stored] = ()) -> None:
         _, found = self._opened or self._open()
-        settings = bd_setup.register(bd, found.settings, ids)
+        ids, types = [thing.id for thing in batch], {thing.issue_type for thing in batch}
+        settings = bd_setup.register(bd, found.settings, ids, types)
         self._opened = (bd, replace(found, settings=settings))
 
     # --- reading ------------------------------------------------------------------------------------
@@ -94,11 +99,12 @@ class BdStore:
     def find(self, query: Query) -> Listing:
         bd = self._bd
         rows = bd_rows.named(bd, query.ids) if query.ids else bd_rows.ours(bd)
-        raws = (bd_shape.seed(row) for row in rows)
+        all_kinds = query.wisps or bool(query.ids)
+        raws = (bd_shape.seed(row) for row in rows if all_kinds or not bd_shape.is_wisp(row))
         return laws.listing([raw for raw in raws if _answers(raw, query)], self._root)
 
-    def ready(self, limit: int | None = None) -> Listing:
-        rows = self._list(self._bd)
+    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
+        rows = self._list(self._bd, wisps=wisps)
         strays = [row["id"] for row in rows if bd_shape.is_stray(row)]
         if strays:
             with self._writing() as bd:
@@ -106,26 +112,27 @@ class BdStore:
         shown = rows if limit is None else rows[: max(limit, 0)]
         return laws.listing(map(bd_shape.seed, shown), self._root)
 
-    def _list(self, bd: Bd) -> list[Row]:
+    def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
         """What bd says is ready, remembered for the claims that follow."""
         version = bd_setup.graph_version(bd)
-        rows = [row for row in bd_rows.unblocked(bd) if not bd_shape.assigned_elsewhere(row)]
-        self._listed = Listed({row["id"]: row for row in rows}, version)
+        found = bd_rows.unblocked(bd, wisps=wisps)
+        rows = [row for row in found if not bd_shape.assigned_elsewhere(row)]
+        self._listed = Listed({row["id"]: row for row in rows}, version, wisps)
         return rows
 
     # --- creating and changing ----------------------------------------------------------------------
 
-    def create(self, beads: Sequence[AnyBead], progress: Progress = silent) -> list[str]:
-        if not beads:
+    def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
+        if not batch:
             return []
         with self._writing() as bd:
-            bd_insert.check(bd, beads, self._root)
-            self._register(bd, [bead.id for bead in beads])
-            bd_insert.insert(bd, beads, progress)
-            for bead in beads:
+            bd_insert.check(bd, batch, self._root)
+            self._register(bd, batch)
+            bd_insert.insert(bd, batch, progress)
+            for bead in (thing for thing in batch if not isinstance(thing, Item)):
                 for said in bead.comments:
                     _comment(bd, bead.id, *_spoken(said))
-        return [bead.id for bead in beads]
+        return [thing.id for thing in batch]
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._writing() as bd:
@@ -162,7 +169,7 @@ class BdStore:
     def _ready_row(self, bd: Bd, bead_id: str) -> Row | None:
         """The bead as bd lists it among the ready ones; a listing that is not true any more is made anew."""
         if bead_id in self._listed.rows and not self._listed.holds(bd_setup.graph_version(bd)):
-            self._list(bd)
+            self._list(bd, wisps=self._listed.wisps)
         return self._listed.rows.get(bead_id)
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:

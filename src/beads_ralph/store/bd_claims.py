@@ -35,6 +35,8 @@ class Listed:
     rows: Mapping[str, Row] = field(default_factory=dict)
     version: str = ""
     """Of the graph, read before the listing was."""
+    wisps: bool = False
+    """Whether it was asked for them, too."""
     at: float = field(default_factory=time.monotonic)
 
     def holds(self, version: str) -> bool:
@@ -60,8 +62,9 @@ def _obstacle(bd: Bd, row: Row) -> str:
     waiting = bd_rows.not_closed(bd, bd_shape.blockers(row))
     if waiting:
         return f"blocked by {', '.join(waiting)}"
-    if bd_shape.waits_otherwise(row) and all(other["id"] != row["id"] for other in bd_rows.unblocked(bd)):
-        return "bd does not list it as ready"
+    if bd_shape.waits_otherwise(row):
+        listed = bd_rows.unblocked(bd, wisps=bd_shape.is_wisp(row))
+        return "" if any(other["id"] == row["id"] for other in listed) else "bd does not list it as ready"
     return ""
 
 
@@ -137,7 +140,12 @@ def _held_by(actor: str) -> tuple[str, ...]:
 
 
 def beat(bd: Bd, row: Row, actor: str) -> bool:
-    """Extend the lease of a bead that the actor holds; False where it was taken away in this moment."""
+    """Extend the lease of a bead that the actor holds; False where it was taken away in this moment.
+
+    A wisp has no lease in bd: who has claimed it holds it.
+    """
+    if bd_shape.is_wisp(row):
+        return True
     bead_id, before = row["id"], row.get("lease_expires_at")
     words = ("heartbeat", bead_id)
     done = bd.change(words, lambda: bd_rows.one(bd, bead_id).get("lease_expires_at") != before, actor=actor)

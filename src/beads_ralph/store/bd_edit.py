@@ -58,12 +58,22 @@ def _check_dependencies(bd: Bd, row: Row, changes: Changes) -> None:
     """bd looks neither for what does not exist nor for a cycle where prefixes differ, so we look."""
     bead_id, others = row["id"], _new_blockers(row, changes)
     known = {bead["id"]: bd_shape.blockers(bead) for bead in bd_rows.ours(bd)}
+    around = _around(bd, row)
     there = bd_rows.by_ids(bd, [name for name in others if name not in known])
     unknown = [name for name in others if name not in known and name not in there]
     faults = laws.needs_faults(bead_id, others, unknown)
     if faults:
         raise gathered(faults, f"bead {bead_id}")
-    laws.refuse_cycle(_below(bead_id, known | {bead_id: list(changes.dependencies or ())}))
+    laws.refuse_cycle(_below(bead_id, known | around | {bead_id: list(changes.dependencies or ())}))
+
+
+def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
+    """What the bead lies below, up to the top: each of it ends only after what is in it."""
+    edges: dict[str, list[str]] = {}
+    while (parent := row.get("parent")) and parent not in edges:
+        edges[parent] = [row["id"]]
+        row = bd_rows.by_ids(bd, [parent]).get(parent, {})
+    return edges
 
 
 def _below(bead_id: str, edges: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:

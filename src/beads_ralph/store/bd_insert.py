@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.jobs import Exit
-from beads_ralph.protocols import AnyBead, Progress
+from beads_ralph.protocols import Progress, Stored
 from beads_ralph.store import bd_rows, bd_shape, laws
 from beads_ralph.store.bd_cli import Bd, error_text
 
@@ -24,10 +24,10 @@ REFUSALS: Final = (
 )
 
 
-def insert(bd: Bd, beads: Sequence[AnyBead], progress: Progress) -> None:
+def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
     """Insert what was checked. The caller holds the writer queue."""
-    plan = bd_shape.graph(beads)
-    ids = [bead.id for bead in beads]
+    plan = bd_shape.graph(batch)
+    ids = [thing.id for thing in batch]
     progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
     limit = bd.timeout + LIMIT_PER_BEAD * len(ids)
     late = _Late(bd, ids)
@@ -58,16 +58,17 @@ class _Late:
 # --- before -----------------------------------------------------------------------------------------
 
 
-def check(bd: Bd, beads: Sequence[AnyBead], root: Path) -> None:
+def check(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
     """Refuse, before anything is written, what would not be sound."""
-    commas = [_comma(bead.id) for bead in beads if "," in bead.id]
+    commas = [_comma(thing.id) for thing in batch if "," in thing.id]
     if commas:
-        raise gathered(commas, f"{len(beads)} beads")
-    named = dict.fromkeys(name for bead in beads for name in (bead.id, *bead.dependencies))
+        raise gathered(commas, f"{len(batch)} beads")
+    entries = list(map(laws.Entry.of, batch))
+    named = dict.fromkeys(name for entry in entries for name in (entry.id, *entry.named))
     there = bd_rows.by_ids(bd, list(named))
-    laws.check_batch([(bead.id, bead.dependencies) for bead in beads], there.__contains__)
-    for bead in beads:  # a copy of a bead with changed fields was never validated
-        laws.sound(bead.to_json(), root)
+    laws.check_batch(entries, there.__contains__)
+    for thing in batch:
+        laws.check_new(thing, root)
 
 
 def _comma(bead_id: str) -> Fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -9,17 +10,22 @@ from typing import Any, Final
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit
 from beads_ralph.models import ISSUE_TYPES
+from beads_ralph.protocols import ItemQuery
+from beads_ralph.store import laws
 from beads_ralph.store.bd_cli import Bd
-from beads_ralph.store.bd_shape import Row, far_blockers, is_ours, store_order
+from beads_ralph.store.bd_shape import Row, far_blockers, is_ours, store_order, tracked
 
 IDS_PER_CALL: Final = 200  # an argument has room for some 128 kB, an id has at most 200 characters
 EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra", "--include-templates")
 OURS: Final = " OR ".join(f"type={name}" for name in ISSUE_TYPES)
 # The built-in types, which are never ours; `bd ready` takes a list of types to leave out, but none to show.
-FOREIGN_TYPES: Final = "task,bug,feature,chore,epic,decision,spike,story,milestone"
+FOREIGN_TYPES: Final = "task,bug,feature,chore,epic,decision,spike,story,milestone,convoy"
+ITEMS: Final = " AND ".join(f"type!={name}" for name in ISSUE_TYPES)
+WISPS: Final = "ephemeral=true"
+WORD: Final = re.compile(r"[A-Za-z0-9._-]+")  # what stands for itself in bd's query language
 
 
-UNANSWERED: Final = ("dependencies", "comment_count")  # what `bd update` leaves out of its answer
+UNANSWERED: Final = ("dependencies", "comment_count", "parent")  # what `bd update` leaves out of its answer
 
 
 def by_ids(bd: Bd, ids: Collection[str]) -> dict[str, Row]:
@@ -37,10 +43,19 @@ def one(bd: Bd, bead_id: str) -> Row:
     """Exactly this bead of ours."""
     row = by_ids(bd, [bead_id]).get(bead_id)
     if row is None:
-        raise RalphError(Code.BEAD_NOT_FOUND, f"there is no bead {bead_id}")
+        raise laws.nothing_there(bead_id)
     if not is_ours(row):
-        kind = row.get("issue_type")
-        raise RalphError(Code.BEAD_NOT_FOUND, f"{bead_id} is a {kind} of bd's, not a bead of beads-ralph")
+        raise laws.no_bead(bead_id, str(row.get("issue_type")))
+    return row
+
+
+def one_item(bd: Bd, item_id: str) -> Row:
+    """Exactly this issue, which is no bead of ours."""
+    row = by_ids(bd, [item_id]).get(item_id)
+    if row is None:
+        raise laws.nothing_there(item_id)
+    if is_ours(row):
+        raise laws.no_item(item_id)
     return row
 
 
@@ -71,13 +86,53 @@ def named(bd: Bd, ids: Collection[str]) -> list[Row]:
 
 
 def ours(bd: Bd) -> list[Row]:
-    """All our beads, closed ones included."""
+    """All our beads, closed ones and wisps included."""
     return _sorted(bd.read("query", OURS, "--all", "--limit=0"))
 
 
-def unblocked(bd: Bd) -> list[Row]:
+def items(bd: Bd, query: ItemQuery) -> list[Row]:
+    """What is not ours, as made; bd narrows it down where its language can say how."""
+    if query.ids:
+        rows = list(by_ids(bd, query.ids).values())
+    elif len(query.parents) == 1:
+        rows = below(bd, *query.parents)
+    else:
+        terms = [ITEMS, *_any("type", query.types), *([WISPS] if query.wisps_only else [])]
+        rows = asked(bd, " AND ".join(terms))
+    found = [row for row in rows if not is_ours(row) and not row.get("is_template")]
+    return sorted(found, key=lambda row: store_order(row)[1:])
+
+
+def _any(field: str, values: Collection[str]) -> list[str]:
+    """`(field=a OR field=b)`; nothing where one of them might mean more than itself, or for too many."""
+    if not 0 < len(values) <= IDS_PER_CALL or not all(map(WORD.fullmatch, values)):
+        return []
+    return [f"({' OR '.join(f'{field}={value}' for value in values)})"]
+
+
+def asked(bd: Bd, expression: str) -> list[Row]:
+    return list(bd.read("query", expression, "--all", "--limit=0") or ())
+
+
+def below(bd: Bd, parent: str) -> list[Row]:
+    """What lies right below it. bd knows `parent` only where it stands alone in a query."""
+    rows = asked(bd, f"parent={parent}") if WORD.fullmatch(parent) else everything(bd)
+    return [row for row in rows if row.get("parent") == parent]
+
+
+def members(bd: Bd, row: Row) -> dict[str, Row]:
+    """What lies below an issue, and what it tracks."""
+    return {other["id"]: other for other in below(bd, row["id"])} | by_ids(bd, tracked(row))
+
+
+def everything(bd: Bd) -> list[Row]:
+    return list(bd.read("list", *EVERYTHING) or ())
+
+
+def unblocked(bd: Bd, *, wisps: bool = False) -> list[Row]:
     """Our open beads that wait for nothing, whoever they are assigned to."""
-    rows = _sorted(bd.read("ready", "--limit=0", f"--exclude-type={FOREIGN_TYPES}"))
+    more = ("--include-ephemeral",) if wisps else ()
+    rows = _sorted(bd.read("ready", "--limit=0", f"--exclude-type={FOREIGN_TYPES}", *more))
     waiting = set(not_closed(bd, [name for row in rows for name in far_blockers(row)]))
     return [row for row in rows if waiting.isdisjoint(far_blockers(row))]
 

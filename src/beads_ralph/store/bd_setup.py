@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from beads_ralph import files, proc
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.items import CONVOY
 from beads_ralph.models import ASSIGNEE, ISSUE_TYPES
 from beads_ralph.ralph_dir import NAME as RALPH_DIR
 from beads_ralph.ralph_dir import ralph_dir
@@ -23,6 +24,7 @@ OLDEST: Final = (1, 3, 0)
 PREFIX: Final = "bd"
 LOCK_FILE: Final = "bd-writer.lock"
 GRAPH_FILE: Final = "bd-graph-version"
+UNKNOWN_TO_BD: Final = (CONVOY,)  # types of items that bd takes only after they were registered
 WAITS: Final = 10  # time limits of one call that a writer waits for its turn: a large insert takes minutes
 INIT: Final = (
     "init",
@@ -100,12 +102,14 @@ def graph_changed(bd: Bd) -> None:
     files.write_text(ralph_dir(bd.root) / GRAPH_FILE, uuid4().hex)
 
 
-def register(bd: Bd, settings: Mapping[str, str], ids: Collection[str] = ()) -> Mapping[str, str]:
+def register(
+    bd: Bd, settings: Mapping[str, str], ids: Collection[str] = (), types: Collection[str] = ()
+) -> Mapping[str, str]:
     """Add our types, our pool and the prefixes of the ids to what the user has there; the new settings."""
-    if not missing_settings(settings, ids):
+    if not missing_settings(settings, ids, types):
         return settings
     fresh = dict(preflight(bd).settings)  # the settings we were given may be old; nobody else writes now
-    for key, value in missing_settings(fresh, ids).items():
+    for key, value in missing_settings(fresh, ids, types).items():
         _set(bd, key, value)
         fresh[key] = value
     return fresh
@@ -115,10 +119,12 @@ def _set(bd: Bd, key: str, value: str) -> None:
     bd.must_change(("config", "set", key, value), lambda: preflight(bd).settings.get(key) == value)
 
 
-def missing_settings(settings: Mapping[str, str], ids: Collection[str]) -> dict[str, str]:
+def missing_settings(
+    settings: Mapping[str, str], ids: Collection[str], types: Collection[str] = ()
+) -> dict[str, str]:
     """The settings to write: each is a whole list, so the user's entries stay in it."""
     wanted = {
-        "types.custom": list(ISSUE_TYPES),
+        "types.custom": [*ISSUE_TYPES, *(kind for kind in UNKNOWN_TO_BD if kind in types)],
         "claim.pools": [ASSIGNEE],
         "allowed_prefixes": _missing_prefixes(settings, ids),
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.items import GateType, Item
 from beads_ralph.models import ASSIGNEE, ISSUE_TYPES
-from beads_ralph.protocols import AnyBead, Changes
+from beads_ralph.protocols import AnyBead, Changes, Stored
 
 Row = Mapping[str, Any]
 """One issue as bd prints it."""
@@ -16,6 +17,9 @@ Row = Mapping[str, Any]
 STATUSES: Final = frozenset({"open", "in_progress", "blocked", "closed"})
 CLOSE_REASON: Final = "ralph_close_reason"
 """The metadata key of why we closed it: `bd close` alone sets bd's own field, and nothing besides it."""
+NANOSECONDS: Final = 1e9
+NO_ITEM: Final = ("comments", "external_ref", "claimed_by", "lease_expires_at")
+"""What a bead has and an item has not: nobody works on it."""
 COMMENT_KEYS: Final = ("author", "text", "created_at")
 
 
@@ -43,8 +47,20 @@ def is_stray(row: Row) -> bool:
 
 def blockers(row: Row) -> list[str]:
     """The ids that it waits for, in a stable order: bd keeps none. Other projects' things are no beads."""
-    targets = {str(edge["depends_on_id"]) for edge in _edges(row) if edge.get("type") == "blocks"}
-    return sorted(target for target in targets if not target.startswith("external:"))
+    return [target for target in _targets(row, "blocks") if not target.startswith("external:")]
+
+
+def tracked(row: Row) -> list[str]:
+    """What a convoy follows."""
+    return _targets(row, "tracks")
+
+
+def is_wisp(row: Row) -> bool:
+    return bool(row.get("ephemeral"))
+
+
+def _targets(row: Row, kind: str) -> list[str]:
+    return sorted({str(edge["depends_on_id"]) for edge in _edges(row) if edge.get("type") == kind})
 
 
 def far_blockers(row: Row) -> list[str]:
@@ -100,7 +116,36 @@ def seed(row: Row, comments: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]
         bead["metadata"] = dict(bead["metadata"])
         ours = bead["metadata"].pop(CLOSE_REASON)
         reason = reason or ours
-    return bead | _store_keys(row, status, reason)
+    return bead | _place(row) | _store_keys(row, status, reason)
+
+
+def _place(row: Row) -> dict[str, Any]:
+    """Where it belongs; most beads have nothing above them and stay."""
+    place = {"parent": row.get("parent"), "ephemeral": is_wisp(row)}
+    return {key: value for key, value in place.items() if value}
+
+
+def item(row: Row) -> dict[str, Any]:
+    """An issue of another type than ours, as the model of an item has it."""
+    bead = seed(row)
+    kept = {key: value for key, value in bead.items() if key not in NO_ITEM}
+    metadata = bead["metadata"] if isinstance(bead["metadata"], dict) else {}
+    return kept | {
+        "notes": row.get("notes") or "",
+        "assignee": row.get("assignee") or None,
+        "tracks": tracked(row),
+        "metadata": _gate(row) | metadata,
+    }
+
+
+def _gate(row: Row) -> dict[str, Any]:
+    """The rule of a gate that bd itself made; one that we do not know is for a person to close."""
+    if row.get("await_type") not in get_args(GateType):
+        return {}
+    rule = {"type": row["await_type"], "await_id": row.get("await_id")}
+    wait = row.get("timeout")  # in nanoseconds
+    timeout = f"{wait / NANOSECONDS:g}s" if wait else None
+    return {"gate": {key: value for key, value in (rule | {"timeout": timeout}).items() if value}}
 
 
 def _store_keys(row: Row, status: str, close_reason: Any) -> dict[str, Any]:
@@ -125,48 +170,60 @@ def dumped(value: Any) -> str:
         raise RalphError(Code.BEAD_SCHEMA, f"not JSON: {problem}", suggested_action=advice) from problem
 
 
-def graph(beads: Sequence[AnyBead]) -> str:
+def graph(batch: Sequence[Stored]) -> str:
     """The plan for `bd create --graph`; the keys of the nodes are the ids themselves.
 
-    The edges of the last bead come first: for each edge bd follows all that lies behind it by then, and
+    The edges of the last one come first: for each edge bd follows all that lies behind it by then, and
     this way little does. A chain of 300 beads takes it 19 s instead of 108 s.
     """
-    batch = {bead.id for bead in beads}
+    ids = {thing.id for thing in batch}
     return dumped(
         {
-            "commit_message": f"beads-ralph: {len(beads)} beads",
-            "nodes": list(map(_node, beads)),
-            "edges": [edge for bead in reversed(beads) for edge in _edges_of(bead, batch)],
+            "commit_message": f"beads-ralph: {len(batch)} beads",
+            "nodes": [_node(thing, ids) for thing in batch],
+            "edges": [edge for thing in reversed(batch) for edge in _edges_of(thing, ids)],
         }
     )
 
 
-def _edges_of(bead: AnyBead, batch: Collection[str]) -> list[dict[str, str]]:
+def _edges_of(thing: Stored, batch: Collection[str]) -> list[dict[str, str]]:
+    tracks = thing.tracks if isinstance(thing, Item) else ()
     return [
-        {"from_key": bead.id, "to_key" if target in batch else "to_id": target, "type": "blocks"}
-        for target in dict.fromkeys(bead.dependencies)
+        {"from_key": thing.id, "to_key" if target in batch else "to_id": target, "type": kind}
+        for kind, targets in (("blocks", thing.dependencies), ("tracks", tracks))
+        for target in dict.fromkeys(targets)
     ]
 
 
-def _node(bead: AnyBead) -> dict[str, Any]:
-    raw = bead.to_json()
+def _node(thing: Stored, batch: Collection[str]) -> dict[str, Any]:
     node: dict[str, Any] = {
-        "key": bead.id,
-        "id": bead.id,
-        "title": bead.title,
-        "description": bead.description,
-        "type": bead.issue_type,
+        "key": thing.id,
+        "id": thing.id,
+        "title": thing.title,
+        "description": thing.description,
+        "type": thing.issue_type,
+        "status": thing.status,
+        "priority": thing.priority,
+        "assignee": thing.assignee or "",
+        "owner": thing.owner or "",
+        "labels": thing.labels,
+        "parent_key" if thing.parent in batch else "parent_id": thing.parent or "",
+        "ephemeral": thing.ephemeral or "",
+    }
+    node |= {"notes": thing.notes, "metadata": thing.metadata} if isinstance(thing, Item) else _work(thing)
+    return {key: value for key, value in node.items() if value not in ("", [], {})}
+
+
+def _work(bead: AnyBead) -> dict[str, Any]:
+    """What only a bead has."""
+    metadata = bead.to_json()["metadata"]
+    return {
         # Nobody holds a new bead, and bd lets nobody claim one that is in progress already.
         "status": "open" if bead.status == "in_progress" else bead.status,
-        "priority": bead.priority,
-        "assignee": bead.assignee,
-        "owner": bead.owner or "",
         "external_ref": bead.external_ref or "",
-        "labels": bead.labels,
-        "metadata": raw["metadata"],
-        "acceptance_criteria": acceptance_text(raw["metadata"]),
+        "metadata": metadata,
+        "acceptance_criteria": acceptance_text(metadata),
     }
-    return {key: value for key, value in node.items() if value not in ("", [])}
 
 
 def acceptance_text(metadata: Mapping[str, Any]) -> str:

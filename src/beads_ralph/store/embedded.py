@@ -14,19 +14,21 @@ from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.models import Bead
 from beads_ralph.protocols import (
     NOTHING,
-    AnyBead,
     Changes,
     Claim,
     Findings,
+    Items,
     Listing,
     Progress,
     Query,
+    Stored,
     StoreInfo,
     silent,
 )
 from beads_ralph.store import embedded_rows as rows
 from beads_ralph.store import laws
 from beads_ralph.store.embedded_database import Database
+from beads_ralph.store.embedded_items import EmbeddedItems
 from beads_ralph.store.embedded_rows import Raw
 from beads_ralph.values import utc_text
 
@@ -34,10 +36,12 @@ LEASE: Final = timedelta(minutes=5)
 
 # INDEXED BY: without it SQLite may choose to sort every open bead, which gets slower with each of them.
 READY: Final = """SELECT * FROM beads INDEXED BY ready_beads
-    WHERE status = 'open' AND blockers = 0 ORDER BY priority, seq LIMIT ?"""
+    WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 0 ORDER BY priority, seq LIMIT ?"""
+READY_WISPS: Final = """SELECT * FROM beads INDEXED BY ready_wisps
+    WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 1 ORDER BY priority, seq LIMIT ?"""
 CLAIM: Final = """UPDATE beads SET status = 'in_progress', claimed_by = :actor, lease_expires_at = :lease,
         updated_at = :now
-    WHERE id = :id AND status = 'open' AND blockers = 0 RETURNING *"""
+    WHERE id = :id AND status = 'open' AND blockers = 0 AND item = 0 RETURNING *"""
 HEARTBEAT: Final = """UPDATE beads SET lease_expires_at = :lease
     WHERE id = :id AND claimed_by = :actor RETURNING id"""
 RELEASE: Final = """UPDATE beads SET status = :status, claimed_by = NULL, lease_expires_at = NULL,
@@ -49,12 +53,13 @@ RECLAIM: Final = """UPDATE beads SET status = 'open', claimed_by = NULL, lease_e
 CLOSE: Final = """UPDATE beads SET status = 'closed', claimed_by = NULL, lease_expires_at = NULL,
         updated_at = :now, closed_at = :now, close_reason = :reason
     WHERE id = :id AND claimed_by = :actor AND blockers = 0 RETURNING *"""
+# A container waits for its members.
 REACHABLE: Final = """WITH RECURSIVE reached (id) AS (
-        SELECT needs FROM dependencies WHERE bead = :id
-        UNION SELECT needs FROM dependencies JOIN reached ON bead = reached.id)
-    SELECT bead, needs FROM dependencies WHERE bead = :id OR bead IN reached"""
-OPEN_NEEDS: Final = """SELECT needs FROM dependencies JOIN beads ON beads.id = needs
-    WHERE bead = ? AND status <> 'closed' ORDER BY position"""
+        SELECT :id
+        UNION SELECT needs FROM dependencies JOIN reached ON bead = reached.id
+        UNION SELECT beads.id FROM beads JOIN reached ON parent = reached.id)
+    SELECT bead, needs FROM dependencies WHERE bead IN reached
+    UNION ALL SELECT parent, id FROM beads WHERE parent IN reached"""
 
 
 def _utc_now() -> datetime:
@@ -79,6 +84,7 @@ class EmbeddedStore:
         self._clock = clock
         self._lease = lease
         self._database = Database(self._root)
+        self.items: Items = EmbeddedItems(self._database, self._root, clock)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -97,32 +103,36 @@ class EmbeddedStore:
         sql = f"SELECT * FROM beads WHERE {condition} ORDER BY priority, seq"  # noqa: S608
         with self._database.reading() as connection:
             found = [row for bound in values for row in connection.execute(sql, bound)]
-            found.sort(key=lambda row: (str(row["priority"]), row["seq"]))  # text if edited by hand
+            found.sort(key=_store_order)
             raws = list(rows.raws_of(connection, found))
         return laws.listing(raws, self._root)
 
-    def ready(self, limit: int | None = None) -> Listing:
+    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
+        most = -1 if limit is None else max(limit, 0)
         with self._database.reading() as connection:
-            found = connection.execute(READY, (-1 if limit is None else max(limit, 0),)).fetchall()
+            found = connection.execute(READY, (most,)).fetchall()
+            if wisps:
+                found += connection.execute(READY_WISPS, (most,)).fetchall()
+                found = sorted(found, key=_store_order)[: None if limit is None else most]
             raws = list(rows.raws_of(connection, found))
         return laws.listing(raws, self._root)
 
     def snapshot(self, target: Path) -> int:
         with self._database.reading() as connection:
-            found = connection.execute("SELECT * FROM beads ORDER BY seq")
-            lines = [rows.line_of(raw) for raw in rows.raws_of(connection, found)]
+            found = connection.execute("SELECT * FROM beads WHERE ephemeral = 0 ORDER BY seq")
+            lines = [rows.line_of(rows.stored_raw(connection, row)) for row in found]
         files.write_text(target, "".join(lines))
         return len(lines)
 
     # --- creating and changing ----------------------------------------------------------------------
 
-    def create(self, beads: Sequence[AnyBead], progress: Progress = silent) -> list[str]:
+    def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
         now = self._now()
-        raws = [rows.new_raw(bead.to_json(), now) for bead in beads]
+        raws = [rows.new(thing, now) for thing in batch]
         with self._database.writing() as connection:
-            laws.check_batch([(raw["id"], raw["dependencies"]) for raw in raws], partial(_exists, connection))
-            for raw in raws:  # a copy of a bead with changed fields was never validated
-                laws.sound(raw, self._root)
+            laws.check_batch(list(map(laws.Entry.of, batch)), partial(rows.exists, connection))
+            for thing in batch:
+                laws.check_new(thing, self._root)
             rows.insert(connection, raws)
         return [raw["id"] for raw in raws]
 
@@ -231,18 +241,17 @@ class EmbeddedStore:
 # --- rules ------------------------------------------------------------------------------------------
 
 
-def _exists(connection: sqlite3.Connection, bead_id: str) -> bool:
-    return connection.execute("SELECT 1 FROM beads WHERE id = ?", (bead_id,)).fetchone() is not None
+def _store_order(row: sqlite3.Row) -> tuple[str, int]:
+    return str(row["priority"]), row["seq"]  # a priority may be a text if edited by hand
 
 
 def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> None:
     """A new cycle can only run through this bead, so only what it reaches needs a look."""
-    unknown = [other for other in needs if not _exists(connection, other)]
+    unknown = [other for other in needs if not rows.exists(connection, other)]
     faults = laws.needs_faults(bead_id, needs, unknown)
     if faults:
         raise gathered(faults, f"bead {bead_id}")
-    connection.execute("DELETE FROM dependencies WHERE bead = ?", (bead_id,))
-    rows.write_dependencies(connection, bead_id, needs)
+    rows.replace_dependencies(connection, bead_id, needs)
     edges: dict[str, list[str]] = {bead_id: []}
     for bead, other in connection.execute(REACHABLE, {"id": bead_id}):
         edges.setdefault(bead, []).append(other)
@@ -253,7 +262,7 @@ def _refused(connection: sqlite3.Connection, row: sqlite3.Row) -> Claim:
     if row["claimed_by"] is not None:
         holder = row["claimed_by"]
         return Claim(None, f"already claimed by {holder}", holder, row["lease_expires_at"])
-    needs = [found[0] for found in connection.execute(OPEN_NEEDS, (row["id"],))]
+    needs = rows.open_needs(connection, row["id"])
     if row["status"] == "open" and needs:
         return Claim(None, f"blocked by {', '.join(needs)}")
     return Claim(None, f"status {row['status']}")
@@ -263,7 +272,7 @@ def _not_closable(connection: sqlite3.Connection, row: sqlite3.Row, actor: str) 
     """Not the actor's, or a dependency was reopened: what the work was built on is no longer proven."""
     if row["claimed_by"] != actor:
         raise _not_held(row, actor)
-    needs = [found[0] for found in connection.execute(OPEN_NEEDS, (row["id"],))]
+    needs = rows.open_needs(connection, row["id"])
     raise RalphError(
         Code.CONFLICT,
         f"{row['id']} cannot be closed: it is blocked by {', '.join(needs)} again",
@@ -284,7 +293,7 @@ def _before(now: datetime, age: timedelta) -> str:
 
 def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
     """The WHERE of a query and the values to bind, once for each id so that their number has no limit."""
-    terms: list[str] = ["1"]
+    terms: list[str] = ["item = 0"]
     bound: list[Any] = []
     if query.statuses:
         terms.append(f"status IN ({', '.join('?' * len(query.statuses))})")
@@ -295,6 +304,8 @@ def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
     if query.plan_file is not None:
         terms.append("plan_file = ?")
         bound.append(query.plan_file)
+    if not query.wisps and not query.ids:
+        terms.append("ephemeral = 0")
     if not query.ids:
         return " AND ".join(terms), [tuple(bound)]
     return " AND ".join([*terms, "id = ?"]), [(*bound, bead_id) for bead_id in dict.fromkeys(query.ids)]

@@ -15,78 +15,13 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.ralph_dir import NAME, check_ralph_dir, ralph_dir
+from beads_ralph.store.embedded_tables import STEPS, VERSION
 
 FILE_NAME: Final = "beads.db"
-VERSION: Final = 1
 APPLICATION: Final = 0x52616C70  # "Ralp": tells our file from another program's
 OLDEST_SQLITE: Final = (3, 35, 0)  # the first with RETURNING
 BUSY_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 0.02
-
-# `blockers` counts the dependencies that are not closed. The triggers keep it, so that no statement,
-# not even one typed by hand, can leave it wrong, and `ready_beads` holds exactly what can be claimed.
-TABLES: Final = (
-    """CREATE TABLE beads (
-        seq INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        status TEXT NOT NULL,
-        priority INTEGER NOT NULL,
-        blockers INTEGER NOT NULL DEFAULT 0,
-        claimed_by TEXT,
-        lease_expires_at TEXT,
-        issue_type TEXT NOT NULL,
-        plan_file TEXT,
-        title TEXT NOT NULL,
-        assignee TEXT NOT NULL,
-        owner TEXT,
-        external_ref TEXT,
-        created_at TEXT,
-        updated_at TEXT,
-        closed_at TEXT,
-        close_reason TEXT,
-        description TEXT NOT NULL,
-        extra TEXT NOT NULL,
-        metadata TEXT NOT NULL
-    )""",
-    """CREATE TABLE dependencies (
-        bead TEXT NOT NULL REFERENCES beads (id),
-        needs TEXT NOT NULL REFERENCES beads (id),
-        position INTEGER NOT NULL,
-        PRIMARY KEY (bead, needs)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE labels (
-        bead TEXT NOT NULL REFERENCES beads (id),
-        position INTEGER NOT NULL,
-        label TEXT NOT NULL,
-        PRIMARY KEY (bead, position)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE comments (
-        seq INTEGER PRIMARY KEY,
-        bead TEXT NOT NULL REFERENCES beads (id),
-        body TEXT NOT NULL
-    )""",
-    "CREATE INDEX ready_beads ON beads (priority, seq) WHERE status = 'open' AND blockers = 0",
-    "CREATE INDEX claimed_beads ON beads (lease_expires_at) WHERE claimed_by IS NOT NULL",
-    "CREATE INDEX beads_by_status ON beads (status)",
-    "CREATE INDEX beads_by_plan ON beads (plan_file)",
-    "CREATE INDEX dependents ON dependencies (needs)",
-    "CREATE INDEX labelled ON labels (label)",
-    "CREATE INDEX commented ON comments (bead)",
-    """CREATE TRIGGER dependency_added AFTER INSERT ON dependencies
-        WHEN (SELECT status FROM beads WHERE id = NEW.needs) <> 'closed'
-        BEGIN UPDATE beads SET blockers = blockers + 1 WHERE id = NEW.bead; END""",
-    """CREATE TRIGGER dependency_removed AFTER DELETE ON dependencies
-        WHEN (SELECT status FROM beads WHERE id = OLD.needs) <> 'closed'
-        BEGIN UPDATE beads SET blockers = blockers - 1 WHERE id = OLD.bead; END""",
-    """CREATE TRIGGER bead_closed AFTER UPDATE OF status ON beads
-        WHEN OLD.status <> 'closed' AND NEW.status = 'closed'
-        BEGIN UPDATE beads SET blockers = blockers - 1
-            WHERE id IN (SELECT bead FROM dependencies WHERE needs = NEW.id); END""",
-    """CREATE TRIGGER bead_reopened AFTER UPDATE OF status ON beads
-        WHEN OLD.status = 'closed' AND NEW.status <> 'closed'
-        BEGIN UPDATE beads SET blockers = blockers + 1
-            WHERE id IN (SELECT bead FROM dependencies WHERE needs = NEW.id); END""",
-)
 
 
 class Database:
@@ -237,12 +172,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in an empty file; leave alone what is not ours or is newer than we are."""
+    """Make the tables, or those that are missing; leave alone what is not ours or is newer than we are."""
     connection.row_factory = sqlite3.Row
     # Bytes that are not UTF-8 in one bead must not hide all the others.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    if _version(connection, path) == 0:
-        _make_tables(connection)
+    if _version(connection, path) < VERSION:
+        _bring_up_to_date(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
@@ -264,12 +199,15 @@ def _number(connection: sqlite3.Connection, query: str) -> int:
     return int(connection.execute(query).fetchone()[0])
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Every missing step in one transaction: whoever is killed in between leaves the file as it was."""
     _use_wal(connection)
     connection.execute("BEGIN IMMEDIATE")
-    if _number(connection, "PRAGMA user_version") == 0:  # else another process was faster
-        for statement in TABLES:
+    version = _number(connection, "PRAGMA user_version")  # another process may have been faster
+    for step in STEPS[version:]:
+        for statement in step:
             connection.execute(statement)
+    if version < VERSION:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
