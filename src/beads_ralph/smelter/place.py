@@ -14,6 +14,8 @@ from beads_ralph.plan import Sprint
 
 DIGITS: Final = 3
 """Instances are counted 001, 002, …, 999, 1000."""
+LONGEST: Final = 90
+"""So that a formula's name and a step's key both fit into an id."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def member_id(root: str, key: str) -> str:
 
 def id_word(name: str) -> str:
     """A name as part of an id: bd reads meaning into dots, and ids become file names."""
-    return re.sub(r"[^\w-]+", "-", name).strip("-") or "x"
+    return re.sub(r"[^\w-]+", "-", name).strip("-")[:LONGEST] or "x"
 
 
 def number_in(identity: str, formula: str) -> int | None:
