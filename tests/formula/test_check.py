@@ -124,6 +124,7 @@ def test_a_bad_range_is_told(said: str) -> None:
     [
         ({"required": True, "default": "x"}, "vars.u"),
         ({"pattern": "("}, "vars.u.pattern"),
+        ({"pattern": "(?=x)"}, "vars.u.pattern"),
         ({"default": "c", "enum": ["a"]}, "vars.u.default"),
         ({"default": "c", "pattern": "^a"}, "vars.u.default"),
         ({"default": "c", "type": "int"}, "vars.u.default"),
