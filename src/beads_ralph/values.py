@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Final
@@ -133,6 +134,15 @@ def moment_of(text: str) -> datetime:
 def utc_text(moment: datetime) -> str:
     """The one way we write a time: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+SEVERAL: Final = 5
+
+
+def several(names: Sequence[str]) -> str:
+    """As many names as one reads, and how many more there are."""
+    more = f" and {len(names) - SEVERAL} more" if len(names) > SEVERAL else ""
+    return f"{', '.join(names[:SEVERAL])}{more}"
 
 
 def plural(number: int, noun: str) -> str:

@@ -17,10 +17,9 @@ from beads_ralph.models import Expectation, Verifier
 from beads_ralph.protocols import Executor
 from beads_ralph.runs import RunFolder
 from beads_ralph.shelf import Shelf, evidence_folder
-from beads_ralph.values import plural
+from beads_ralph.values import plural, several
 from beads_ralph.work import Evidence, Verdict
 
-NAMED: Final = 5
 SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000
 SEARCHED: Final = 64 * 1024 * 1024  # how much of an output is searched for an expected text
@@ -208,7 +207,7 @@ def attachments(shelf: Shelf, commit: str) -> Evidence:
     """Whether somebody has put there what people are to be shown."""
     names = [shelf.shown(path) for path in shelf.attached()]
     if names:
-        text = f"there: {', '.join(names[:NAMED])}"
+        text = f"there: {several(names)}"
         return Evidence("evidence", "verifier", "", commit, "pass", text, details={"files": names})
     text = f"no evidence: nobody has put a file into {shelf.evidence}/ since the work began"
     missing = {"reason": "evidence-missing"}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from beads_ralph import changes, git, locking, merges
+from beads_ralph import changes, git, locking, merges, sources
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.merges import HEADS, Branch, Conflict, MergeOutcome
+from beads_ralph.values import several
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 INITIALIZING: Final = "initializing"
 """What git writes into a worktree's lock until it is whole; it stays when git is killed."""
-NAMED: Final = 5
 UNKNOWN: Final = "git knows no worktree here"
 
 
@@ -107,7 +107,7 @@ def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies:
     with locking.exclusive(repo_root, branch):
         known = merges.find_branches(repo_root, [branch, *_above(branch), source, *dependencies])
         _refuse_clash(branch, known)
-        trunk = _source(repo_root, source, known)
+        trunk = sources.start_of(repo_root, source, known)
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
         if head is None:
             return _found(path, branch, trunk, dependencies)
@@ -139,18 +139,6 @@ def _base(path: Path, branch: str, trunk: Branch) -> str:
     raise RalphError(Code.GIT_ERROR, message, suggested_action="Check the source branch in the plan")
 
 
-def _source(repo_root: Path, source: str, known: Mapping[str, Branch]) -> Branch:
-    if source in known:
-        return known[source]
-    if not git.run("rev-parse", "--verify", "--quiet", "HEAD", cwd=repo_root).ok:
-        message = f"the repository {repo_root} has no commit yet, so no branch can start from {source}"
-        action = "Commit something first: git commit --allow-empty --message start"
-        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
-    message = f"the source branch {source} exists neither here nor on origin"
-    action = f"Create it (git branch {source}), fetch it, or name another source branch in the plan"
-    raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
-
-
 def _above(branch: str) -> list[str]:
     parts = branch.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
@@ -162,7 +150,7 @@ def _refuse_clash(branch: str, known: Iterable[str]) -> None:
     clashing = next((name for name in known if name in above or name.startswith(f"{branch}/")), None)
     if clashing:
         message = f"git cannot have both the branches {branch} and {clashing}: one is a folder of the other"
-        action = f"Give the sprint another **Branch**, such as work/{branch}, and compile the plan again"
+        action = f"Give the sprint a **Branch** such as work/{branch}, then: beads-ralph mason PLAN --update"
         raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
@@ -340,8 +328,7 @@ def _work_in(path: Path) -> str:
     if waiting := changes.unfinished(path):
         return f"a {waiting} is in progress"
     files = changes.uncommitted(path)
-    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-    return f"uncommitted work: {', '.join(files[:NAMED])}{more}" if files else ""
+    return f"uncommitted work: {several(files)}" if files else ""
 
 
 def _merged(repo_root: Path, commit: str, target: str) -> bool:

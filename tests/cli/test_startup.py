@@ -35,5 +35,5 @@ def test_only_a_run_loads_the_loop(words: str, repo: Path) -> None:
 
 
 def test_the_weight_is_noticed_where_it_belongs(repo: Path) -> None:
-    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    compiled_here(repo, plan(sprint("1.1", "Setup", source_branch="main")))
     assert {"asyncio", "beads_ralph.loop", "beads_ralph.team"} <= loaded("run", "--dry-run", cwd=repo)

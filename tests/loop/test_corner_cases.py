@@ -20,6 +20,7 @@ import yaml
 
 from beads_ralph.agents.known import select
 from beads_ralph.jobs import Exit, Job, Profile, Transcript
+from beads_ralph.protocols import Changes
 from beads_ralph.store.embedded import EmbeddedStore
 from beads_ralph.work import AgentTask, Reply
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
@@ -333,6 +334,92 @@ def test_a_missing_agent_file_is_said_before_anything_starts(repo: Path) -> None
     assert ran.code == 1
     assert "Agent path '.claude/agents/quick.md' does not exist" in ran.error["message"]
     assert project.events() == []
+
+
+def missing_branches(project: Project, *words: str) -> Any:
+    """Which source branches a run says it misses, and for which beads; no agent was called."""
+    before = project.statuses()
+    ran = project.run(*words)
+    assert project.statuses() == before, "not even the beads of the plan are put into the store"
+    assert (ran.code, ran.error["code"], project.events()) == (1, "GIT.ERROR", [])
+    found = ran.error["details"]["missing_branches"]
+    for branch, beads in found.items():
+        assert f"the source branch {branch} of {', '.join(beads)} exists neither here" in ran.error["message"]
+    assert f"git branch {next(iter(found))}" in ran.error["suggested_action"]
+    return found
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_missing_source_branches_are_said_at_once_before_anything_starts(
+    repo: Path, words: list[str]
+) -> None:
+    project = Project.make(
+        repo,
+        ONE,
+        sprint("1.1a", "Other", source_branch="develop"),
+        sprint("1.2", "Two", source_branch="develop"),
+        sprint("1.3", "Three", source_branch="release/2"),
+    )
+    assert missing_branches(project, *words) == {
+        "develop": ["bd-1-1a-other", "bd-1-2-two"],
+        "release/2": ["bd-1-3-three"],
+    }
+    git(repo, "branch", "develop")
+    git(repo, "update-ref", "refs/remotes/origin/release/2", "main")
+    assert project.run(*words).code == 0
+
+
+def test_what_is_said_of_a_missing_source_branch_mends_it(repo: Path) -> None:
+    """Compiled without it, the beads got branches below its name, which git cannot have beside it."""
+    project = Project.make(repo, sprint("1.1", "One", source_branch="develop"))
+    project.ralph("mason", "plan.md", "--json")
+    assert project.bead(BEAD).metadata.branch == "develop/1-1-one"
+    assert missing_branches(project) == {"develop": [BEAD]}
+    git(repo, "branch", "develop")
+    assert project.ralph("mason", "plan.md", "--update", "--json").code == 0
+    assert project.run().data["closed"] == [BEAD]
+    assert project.bead(BEAD).metadata.branch == BRANCH
+
+
+def test_a_source_may_be_the_branch_of_what_a_bead_waits_for(repo: Path) -> None:
+    project = Project.make(
+        repo,
+        ONE,
+        sprint("1.2", "Two", source_branch=BRANCH, branch="two"),
+        sprint("1.3", "Three", source_branch=BRANCH, branch="three"),
+    )
+    assert len(project.run().data["closed"]) == 3
+
+
+def test_a_source_that_nothing_makes_in_time_is_missing(repo: Path) -> None:
+    """Neither a bead at work at the same time, nor one that is closed already."""
+    beside = sprint("1.1a", "Other", source_branch=BRANCH, branch="other")
+    after = sprint("1.2", "Two", source_branch=BRANCH, branch="two")
+    project = Project.make(repo, ONE, beside, after)
+    assert missing_branches(project, "--bead", "bd-1-1a-other") == {BRANCH: ["bd-1-1a-other"]}
+    assert missing_branches(project) == {BRANCH: ["bd-1-1a-other"]}
+    project.ralph("mason", "plan.md", "--json")
+    project.store.claim(BEAD, "somebody")
+    project.store.close(BEAD, "somebody", "by hand")
+    assert missing_branches(project) == {BRANCH: ["bd-1-1a-other", "bd-1-2-two"]}
+
+
+def test_a_bead_that_cannot_start_anyway_misses_no_source(repo: Path) -> None:
+    project = Project.make(
+        repo, ONE, sprint("1.1a", "Other", source_branch="gone"), sprint("1.2", "Two", source_branch="gone")
+    )
+    project.ralph("mason", "plan.md", "--json")
+    project.store.update("bd-1-1a-other", Changes(status="blocked"))
+    ran = project.run()
+    assert (ran.data["ended"], ran.data["closed"]) == ("blocked", [BEAD])
+
+
+def test_only_the_beads_that_were_asked_for_need_their_source(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.1a", "Other", source_branch="gone"))
+    assert project.run("--bead", BEAD).data["closed"] == [BEAD]
+    assert project.run("--bead", "bd-1-1a-other").error["details"]["missing_branches"] == {
+        "gone": ["bd-1-1a-other"]
+    }
 
 
 def test_a_program_that_is_not_there_ends_the_run(repo: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,16 +97,28 @@ class Order:
     store: StoreChoice | None
 
 
-def compile_plan(path: Path, space: Workspace, store: StoreChoice | None, *, insert: bool) -> list[Bead]:
-    """What `mason PLAN --check-existing` does, for a run that starts from a plan; the plan's beads."""
+def compile_plan(
+    path: Path,
+    space: Workspace,
+    store: StoreChoice | None,
+    *,
+    insert: bool,
+    check: Callable[[Sequence[Bead]], None],
+) -> list[Bead]:
+    """What `mason PLAN --check-existing` does, for a run that starts from a plan; the plan's beads. `check`
+    may refuse them before they are in the store, as they are there or would be."""
     setting = setting_of(space, path)
     built = build(read_plan(path), setting)
-    beads = load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
+    sprints = [sprint.id.text for sprint in built.plan.sprints]
+    load.require_valid(built, sprints)  # before the store is even opened
+    opened = workspace.open_store(space, store)
+    known = load.known_beads(opened.store, setting.plan_file)
+    built = _with_known(built, setting, known)
+    beads = [bead for bead in load.require_valid(built, sprints) if isinstance(bead, Bead)]
+    check([known.get(bead.metadata.plan_sprint_id, bead) for bead in beads])
     if insert:
-        _insert(Order(path, None, annotate=False, check_existing=True, store=store), space, setting, built)
-    elif known := load.known_beads(workspace.open_store(space, store).store, setting.plan_file):
-        beads = load.require_valid(build(built.plan, replace(setting, known=known)), list(built.beads))
-    return [bead for bead in beads if isinstance(bead, Bead)]
+        _load(Order(path, None, annotate=False, check_existing=True, store=store), opened, built)
+    return beads
 
 
 def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:
@@ -137,8 +149,15 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = workspace.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        known = load.known_beads(opened.store, setting.plan_file)
-        built = build(built.plan, replace(setting, known=known)) if known else built
+        built = _with_known(built, setting, load.known_beads(opened.store, setting.plan_file))
+    return _load(order, opened, built)
+
+
+def _with_known(built: Built, setting: Setting, known: Mapping[str, Bead]) -> Built:
+    return build(built.plan, replace(setting, known=known)) if known else built
+
+
+def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
     beads = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
         opened.store, beads, check_existing=order.check_existing, progress=speaker(current_style())

@@ -23,6 +23,7 @@ from beads_ralph import (
     personas,
     rollcall,
     runs,
+    sources,
     strays,
     workspace,
     worktrees,
@@ -77,12 +78,18 @@ def run(wishes: Wishes) -> Answer:
     space = workspace.find(config_file=wishes.config)
     if space.repository is None:
         raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
-    planned: Sequence[Bead] = ()
-    if wishes.plan is not None:
-        planned = mason.compile_plan(wishes.plan, space, wishes.store, insert=not wishes.dry_run)
-    opened = workspace.open_store(space, wishes.store)
     plan_file = space.relative(wishes.plan) if wishes.plan else None
     scope = Scope(wishes.beads, wishes.teams, plan_file)
+    planned: Sequence[Bead] = ()
+    if wishes.plan is not None:
+        planned = mason.compile_plan(
+            wishes.plan,
+            space,
+            wishes.store,
+            insert=not wishes.dry_run,
+            check=lambda beads: _require_sources(space.root, beads, scope),
+        )
+    opened = workspace.open_store(space, wishes.store)
     refuse_unknown(opened.store, scope.beads - {bead.id for bead in planned})
     if wishes.dry_run:
         return _dry_run(space.root, opened, scope, planned)
@@ -129,7 +136,9 @@ def _budget(space: Workspace) -> Budget:
 def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer:
     """What would start, and what would not; `planned` are beads that a run would put into the store."""
     stored = opened.store.find(Query()).beads
-    waves, waiting = foresee([*{bead.id: bead for bead in (*planned, *stored)}.values()], scope)
+    beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
+    _require_sources(root, beads, scope)
+    waves, waiting = foresee(beads, scope)
     for gate in gates.known(root, stored):
         if gate.colour != "green":
             waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
@@ -151,12 +160,20 @@ def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
     isolation.require(space.config, space.root)
     if space.config.check_before_start:
         _require_space(space)
-    listing = opened.store.find(Query(statuses=["open", "in_progress", "blocked"]))
-    beads = [bead for bead in listing.beads if scope.holds(bead)]
+    stored = opened.store.find(Query()).beads
+    beads = [bead for bead in stored if bead.status != "closed" and scope.holds(bead)]
     faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
     if faults:
         raise gathered(list(faults.values()), "the beads")
+    _require_sources(space.root, stored, scope)
     return beads
+
+
+def _require_sources(root: Path, beads: Sequence[Bead], scope: Scope) -> None:
+    """Of those that would start; what is blocked, or waits for it, needs no branch yet."""
+    waves, _ = foresee(beads, scope)
+    starting = {bead_id for wave in waves for bead_id in wave}
+    sources.require(root, [bead for bead in beads if bead.id in starting])
 
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools) -> None:

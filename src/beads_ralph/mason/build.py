@@ -210,10 +210,15 @@ class _Drafts:
     def _branch(self, sprint: Sprint) -> str:
         if sprint.branch is not None:
             return sprint.branch.value
-        if sprint.id.text in self.setting.known:
-            return self.setting.known[sprint.id.text].metadata.branch
+        known = self.setting.known.get(sprint.id.text)
+        if known is not None and not self._is_impossible(known.metadata.branch):
+            return known.metadata.branch
         source = sprint.source_branch.value if sprint.source_branch else self.defaults.source_branch or ""
         return self.setting.branch(source, sprint.id.text, sprint.title, self.defaults)
+
+    def _is_impossible(self, branch: str) -> bool:
+        """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""
+        return any(branch.startswith(f"{other}/") for other in self.setting.branches)
 
     def bead(self, sprint: Sprint) -> tuple[Bead | LegacyBead | None, list[Fault]]:
         missing = list(self._missing(sprint))

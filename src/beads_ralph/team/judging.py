@@ -19,10 +19,10 @@ from beads_ralph.team.case import Case
 from beads_ralph.team.place import clear_locks, ref_word
 from beads_ralph.team.sides import SHOWN, survival
 from beads_ralph.team.threads import in_thread
+from beads_ralph.values import several
 from beads_ralph.verify import Subject
 from beads_ralph.work import Evidence, Verdict
 
-NAMED: Final = 5
 NEIGHBOURS: Final = 8
 OWN: Final = (".beads/", ".ralph/")
 """Folders that the harness itself writes to."""
@@ -64,7 +64,7 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
         return await failed(case, "; ".join([nothing, *flags]), flags, "nothing-changed")
     if spilled := await in_thread(lending.committed, case.worktree, case.base, case.lent):
         text = (
-            f"commits hold {', '.join(spilled[:NAMED])}, lent to the worktree and not to be published: "
+            f"commits hold {several(spilled)}, lent to the worktree and not to be published: "
             "take it out of every commit of the branch (git rebase, or reset and commit anew)"
         )
         return await failed(case, text, flags)
@@ -104,7 +104,7 @@ async def _settled(case: Case, attempt: int) -> str:
     if left.unfinished:
         return f"a {left.unfinished} was left unfinished in the worktree"
     if left.nested:
-        text = f"git repositories inside the worktree were not committed: {', '.join(left.nested[:NAMED])}"
+        text = f"git repositories inside the worktree were not committed: {several(left.nested)}"
         case.tell("warning_given", attempt, message=text)
     if left.commit:
         text = "uncommitted work was committed for the agent"
@@ -144,7 +144,7 @@ def _strayed(before: Surroundings, after: Surroundings) -> list[str]:
     there; so this fails nothing by itself, but whoever judges the work is told."""
     flags = []
     if names := sorted(after.files - before.files):
-        flags.append(f"files outside the worktree were changed meanwhile: {', '.join(names[:NAMED])}")
+        flags.append(f"files outside the worktree were changed meanwhile: {several(names)}")
     if before.source != after.source:
         commits = " to ".join(
             commit[:12] if commit else "nothing" for commit in (before.source, after.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,8 +10,8 @@ from typing import Final
 from beads_ralph import changes, git, locking, worktrees
 from beads_ralph.merges import HEADS
 from beads_ralph.team.sides import DISCARDED
+from beads_ralph.values import several
 
-NAMED: Final = 5
 LOOKED_AT: Final = ("refs/heads", "refs/tags")
 
 
@@ -50,7 +50,7 @@ def in_checkout(seen: Scene, checkout: Path, before: Collection[str] = ()) -> li
     if head != seen.commit:
         files += [name for name in changes.changed_files(checkout, seen.commit) if name not in files]
         found.append(f"QA agents committed {head[:12]} in their checkout; thrown away")
-    return [*found, f"QA agents changed {_named(files)} in their checkout; thrown away"] if files else found
+    return [*found, f"QA agents changed {several(files)} in their checkout; thrown away"] if files else found
 
 
 def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[list[str], str]:
@@ -64,7 +64,7 @@ def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[l
     others = {f"{HEADS}{name}" for name in neighbours} | {own}
     moved = [name for name in {**seen.refs, **now} if seen.refs.get(name) != now.get(name)]
     shown = sorted(name for name in moved if name not in others)
-    flags = [f"while QA agents looked, other refs changed: {_named(shown)}"] if shown else []
+    flags = [f"while QA agents looked, other refs changed: {several(shown)}"] if shown else []
     return flags, _put_back(seen, now.get(own), keep_as)
 
 
@@ -74,7 +74,7 @@ def _put_back(seen: Scene, branch: str | None, keep_as: str) -> str:
     if branch != seen.commit:
         found.append(f"moved {seen.branch} to {branch[:12]}" if branch else f"deleted {seen.branch}")
     if files:
-        found.append(f"changed {_named(files)} in the bead's worktree")
+        found.append(f"changed {several(files)} in the bead's worktree")
     elif changes.current_branch(seen.worktree) != seen.branch:
         found.append("left the bead's worktree on another branch")
     if not found:
@@ -103,8 +103,3 @@ def _restore(seen: Scene) -> None:
     locking.output("symbolic-ref", "HEAD", f"{HEADS}{seen.branch}", cwd=seen.worktree)
     locking.output("update-ref", f"{HEADS}{seen.branch}", seen.commit, cwd=seen.root)
     locking.output("reset", "--hard", "--quiet", seen.commit, cwd=seen.worktree)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
