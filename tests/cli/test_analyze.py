@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.protocols import Changes
+from beads_ralph.store.embedded import EmbeddedStore
 from tests.cli.running import PROJECT, Ran, ralph, run
 from tests.records import samples
 
@@ -143,6 +145,46 @@ def test_a_forecast_draws_from_the_records(repo: Path) -> None:
     assert found["basis"]["1.1"] == {"from": "kind work, agent claude, model sonnet", "attempts": 6}
     assert (found["all_closed_percent"], found["max_parallel"]) == (100.0, 2)
     assert "2 min  (8 of 10 times between 2 min and 2 min)" in ralph("forecast", "plan.md", cwd=repo).out
+
+
+def test_a_forecast_is_about_what_is_left(repo: Path) -> None:
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    ralph("init", cwd=repo)
+    for number in range(6):
+        put(repo, f"bd-{number}", duration_seconds=60, extra={"kind": "work", "usage": {"cost_usd": 0.25}})
+    ralph("mason", "plan.md", cwd=repo)
+    store = EmbeddedStore(repo)
+    close(store, "bd-1-1-data-model")
+    found = ralph("forecast", "plan.md", "--json", cwd=repo).data
+    assert (found["sprints"], found["closed"], found["critical_path"]) == (2, 1, ["1.2"])
+    assert (found["seconds"]["p50"], found["cost_usd"]["p50"]) == (60.0, 0.25)
+    text = ralph("forecast", "plan.md", cwd=repo).out
+    assert "1 of 2 sprints closed already; what follows is about the other 1" in text
+    close(store, "bd-1-2-search")
+    assert ralph("forecast", "plan.md", "--json", cwd=repo).data["seconds"]["p90"] == 0.0
+    assert "2 of 2 sprints closed already: nothing is left" in ralph("forecast", "plan.md", cwd=repo).out
+
+
+@pytest.mark.parametrize(("count", "forgiven", "left"), [(1, 0, 2), (4, 2, 1), (3, 0, 3)])
+def test_a_forecast_knows_how_many_attempts_a_bead_has_left(
+    repo: Path, count: int, forgiven: int, left: int
+) -> None:
+    """As `retry` gives as many again, one that has none left is taken to get them."""
+    (repo / "plan.md").write_text(PLAN.partition("\n\n")[0], encoding="utf-8")
+    ralph("init", cwd=repo)
+    for number in range(6):
+        put(repo, f"bd-{number}", status="failed", exit_code=1, extra={"kind": "work"})
+    ralph("mason", "plan.md", cwd=repo)
+    store = EmbeddedStore(repo)
+    tried = {"attempt_count": count, "attempts_forgiven": forgiven}
+    store.update("bd-1-1-data-model", Changes(metadata=tried))
+    found = ralph("forecast", "plan.md", "--json", cwd=repo).data
+    assert found["attempts"] == {"p10": left, "p50": left, "p90": left}
+
+
+def close(store: EmbeddedStore, bead: str) -> None:
+    assert store.claim(bead, "somebody").won
+    store.close(bead, "somebody", "done")
 
 
 def test_a_forecast_of_a_plan_with_faults_is_refused(repo: Path) -> None:

@@ -67,6 +67,22 @@ def test_retries_take_their_time_and_their_money() -> None:
     assert (found.cost.p50, found.attempts.p50, found.all_closed_percent) == (3.0, 2.0, 100.0)
 
 
+def test_attempts_that_are_over_are_not_rehearsed_again() -> None:
+    rows = several(failed, 10, seconds=50.0, extra=WORK)
+    rows += several(attempt, 10, "later", attempt=2, seconds=70.0, extra=WORK)
+    begun = sprint("1")._replace(begun=1)
+    found = forecast([begun], {"1": []}, History.of(rows), 1)
+    assert (found.seconds.p50, found.attempts.p50) == (70.0, 1.0)
+    hopeless = History.of(several(failed, 9, extra=WORK))
+    assert forecast([begun], {"1": []}, hopeless, 1).attempts.p50 == 2.0, "of three, one is over"
+
+
+def test_where_nothing_is_left_it_takes_no_time_and_costs_nothing() -> None:
+    found = forecast([], {}, History(), 4, closed=3)
+    assert (found.seconds, found.cost, found.all_closed_percent) == ((0, 0, 0), (0, 0, 0), 100.0)
+    assert (found.to_json()["sprints"], found.to_json()["closed"]) == (3, 3)
+
+
 def test_used_up_attempts_are_told_and_hold_nobody_up() -> None:
     found = forecast(
         [sprint("1", most=2), sprint("2")],

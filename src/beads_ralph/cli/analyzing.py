@@ -50,10 +50,11 @@ def forecast(
     max_parallel: Annotated[
         int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
     ] = None,
+    store: options.Store = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Say how long a plan will take and what it will cost, with a range, from the records of past runs."""
+    """Say how long what is left of a plan will take and cost, with a range, from the records of past runs."""
     from beads_ralph.cli import learning
 
-    return learning.forecast(plan, max_parallel, config)
+    return learning.forecast(plan, max_parallel, store, config)

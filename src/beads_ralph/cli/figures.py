@@ -127,8 +127,9 @@ def _show_advice(found: Sequence[Advice], console: Console) -> None:
 
 
 def show_forecast(plan: Path, found: Forecast, console: Console) -> None:
-    sprints = plural(len(found.sprints), "sprint")
-    console.print(f"{plan}: {sprints}, up to {found.max_parallel} at once", markup=False)
+    console.print(f"{plan}: {_what_is_left(found)}", markup=False)
+    if not found.sprints:
+        return
     seconds, cost = found.seconds, found.cost
     console.print(f"  [bold]time[/bold]      {_between(seconds, time_text)}")
     if cost is None:
@@ -146,6 +147,15 @@ def show_forecast(plan: Path, found: Forecast, console: Console) -> None:
         f"  every sprint closes in {found.all_closed_percent:.0f} % of {len(found.ends)} rehearsals"
     )
     _show_basis(found, console)
+
+
+def _what_is_left(found: Forecast) -> str:
+    left, total = len(found.sprints), len(found.sprints) + found.closed
+    width = f"up to {found.max_parallel} at once"
+    if not found.closed:
+        return f"{plural(total, 'sprint')}, {width}"
+    done = f"{found.closed} of {plural(total, 'sprint')} closed already"
+    return f"{done}; what follows is about the other {left}, {width}" if left else f"{done}: nothing is left"
 
 
 def _between(values: Range, text: Any) -> str:

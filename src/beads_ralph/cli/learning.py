@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 from beads_ralph import files, personas, records, workspace
 from beads_ralph.cli import figures
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.compiling import compiled
+from beads_ralph.cli.compiling import read_plan, setting_of
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault
 from beads_ralph.mason import load
+from beads_ralph.mason.build import build
 from beads_ralph.models import MERGE, AgentSpec, Bead
 from beads_ralph.records import Attempt
 from beads_ralph.report import advice as advising
@@ -102,29 +104,55 @@ def _text(moment: datetime | None) -> str | None:
 # --- forecast ---------------------------------------------------------------------------------------
 
 
-def forecast(plan: Path, max_parallel: int | None, config: Path | None) -> Answer:
+def forecast(
+    plan: Path, max_parallel: int | None, store: workspace.StoreChoice | None, config: Path | None
+) -> Answer:
     space = workspace.find(config_file=config)
-    built = compiled(space, plan, agent_check=False)
+    setting = setting_of(space, plan, agent_check=False)
+    built = build(read_plan(plan), setting)
     names = [sprint.id.text for sprint in built.plan.sprints]
+    load.require_valid(built, names)
+    stored = load.known_beads(workspace.open_store(space, store).store, setting.plan_file)
+    built = build(built.plan, replace(setting, known=stored))
     beads = dict(zip(names, load.require_valid(built, names), strict=True))
-    sprints = [_sprint(name, bead, space) for name, bead in beads.items() if isinstance(bead, Bead)]
+    left = {name: bead for name, bead in beads.items() if not _is_closed(stored.get(name))}
+    sprints = [
+        _sprint(name, bead, stored.get(name), space) for name, bead in left.items() if isinstance(bead, Bead)
+    ]
     history = History.of(records.read_all(space.state))
     width = max_parallel or space.config.max_parallel_sessions
-    found = forecasting.forecast(sprints, _inner(built.edges, beads), history, width)
+    closed = len(beads) - len(left)
+    found = forecasting.forecast(sprints, _inner(built.edges, left), history, width, closed=closed)
     data = {"plan": str(plan), **found.to_json()}
     return Answer(data, lambda console: figures.show_forecast(plan, found, console), built.warnings)
+
+
+def _is_closed(bead: Bead | None) -> bool:
+    return bead is not None and bead.status == "closed"
 
 
 def _inner(edges: Mapping[str, Any], beads: Mapping[str, Any]) -> dict[str, list[str]]:
     return {name: [other for other in edges[name] if other in beads] for name in beads}
 
 
-def _sprint(name: str, bead: Bead, space: Workspace) -> forecasting.Sprint:
+def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.Sprint:
+    """As the plan has it now, with the attempts that the store has counted."""
     place = bead.metadata
     first = place.dev_agents[0]
     kind = "merge" if bead.issue_type == MERGE else "work"
     likeness = Likeness(kind, _program(first, space), _model(first, space))
-    return forecasting.Sprint(name, place.branch, likeness, place.max_retry_attempts, bead.priority)
+    begun, most = _attempts(stored, place.max_retry_attempts)
+    return forecasting.Sprint(name, place.branch, likeness, most, bead.priority, begun)
+
+
+def _attempts(stored: Bead | None, most: int) -> tuple[int, int]:
+    """Those that are over, and the number of the last one. Where all are used up, `retry` gives as many
+    again."""
+    if stored is None:
+        return 0, most
+    begun = stored.metadata.attempt_count
+    last = int(stored.metadata.to_json().get("attempts_forgiven") or 0) + most
+    return begun, last if begun < last else begun + most
 
 
 def _program(spec: AgentSpec, space: Workspace) -> str:

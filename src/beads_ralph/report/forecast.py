@@ -35,6 +35,8 @@ class Sprint(NamedTuple):
     likeness: Likeness
     max_attempts: int
     priority: int = 1
+    begun: int = 0
+    """Attempts that are over, of the most that there may be."""
 
 
 class Range(NamedTuple):
@@ -74,6 +76,8 @@ class Forecast:
     path: Sequence[str]
     path_seconds: float
     ends: Sequence[Ended]
+    closed: int = 0
+    """Sprints of the plan that are done already; everything else here is about those that are left."""
 
     @property
     def seconds(self) -> Range:
@@ -90,7 +94,8 @@ class Forecast:
 
     @property
     def cost(self) -> Range | None:
-        return Range.of([end.cost for end in self.ends]) if self.priced_share else None
+        known = self.priced_share or not self.sprints
+        return Range.of([end.cost for end in self.ends]) if known else None
 
     @property
     def all_closed_percent(self) -> float:
@@ -104,7 +109,8 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         cost = self.cost
         return {
-            "sprints": len(self.sprints),
+            "sprints": len(self.sprints) + self.closed,
+            "closed": self.closed,
             "max_parallel": self.max_parallel,
             "seconds": self.seconds.to_json(1),
             "cost_usd": cost.to_json(4) if cost else None,
@@ -140,8 +146,10 @@ def forecast(
     history: History,
     max_parallel: int,
     rehearsals: int | None = None,
+    closed: int = 0,
 ) -> Forecast:
-    """`edges` says what each sprint waits for; what is not among the sprints counts as done."""
+    """`edges` says what each sprint waits for; what is not among the sprints counts as done, and `closed`
+    is how many of the plan that are."""
     pools = {sprint.name: history.pool(sprint.likeness) for sprint in sprints}
     known = {sprint.name: [other for other in edges[sprint.name] if other in pools] for sprint in sprints}
     path, seconds = _longest(known, {name: pool.mean_seconds for name, pool in pools.items()})
@@ -149,7 +157,7 @@ def forecast(
     count = min(max(SPRINTS_IN_ALL // max(len(sprints), 1), FEWEST_REHEARSALS), MOST_REHEARSALS)
     chance = Random(SEED)  # noqa: S311 - dice, no secret
     ends = [stage.rehearse(chance) for _ in range(rehearsals or count)]
-    return Forecast(sprints, max_parallel, history, pools, path, seconds, ends)
+    return Forecast(sprints, max_parallel, history, pools, path, seconds, ends, closed)
 
 
 def _longest(edges: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> tuple[list[str], float]:
@@ -227,15 +235,15 @@ class _Stage:
 
     def _work(self, name: str, chance: Random) -> tuple[float, float, int, int, bool]:
         """Attempts until one passes: seconds, cost, how many said what they cost, how many there were."""
-        pool, most = self.pools[name], self.sprints[name].max_attempts
+        pool, begun, most = self.pools[name], self.sprints[name].begun, self.sprints[name].max_attempts
         seconds = cost = 0.0
         priced = 0
-        for attempt in range(1, most + 1):
+        for attempt in range(begun + 1, most + 1):
             past = pool.draw(attempt, chance)
             seconds += past.seconds
             if past.cost is not None:
                 cost += past.cost
                 priced += 1
             if past.passed:
-                return seconds, cost, priced, attempt, True
-        return seconds, cost, priced, most, False
+                return seconds, cost, priced, attempt - begun, True
+        return seconds, cost, priced, most - begun, False
