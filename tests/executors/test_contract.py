@@ -106,7 +106,12 @@ def test_a_flood_is_named_though_nobody_looked_in_time(executor: Executor, tmp_p
     assert (ended.flooded, ended.ok) == (True, False)
 
 
-GROW = "import sys, time; held = bytearray(int(sys.argv[1]) << 20); print('held', flush=True); time.sleep(60)"
+GROW = """\
+import sys, time
+print("growing", flush=True)
+held = bytearray(int(sys.argv[1]) << 20)
+time.sleep(60)
+"""
 APART = f"""\
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", {GROW!r}, "200"], env={{}}, start_new_session=True).wait()
@@ -122,7 +127,7 @@ def test_more_memory_than_allowed_ends_it_whole(
     ended = run(executor, job(tmp_path, sys.executable, "-c", *program, memory_limit_mb=120, mark=mark))
     assert (ended.over_memory, ended.ok, ended.timed_out) == (120, False, False)
     assert ended.cut_short == "memory: used more than 120 MB and was ended"
-    assert ended.stdout == "held\n"
+    assert ended.stdout == "growing\n"
     assert having("BEADS_RALPH_JOB", mark) == []
 
 

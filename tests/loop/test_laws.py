@@ -7,6 +7,8 @@ import hashlib
 import json
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -232,11 +234,21 @@ def test_law_7_second_interrupt_cancels_and_releases(repo: Path, number: signal.
     project.assert_tidy()
 
 
+@contextmanager
+def hangup(answer: signal.Handlers) -> Iterator[None]:
+    """What a child started meanwhile does about a closed terminal; these tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, answer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_law_7_a_closed_terminal_ends_the_agents_and_gives_the_beads_back(repo: Path) -> None:
     half = [{"write": {"half.txt": "half\n"}}, {"hang": True}]
     project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": half}})
     place = project.worktree("feature/1-1-one")
-    with project.running() as process:
+    with hangup(signal.SIG_DFL), project.running() as process:
         soon((place / "half.txt").exists)
         process.send_signal(signal.SIGHUP)
         ran = project.finished(process)
@@ -251,15 +263,11 @@ def test_law_7_under_nohup_a_closed_terminal_ends_nothing(repo: Path) -> None:
     wait = [{"write": {"here.txt": "x"}}, {"run": "while [ ! -e go ]; do sleep 0.02; done; rm go"}, *work()]
     project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": wait}})
     place = project.worktree("feature/1-1-one")
-    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a child inherits it, which is all nohup does
-    try:
-        with project.running() as process:
-            soon((place / "here.txt").exists)
-            process.send_signal(signal.SIGHUP)
-            (place / "go").touch()
-            ran = project.finished(process)
-    finally:
-        signal.signal(signal.SIGHUP, ignored)
+    with hangup(signal.SIG_IGN), project.running() as process:
+        soon((place / "here.txt").exists)
+        process.send_signal(signal.SIGHUP)
+        (place / "go").touch()
+        ran = project.finished(process)
     assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1-one"])
 
 
