@@ -1,0 +1,207 @@
+"""Columns of values, one for each instance of a pattern → what a formula says in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from beads_ralph.formula.derive import derived
+from beads_ralph.formula.express import Known, Template, Variable, express, is_plain, text_of
+from beads_ralph.legacy import AGENTS_DIR, persona_name
+
+HEADS: Final[Mapping[str, str]] = {
+    "dev_agents": "dev",
+    "qa_agents": "qa",
+    "scrum_master_agent": "scrum_master",
+    "dod.verifiers": "verify",
+    "dev_prompts": "tasks",
+    "acceptance_criteria": "criteria",
+}
+"""What people call the fields of the metadata."""
+SINGLES: Final[Mapping[str, str]] = {
+    "tasks": "task",
+    "criteria": "criterion",
+    "labels": "label",
+    "branches_to_merge": "branch_to_merge",
+}
+OWN: Final = frozenset({"title", "description", "tasks", "task", "criteria", "criterion"})
+"""What every sprint says in its own words, also where only one sprint was seen."""
+NAMES: Final = frozenset({"name", "bead_id", "branch", "worktree_path", "team_name", "plan_section"})
+
+
+@dataclass(frozen=True)
+class Splice:
+    """A list variable among the entries of a list."""
+
+    variable: Variable
+
+
+@dataclass
+class Columns:
+    """Reads the columns of one step, and makes variables of what nothing else explains."""
+
+    count: int
+    step: int | None
+    words: list[Known] = field(default_factory=list)
+    """What the texts may be made of, the likeliest first."""
+    variables: list[Variable] = field(default_factory=list)
+    """All that were made, of all steps."""
+    followers: dict[tuple[str, str, Variable], Variable] = field(default_factory=dict)
+    """Those that follow from others, each made once."""
+
+    def variable(self, base: str, values: Sequence[Any], kind: str = "string") -> Variable:
+        """A new one, or that of another step which always has the same values."""
+        for other in self.variables:
+            if other.base == base and other.kind == kind and list(other.values) == list(values):
+                other.step = None if other.step != self.step else other.step
+                return other
+        made = Variable(base, list(values), kind, self.step)
+        self.variables.append(made)
+        return made
+
+    def derived(self, base: str, rule: str, source: Variable) -> Variable:
+        """One that follows from another; it counts only where a text uses it."""
+        key = (base, rule, source)
+        if key not in self.followers:
+            values = [derived(rule, value) for value in source.values]
+            self.followers[key] = Variable(base, values, "string", source.step, (rule, source))
+        return self.followers[key]
+
+    # --- texts
+
+    def text(self, base: str, values: Sequence[str], extra: Sequence[Known] = ()) -> Template:
+        """A text that stays, or one made of what is known, or a variable."""
+        template = self._constant(base, values) or self._made_of_words(base, values, extra)
+        if template is None and self.count == 1 and base not in NAMES | OWN and is_plain(values[0]):
+            template = (values[0],)
+        return template or (self.variable(base, values),)
+
+    def _constant(self, base: str, values: Sequence[str]) -> Template | None:
+        """Seen once is not seen to be the same: then even a constant may hide a name in it."""
+        if self.count == 1 or len(set(values)) > 1 or not is_plain(values[0]):
+            return None
+        return (values[0],)
+
+    def _made_of_words(self, base: str, values: Sequence[str], extra: Sequence[Known]) -> Template | None:
+        if self.count == 1 and base in OWN and not extra:
+            return None
+        template = express(values, [*self.words, *extra])
+        has_words = template is not None and any(isinstance(piece, Variable) for piece in template)
+        return template if has_words else None
+
+    def persona(self, base: str, values: Sequence[str]) -> Template:
+        """Agents are called by name; where the files lie is the same for all."""
+        if len(set(values)) == 1 and is_plain(values[0]):
+            return (values[0],)
+        if all(value == f"{AGENTS_DIR}{persona_name(value)}.md" for value in values):
+            return (AGENTS_DIR, self.variable(base, [persona_name(value) for value in values]), ".md")
+        return self.text(base, values)
+
+    # --- lists
+
+    def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Splice]:
+        """What all lists begin and end with stays; a variable carries what lies between."""
+        shortest = min(map(len, rows))
+        begin = list(self._explained(base, [[row[at] for row in rows] for at in range(shortest)]))
+        left = range(1, shortest - len(begin) + 1)
+        end = list(self._explained(base, [[row[-at] for row in rows] for at in left]))[::-1]
+        middle = [list(row[len(begin) : len(row) - len(end)]) for row in rows]
+        if not any(middle):
+            return [*begin, *end]
+        return [*begin, self._between(base, middle, is_framed=bool(begin or end)), *end]
+
+    def _explained(self, base: str, entries: Sequence[Sequence[str]]) -> Iterator[Template]:
+        for values in entries:
+            template = self._constant(base, values) or self._made_of_words(base, values, ())
+            if template is None and self.count == 1 and base not in OWN and is_plain(values[0]):
+                template = (values[0],)
+            if template is None:
+                return
+            yield template
+
+    def _between(self, base: str, middle: Sequence[list[str]], *, is_framed: bool) -> Template | Splice:
+        """One entry among others that stay is a text; a list of its own may grow."""
+        if is_framed and all(len(row) == 1 for row in middle):
+            single = SINGLES.get(base, f"{base}_entry")
+            return (self.variable(single, [row[0] for row in middle]),)
+        return Splice(self.variable(base, middle, "list"))
+
+    # --- everything
+
+    def node(self, path: Sequence[str | int], values: Sequence[Any]) -> Any:
+        """Any JSON of one shape."""
+        first = values[0]
+        if isinstance(first, dict):
+            return self._object(path, values)
+        if isinstance(first, list):
+            return self._list(path, values)
+        if isinstance(first, str):
+            base = base_name(path)
+            return self.persona(base, values) if path[-1] == "agent" else self.text(base, values)
+        if all(value == first for value in values):
+            return first
+        return (self.variable(base_name(path), values, "bool" if isinstance(first, bool) else "int"),)
+
+    def _object(self, path: Sequence[str | int], values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        found = {key: self.node((*path, key), [value[key] for value in values]) for key in self._keys(values)}
+        if "name" not in found and "name" in values[0]:
+            found = {"name": found["command"], **found}
+        return found
+
+    def _keys(self, values: Sequence[Mapping[str, Any]]) -> list[str]:
+        """All of them; but a check without a name of its own is called by its command."""
+        unnamed = all("name" in value and value["name"] == value.get("command") for value in values)
+        return [key for key in values[0] if key != "name" or not unnamed]
+
+    def _list(self, path: Sequence[str | int], values: Sequence[Any]) -> list[Any]:
+        if all(isinstance(entry, str) for value in values for entry in value):
+            if (
+                all(value == values[0] for value in values)
+                and all(map(is_plain, values[0]))
+                and self.count > 1
+            ):
+                return list(values[0])
+            return list(self.texts(base_name(path), values))
+        return [self.node((*path, at), [value[at] for value in values]) for at in range(len(values[0]))]
+
+
+def base_name(path: Sequence[str | int]) -> str:
+    """`dev_model` of dev_agents.0.model, `dev_model_2` of dev_agents.1.model."""
+    words = [word for word in path if isinstance(word, str)]
+    places = [word for word in path if isinstance(word, int)]
+    whole = ".".join(words)
+    head = next((head for head in HEADS if whole == head or whole.startswith(f"{head}.")), None)
+    if head is not None:
+        whole = HEADS[head] + whole.removeprefix(head)
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", whole).strip("_") or "value"
+    plain = f"v_{plain}" if plain[0].isdigit() else plain
+    return "_".join([plain, *(str(place + 1) for place in places if place)])
+
+
+def said(node: Any) -> Any:
+    """The node as the formula's file has it, once its variables have names."""
+    if isinstance(node, Splice):
+        return node.variable.placeholder
+    if isinstance(node, tuple):
+        return text_of(node)
+    if isinstance(node, dict):
+        return {key: said(value) for key, value in node.items()}
+    return [said(entry) for entry in node] if isinstance(node, list) else node
+
+
+def used(node: Any) -> Iterator[Variable]:
+    """The variables of a node in the order of their appearance, each behind those that it follows from."""
+    if isinstance(node, Splice):
+        yield node.variable
+    elif isinstance(node, Variable):
+        if node.derive is not None:
+            yield from used(node.derive[1])
+        yield node
+    elif isinstance(node, dict):
+        for value in node.values():
+            yield from used(value)
+    elif isinstance(node, list | tuple):
+        for entry in node:
+            yield from used(entry)

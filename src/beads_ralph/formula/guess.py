@@ -1,0 +1,167 @@
+"""What a column of values says about its variable: a pattern, a closed list, a default."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+from beads_ralph.formula.express import Variable
+from beads_ralph.models import MODELS, TemplateName
+from beads_ralph.values import BRANCH_PATTERN, PHASE_PATTERN, SPRINT_PATTERN
+
+SLUG: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+NUMBER: Final = r"^\d+$"
+PATH: Final = r"^[A-Za-z0-9_./-]+$"
+PATTERNS: Final[Mapping[str, Sequence[str]]] = {
+    "sprint_id": [SPRINT_PATTERN],
+    "sprint_slug": [r"^\d+[a-z]*-\d+[a-z]*$"],
+    "phase": [PHASE_PATTERN],
+    "phase_number": [r"^\d{2,}$"],
+    "name": [SLUG],
+    "bead_id": [r"^[a-z0-9]+(-[a-z0-9]+)+$"],
+    "branch": [BRANCH_PATTERN],
+    "source_branch": [BRANCH_PATTERN],
+    "team_name": [SLUG],
+    "rig": [SLUG],
+    "label": [NUMBER, SLUG],
+    "agent": [SLUG, PATH],
+    "executable": [SLUG, PATH],
+}
+"""The patterns a person would write for such a thing, the narrow ones first. Prose has none."""
+CLOSED: Final[Mapping[str, Sequence[str]]] = {"model": MODELS, "template": get_args(TemplateName)}
+"""Words that have a list of their own."""
+FEW: Final = 5
+WORD: Final = re.compile(r"[\w./:@-]{1,40}", re.ASCII)
+
+IDENTITY: Final = frozenset(
+    {
+        *("sprint_id", "sprint_slug", "phase", "phase_number", "title", "name", "bead_id"),
+        *("branch", "worktree_path", "plan_section", "team_name"),
+    }
+)
+"""What tells one instance from the next, so that no value of it can be the usual one."""
+PROSE: Final = frozenset({"title", "description", "tasks", "task", "criteria", "criterion", "context"})
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "sprint_id": "The sprint's number, such as 2.1 or 3a.2b",
+    "sprint_slug": "The sprint's number with a dash, as ids and labels have it",
+    "phase": "The phase's number, such as 2 or 3a",
+    "phase_number": "The phase's number in two digits, as labels have it",
+    "title": "What the sprint is called",
+    "name": "The short name at the end of the bead's id",
+    "title_slug": "The title as one word with dashes",
+    "branch_name": "The title as part of a branch's name",
+    "bead_id": "The bead's id",
+    "description": "What the sprint is about",
+    "branch": "The git branch that the work is done on",
+    "source_branch": "The git branch that the work starts from",
+    "worktree_path": "The folder of the git worktree",
+    "team_name": "The team that works on it",
+    "tasks": "What the developer is to do, one task a line",
+    "task": "What the developer is to do",
+    "tasks_prose": "The tasks as sentences",
+    "criteria": "When it is done, one criterion a line",
+    "criterion": "When it is done",
+    "criteria_bullets": "The criteria as a list",
+    "labels": "More labels, one a line",
+    "label": "One more label",
+    "after": "Ids of the beads that it waits for, one a line",
+    "branches_to_merge": "The branches to merge, one a line",
+    "plan_file": "The file that the bead comes from: a plan, or this formula",
+    "plan_section": "The heading in that file",
+    "priority": "From 0, the most urgent, to 4",
+    "template": "The prompt template",
+    "verify_command": "The command that proves the work",
+    "verify_name": "What that command is called",
+    "verify_timeout_seconds": "How long that command may take",
+}
+PARTS: Final[Mapping[str, str]] = {
+    "agent": "who it is",
+    "model": "the model",
+    "executable": "the program",
+    "context": "what it is told besides",
+}
+
+
+def described(variable: Variable, field: str) -> str:
+    """One line for people; `field` is where the value goes."""
+    base = re.sub(r"_\d+$", "", variable.base)
+    if base in DESCRIPTIONS:
+        return DESCRIPTIONS[base]
+    who, _, part = base.partition("_")
+    who = {"dev": "The developer", "qa": "The reviewer", "scrum": "The scrum master"}.get(who, "")
+    part = part.removeprefix("master_")
+    if who and part in PARTS:
+        return f"{who}: {PARTS[part]}"
+    return f"The value of {field}"
+
+
+def _kind(variable: Variable) -> str:
+    """`dev_model_2` is a model; everything else is what it is called."""
+    base = re.sub(r"_\d+$", "", variable.base)
+    last = base.rpartition("_")[2]
+    return last if base.startswith(("dev_", "qa_", "scrum_")) else base
+
+
+def pattern(variable: Variable) -> str | None:
+    """The narrowest evident pattern that all values have."""
+    for candidate in PATTERNS.get(_kind(variable), ()):
+        bare = re.compile(candidate.removeprefix("^").removesuffix("$"), re.ASCII)
+        if all(bare.fullmatch(str(value)) for value in variable.values):
+            return candidate
+    return None
+
+
+def enum(variable: Variable) -> list[str] | None:
+    """A list that is closed by nature, or a few words that come again and again."""
+    kind = _kind(variable)
+    if kind == "priority":
+        return ["0", "1", "2", "3", "4"]
+    if kind in CLOSED and all(value in CLOSED[kind] for value in variable.values):
+        return list(CLOSED[kind])
+    if kind in PROSE or kind in IDENTITY or variable.kind != "string":
+        return None
+    counts = Counter(variable.values)
+    few = 2 <= len(counts) <= FEW and min(counts.values()) >= 2  # noqa: PLR2004 - twice is again
+    return sorted(counts) if few and all(WORD.fullmatch(value) for value in counts) else None
+
+
+def default(variable: Variable) -> str | None:
+    """The value that most instances have. An empty one needs it, since nothing given counts as missing."""
+    if variable.kind == "list":
+        return "" if any(not value for value in variable.values) else None
+    counts = Counter(map(_said, variable.values))
+    if "" in counts:
+        return ""
+    value, count = counts.most_common(1)[0]
+    if len(counts) == 1 < len(variable.values):
+        return value  # a variable only since its braces would read as one
+    kind = _kind(variable)
+    is_usual = count > 1 and count * 2 > len(variable.values)
+    return value if is_usual and kind not in IDENTITY | (PROSE - {"context"}) else None
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def definition(variable: Variable, field: str, own_default: str | None = None) -> dict[str, Any]:
+    """The variable as a formula has it."""
+    found: dict[str, Any] = {"description": described(variable, field)}
+    if variable.kind != "string":
+        found["type"] = variable.kind
+    if variable.derive is not None:
+        rule, source = variable.derive
+        found["derive"] = f"{rule}({source.name})"
+    elif own_default is not None or (own_default := default(variable)) is not None:
+        found["default"] = own_default
+    else:
+        found["required"] = True
+    choice = None if variable.kind == "list" else enum(variable)
+    if choice is not None:
+        found["enum"] = choice
+    elif variable.kind == "string" and (form := pattern(variable)) is not None:
+        found["pattern"] = form
+    return found

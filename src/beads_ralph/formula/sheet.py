@@ -1,0 +1,33 @@
+"""Values for many pours → the text of a file of rows, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+
+def sheet(rows: Sequence[Mapping[str, Any]], form: Literal["csv", "json"]) -> str:
+    """The rows as `pour --vars-file` reads them."""
+    if form == "json":
+        return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    out = io.StringIO(newline="")
+    table = csv.writer(out, lineterminator="\n")
+    names = list(rows[0])
+    table.writerow(names)
+    table.writerows([cell(row[name]) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def cell(value: Any) -> str:
+    """A value as text: a list is its lines, or a JSON array where its lines would say something else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, list | tuple):
+        return str(value)
+    lines = "\n".join(value)
+    readable = [line.strip() for line in lines.splitlines() if line.strip()]
+    is_plain = readable == list(value) and not lines.startswith("[")
+    return lines if is_plain else json.dumps(list(value), ensure_ascii=False)

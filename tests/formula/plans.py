@@ -1,0 +1,47 @@
+"""Plans with repeated work, and what the inference needs to know around them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from beads_ralph.drafts.setting import Setting
+from beads_ralph.formula.make import Made, Surroundings, make
+from beads_ralph.formula.shape import Instance
+from tests.mason import plans
+
+SETTING = plans.SETTING
+
+
+def endpoint(number: str, thing: str, **fields: str) -> str:
+    """A sprint as people write them many times over."""
+    tasks = (f"Write {thing}/model.py", "Document it")
+    return plans.sprint(number, f"{thing.capitalize()} endpoint", tasks=tasks, **fields)
+
+
+def surroundings(name: str = "work", setting: Setting = SETTING) -> Surroundings:
+    return Surroundings(
+        name,
+        f".beads/formulas/{name}.formula.toml",
+        setting.plan_file,
+        lambda branch: setting.worktree(branch, setting.config.plan),
+        lambda path: os.path.relpath(path, setting.root),
+    )
+
+
+def instances(text: str, *groups: str, setting: Setting = SETTING, **changes: Any) -> list[Instance]:
+    """`instances(plan, "2.1+2.2", "3.1+3.2")`: their beads as JSON."""
+    beads = plans.beads_of(text, setting, **changes)
+    return [[beads[sprint].to_json() for sprint in group.split("+")] for group in groups]
+
+
+def made(text: str, *groups: str, setting: Setting = SETTING) -> Made:
+    return make(instances(text, *groups, setting=setting), surroundings(setting=setting))
+
+
+def sample(name: str) -> str:
+    """A plan of the test fixtures, or the one that comes with the program."""
+    project = Path(__file__).parents[2]
+    folders = [project / "tests" / "fixtures" / "plans", project / "src" / "beads_ralph" / "samples"]
+    return next(folder / name for folder in folders if (folder / name).exists()).read_text(encoding="utf-8")
