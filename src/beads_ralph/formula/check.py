@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault
-from beads_ralph.formula import conditions, ranges, regex
+from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import (
     GATE_TYPES,
     READERS_OWN,
@@ -137,6 +137,8 @@ class _Looking:
             self.wrong(path, "the name of a variable is letters, digits and _, and no digit first")
         if var.required and var.default is not None:
             self.wrong(path, "cannot be required and have a default")
+        if var.derive:
+            self._derive(f"{path}.derive", var)
         broken = regex.fault(var.pattern) if var.pattern else None
         if broken is not None:
             self.wrong(f"{path}.pattern", f"{var.pattern!r} is no regular expression for bd: {broken}")
@@ -148,6 +150,22 @@ class _Looking:
             )
             if refusal is not None:
                 self.wrong(f"{path}.enum[{at}]", f"breaks the variable's own rule: it {refusal}")
+
+    def _derive(self, path: str, var: Var) -> None:
+        call = derive.parsed(var.derive)
+        if call is None:
+            rules = ", ".join(derive.RULES)
+            self.wrong(path, f"{var.derive!r} must be rule(variable), the rule one of {rules}")
+            return
+        source = self.formula.vars.get(call.source)
+        if source is None:
+            self.wrong(path, f"{call.source} is no variable{self._meant(call.source)}")
+        elif source.derive:
+            self.wrong(path, f"{call.source} follows from another one itself")
+        if var.required or var.default is not None:
+            self.wrong(path, "what follows from another variable is neither required nor has a default")
+        if var.type != "string":
+            self.wrong(path, f"gives a text, and the variable is of type {var.type}")
 
     # --- a step
 

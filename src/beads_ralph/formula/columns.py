@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from beads_ralph.formula.derive import derived
+from beads_ralph.formula.derive import RULES
 from beads_ralph.formula.express import Known, Template, Variable, express, is_plain, text_of
 from beads_ralph.legacy import AGENTS_DIR, persona_name
 
@@ -65,7 +65,7 @@ class Columns:
         """One that follows from another; it counts only where a text uses it."""
         key = (base, rule, source)
         if key not in self.followers:
-            values = [derived(rule, value) for value in source.values]
+            values = [RULES[rule](value) for value in source.values]
             self.followers[key] = Variable(base, values, "string", source.step, (rule, source))
         return self.followers[key]
 

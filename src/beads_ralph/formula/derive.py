@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from beads_ralph.slugs import branch_slug, slug
@@ -58,14 +59,24 @@ RULES: Final[Mapping[str, Callable[[Given], str]]] = {
     "bullets": _bullets,
 }
 """What `derive = "slug(title)"` can name."""
-CALL: Final = re.compile(r"(\w+)\((\w+)\)", re.ASCII)
+CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*", re.ASCII)
 
 
-def parsed(text: str) -> tuple[str, str] | None:
-    """`slug(title)` → the rule and the variable it reads; None where the text is not of that form."""
+@dataclass(frozen=True)
+class Call:
+    """A rule, and the variable that it reads."""
+
+    rule: str
+    source: str
+
+    def value(self, given: Given) -> str:
+        return RULES[self.rule](given)
+
+    def __str__(self) -> str:
+        return f"{self.rule}({self.source})"
+
+
+def parsed(text: str) -> Call | None:
+    """`slug(title)`; None where the text is not of that form, or names no rule."""
     match = CALL.fullmatch(text)
-    return (match[1], match[2]) if match and match[1] in RULES else None
-
-
-def derived(rule: str, value: Given) -> str:
-    return RULES[rule](value)
+    return Call(match[1], match[2]) if match and match[1] in RULES else None

@@ -13,7 +13,7 @@ from beads_ralph.formula.columns import Columns, Splice, said, used
 from beads_ralph.formula.express import Known, Template, Variable, known, macro
 from beads_ralph.formula.shape import Bead, Instance, essence, inner_edges
 from beads_ralph.models import ASSIGNEE, MERGE
-from beads_ralph.slugs import slug
+from beads_ralph.slugs import ID_LENGTH, branch_slug
 
 SHOWN_SPRINTS: Final = 8
 
@@ -314,7 +314,7 @@ def step_keys(instances: Sequence[Instance]) -> list[str]:
         kind = "merge" if bead["issue_type"] == MERGE else "work"
         titles = {instance[at]["title"] for instance in instances}
         shared = len(instances) > 1 and len(titles) == 1 and len(instances[0]) > 1
-        found.append((shared and slug(bead["title"])) or kind)
+        found.append((shared and branch_slug(bead["title"])[:ID_LENGTH].strip("-")) or kind)
     return _numbered(found)
 
 

@@ -50,6 +50,8 @@ class Var(Record):
     pattern: str = ""
     """A regular expression that some part of the value must match, as in Go."""
     type: VarType = "string"
+    derive: str = ""
+    """`slug(title)`: how it follows from another variable where it is not given. Ours, not bd's."""
 
 
 class Gate(Record):

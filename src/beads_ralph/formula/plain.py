@@ -30,6 +30,8 @@ def _reasons(formula: Formula) -> Iterator[str]:
     for name, var in formula.vars.items():
         if var.type == "list":
             yield f"vars.{name} is a list, which bd does not know"
+        if var.derive:
+            yield f"vars.{name} follows from another variable, which bd does not know"
     for path, step in all_steps(formula.steps):
         yield from (f"{path}{reason}" for reason in _reasons_of(step))
     yield from _lost_needs(formula)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, gathered
-from beads_ralph.formula import conditions, ranges, regex
+from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import Formula, Step, Var, plain_text
 from beads_ralph.formula.substitution import names_of, names_of_root
 from beads_ralph.formula.values import Value, Values
@@ -36,7 +36,14 @@ def values(formula: Formula, given: Mapping[str, Given], *, row: str = "") -> Va
 def used_names(formula: Formula) -> list[str]:
     """Every variable that a pour may ask for, conditions and ranges included."""
     wanted = [name for step in _every(formula.steps) for name in (*names_of(step), *_condition_name(step))]
-    return list(dict.fromkeys((*names_of_root(formula), *wanted)))
+    used = [*names_of_root(formula), *wanted]
+    return list(dict.fromkeys((*used, *(source for name in used for source in _sources(formula, name)))))
+
+
+def _sources(formula: Formula, name: str) -> list[str]:
+    """What a variable follows from where it is not given."""
+    call = derive.parsed(formula.vars[name].derive) if name in formula.vars else None
+    return [call.source] if call is not None else []
 
 
 def _every(steps: Sequence[Step]) -> Iterator[Step]:
@@ -79,6 +86,7 @@ class _Checking:
     def all(self, given: Mapping[str, Given]) -> dict[str, Value]:
         unknown = [name for name in given if name not in self._accepted()]
         found = {name: value for name in self._names(given) if (value := self._one(name, given)) is not None}
+        found |= self._derived(found)
         self._demand(found, given)
         self._check_ranges(found)
         for name in unknown:
@@ -107,17 +115,36 @@ class _Checking:
         self._invalid(name, value.reason)
         return None
 
+    def _derived(self, found: Mapping[str, Value]) -> dict[str, Value]:
+        """What follows from the values that there are; a rule may refuse it as if it had been given."""
+        made: dict[str, Value] = {}
+        for name, var in self.formula.vars.items():
+            call = derive.parsed(var.derive)
+            if call is None or name in found or call.source not in found or self._is_blamed(name):
+                continue
+            source = found[call.source]
+            text = call.value(source if isinstance(source, tuple) else Values(found).text(call.source))
+            value = _allowed(var, text) if text else text
+            if isinstance(value, _Refused):
+                self._invalid(name, f"follows from {call.source}, and {value.reason}", f"Give {name} itself")
+            else:
+                made[name] = value
+        return made
+
+    def _is_blamed(self, name: str) -> bool:
+        return any(fault.field == f"vars.{name}" for fault in self.faults)
+
     def _demand(self, found: Mapping[str, Value], given: Mapping[str, Given]) -> None:
         """A variable without a value is missing where it must be given, or where a step uses it."""
         texts = Values(found).texts()
         wanted = [*names_of_root(self.formula)]
         wanted += [name for step in _remaining(self.formula.steps, texts) for name in names_of(step)]
         wanted += [name for name, var in self.formula.vars.items() if var.required]
-        blamed = {fault.field for fault in self.faults}
+        wanted = [source for name in wanted for source in (_sources(self.formula, name) or [name])]
         for name in dict.fromkeys(wanted):
             # Where a formula declares variables, other names in braces are text, as in bd.
             declared = name in self.formula.vars or not self.formula.vars
-            if declared and name not in found and f"vars.{name}" not in blamed:
+            if declared and name not in found and not self._is_blamed(name):
                 self._missing(name, empty=name in given)
 
     def _check_ranges(self, found: Mapping[str, Value]) -> None:
