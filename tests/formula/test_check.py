@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.formula.check import check
+from beads_ralph.formula.plain import why_not_plain
 from beads_ralph.formula.read import parse
 from tests.formula.recipes import formula, step
 
@@ -229,3 +230,30 @@ def test_a_near_miss_is_named(steps: list[dict[str, Any]], words: str) -> None:
 def test_all_faults_are_told_at_once() -> None:
     steps = [step("a", "x", priority=9), step("a", condition="?"), step("c", "y", title="")]
     assert len(fields(*steps, variables={"v": {"required": True, "default": ""}})) == 7
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"derive": "slug"}, "must be rule(variable)"),
+        ({"derive": "upper(title)"}, "one of dashed, phase,"),
+        ({"derive": "slug(titel)"}, "titel is no variable; did you mean title?"),
+        ({"derive": "slug(other)"}, "other follows from another one itself"),
+        ({"derive": "slug(title)", "default": "x"}, "neither required nor has a default"),
+        ({"derive": "slug(title)", "required": True}, "neither required nor has a default"),
+        ({"derive": "slug(title)", "type": "list"}, "gives a text"),
+    ],
+)
+def test_how_a_variable_follows_from_another_is_checked(more: dict[str, Any], said: str) -> None:
+    variables = {"title": {}, "other": {"derive": "slug(title)"}, "name": more}
+    report = check(formula(step("a", description="{{title}} {{other}} {{name}}"), variables=variables))
+    (fault,) = report.faults
+    assert fault.field == "vars.name.derive"
+    assert said in fault.message
+
+
+def test_what_only_feeds_another_variable_is_used() -> None:
+    variables = {"title": {}, "name": {"derive": "slug(title)"}}
+    report = check(formula(step("a", description="{{name}}"), variables=variables))
+    assert (report.faults, report.warnings) == ((), ())
+    assert "follows from another variable" in (why_not_plain(formula(step("a"), variables=variables)) or "")

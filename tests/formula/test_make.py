@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.formula.plans import endpoint, made
+from tests.formula.plans import SETTING, endpoint, made
 from tests.mason.plans import plan, sprint
 
 THREE = plan(endpoint("2.1", "users"), endpoint("2.2", "orders"), endpoint("3.1", "bills"))
@@ -109,9 +110,7 @@ def test_agents_and_models_that_vary_are_called_by_name() -> None:
         endpoint("1.2", "bills", dev_agents="go-dev (sonnet)"),
         endpoint("1.3", "orders", dev_agents="go-dev (sonnet)"),
     )
-    from tests.formula.plans import SETTING, instances, make, surroundings
-
-    found = make(instances(text, "1.1", "1.2", "1.3", setting=SETTING, agent_check=False), surroundings())
+    found = made(text, "1.1", "1.2", "1.3", setting=replace(SETTING, agent_check=False))
     (dev,) = found.formula["steps"][0]["metadata"]["dev_agents"]
     assert dev["agent"] == ".claude/agents/{{dev_agent}}.md"
     assert dev["model"] == "{{dev_model}}"
@@ -191,9 +190,5 @@ def test_one_sprint_alone_makes_a_formula_of_its_names() -> None:
 
 @pytest.mark.parametrize("name", ["{{version}}", "a b"])
 def test_the_description_of_the_formula_holds_no_variable(name: str) -> None:
-    from dataclasses import replace
-
-    from tests.formula.plans import SETTING
-
     found = made(THREE, "2.1", "2.2", setting=replace(SETTING, plan_file=f"plans/{name}.md")).formula
     assert "{{" not in found["description"]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.formula import derive
 from beads_ralph.formula.variables import Given, values
-from tests.formula.recipes import formula, step
+from tests.formula.recipes import faults, formula, step
 
 
 def refused(made: Any, given: dict[str, Given], row: str = "") -> RalphError:
@@ -159,3 +160,58 @@ def test_values_are_text_entries_and_kind() -> None:
     assert found.entries("xs") == ("p", "q")
     assert found.entries("s") == ("t",)
     assert dict(found) == {"n": 1, "b": False, "xs": ("p", "q"), "s": "t"}
+
+
+# --- what follows from others -----------------------------------------------------------------------
+
+DERIVED = {
+    "sprint_id": {"required": True},
+    "slug": {"derive": "dashed(sprint_id)"},
+    "tasks": {"type": "list"},
+    "prose": {"derive": "sentences(tasks)"},
+}
+
+
+def test_a_variable_follows_from_another_unless_it_is_given() -> None:
+    made = formula(step("a", description="{{slug}}: {{prose}}"), variables=DERIVED)
+    found = values(made, {"sprint_id": "2.1", "tasks": ["One.", "Two"]})
+    assert (found["slug"], found["prose"]) == ("2-1", "One. Two.")
+    assert values(made, {"sprint_id": "2.1", "tasks": "x", "slug": "mine"})["slug"] == "mine"
+
+
+def test_what_is_missing_is_what_it_follows_from() -> None:
+    made = formula(step("a", description="{{slug}}: {{prose}}"), variables=DERIVED)
+    with pytest.raises(RalphError) as caught:
+        values(made, {})
+    assert [field for field, _ in faults(caught.value)] == ["vars.sprint_id", "vars.tasks"]
+
+
+def test_what_follows_keeps_the_rules_too() -> None:
+    rule = {"title": {"required": True}, "name": {"derive": "slug(title)", "pattern": "^[a-z]+$"}}
+    made = formula(step("a", description="{{name}}"), variables=rule)
+    with pytest.raises(RalphError) as caught:
+        values(made, {"title": "Nr 5"})
+    ((field, message),) = faults(caught.value)
+    assert field == "vars.name"
+    assert "follows from title" in message
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "expected"),
+    [
+        ("dashed", "3a.2b", "3a-2b"),
+        ("phase", "3a.2b", "3a"),
+        ("phase_number", "3a.2b", "03"),
+        ("phase_number", "112.1", "112"),
+        ("phase_number", "x", ""),
+        ("slug", "Größe & Mehr", "grosse-mehr"),
+        ("branch_slug", "数 Count", "count"),
+        ("sentences", "One\nTwo.", "One. Two."),
+        ("bullets", ["One", "Two"], "- One\n- Two"),
+    ],
+)
+def test_the_rules(rule: str, source: str | list[str], expected: str) -> None:
+    call = derive.parsed(f"{rule}(x)")
+    assert call is not None
+    assert call.value(source) == expected
+    assert str(call) == f"{rule}(x)"

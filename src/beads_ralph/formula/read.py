@@ -35,10 +35,17 @@ def read(file: Path, place: Place | None = None) -> Read:
     """Read a file; what it extends is left alone."""
     try:
         text = files.read_text(file, MAX_BYTES)
+    except RalphError as error:
+        return Read(None, (Fault(error.code, error.message, suggested_action=error.suggested_action),))
+    return read_text(text, file, place)
+
+
+def read_text(text: str, file: Path, place: Place | None = None) -> Read:
+    """What a file of this text says; its name tells TOML from JSON."""
+    try:
         raw = _toml(text, file) if file.name.endswith(".toml") else _json(text, file)
     except RalphError as error:
-        faults = error.faults or (Fault(error.code, error.message, suggested_action=error.suggested_action),)
-        return Read(None, faults)
+        return Read(None, error.faults)
     return parse(raw, file, place, bom=text.startswith(BOM))
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+SPECIAL: Final = re.compile(r'[,"\r\n]|^\s|\s$')
 
 
 def sheet(rows: Sequence[Mapping[str, Any]], form: Literal["csv", "json"]) -> str:
     """The rows as `pour --vars-file` reads them."""
     if form == "json":
         return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
-    out = io.StringIO(newline="")
-    table = csv.writer(out, lineterminator="\n")
     names = list(rows[0])
-    table.writerow(names)
-    table.writerows([cell(row[name]) for name in names] for row in rows)
-    return out.getvalue()
+    lines = [names, *([cell(row[name]) for name in names] for row in rows)]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    """The csv module leaves a lone carriage return bare, and cannot read it back."""
+    return '"' + text.replace('"', '""') + '"' if SPECIAL.search(text) else text
 
 
 def cell(value: Any) -> str:
