@@ -63,8 +63,9 @@ class Drawing:
         }
 
 
-def text(drawing: Drawing, console: Console) -> None:
-    """Wave by wave; `★` marks the critical path, `←` what a sprint waits for."""
+def text(drawing: Drawing, console: Console, counted: str = "") -> None:
+    """Wave by wave; `★` marks the critical path, `←` what a sprint waits for. What is no sprint is
+    counted by the caller."""
     from rich.cells import cell_len, set_cell_size
     from rich.markup import escape
 
@@ -85,8 +86,9 @@ def text(drawing: Drawing, console: Console) -> None:
             row = f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}"
             console.print(row, emoji=False)  # a title may well say :x:
     most = max((len(wave) for wave in drawing.waves), default=0)
+    said = counted or f"{len(drawing.nodes)} sprints"
     console.print(
-        f"\n{len(drawing.nodes)} sprints, {len(drawing.waves)} waves, up to {most} in parallel; "
+        f"\n{said}, {len(drawing.waves)} waves, up to {most} in parallel; "
         f"critical path [yellow]★[/yellow] {' → '.join(drawing.critical_path)}"
     )
 

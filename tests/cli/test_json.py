@@ -53,6 +53,8 @@ GOOD: list[tuple[list[str], set[str]]] = [
             "analysis",
         },
     ),
+    (["formula", "list"], {"formulas"}),
+    (["formula", "check"], {"formulas"}),
     (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings"}),
     (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings"}),
     (["plan", "graph", "plan.md"], {"sprints", "waves", "critical_path"}),

@@ -27,7 +27,17 @@ def test_help_loads_no_loop(words: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["plan check plan.md", "status", "list", "ready", "config show", "clean", "show bd-1-1-setup"]
+    "words",
+    [
+        "formula list",
+        "plan check plan.md",
+        "status",
+        "list",
+        "ready",
+        "config show",
+        "clean",
+        "show bd-1-1-setup",
+    ],
 )
 def test_only_a_run_loads_the_loop(words: str, repo: Path) -> None:
     compiled_here(repo, plan(sprint("1.1", "Setup")))

@@ -198,6 +198,13 @@ PLAN = """\
 """
 
 
+FORMULA = """\
+formula = "x"
+vars.v = "w"
+steps = [{id = "a", title = "{{v}}"}]
+"""
+
+
 def answer(repo: Path, *words: str) -> dict[str, Any]:
     """The data of a command's envelope."""
     done = subprocess.run(
@@ -226,7 +233,12 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
     ralph = {"intent": "Be", "dod": {"verifiers": [{"name": "is", "command": "true"}]}}
     (repo / "ralph.json").write_text(json.dumps(ralph), encoding="utf-8")
+    (repo / ".beads" / "formulas").mkdir(parents=True, exist_ok=True)
+    (repo / ".beads" / "formulas" / "x.formula.toml").write_text(FORMULA, encoding="utf-8")
     found = bead | {
+        "formula list": answer(repo, "formula", "list"),
+        "formula show": answer(repo, "formula", "show", "x"),
+        "formula check": answer(repo, "formula", "check", "x"),
         "doctor": answer(repo, "doctor"),
         "demo": answer(repo, "demo", "--dir", "scratch", "--plan-only"),
         "plan check": answer(repo, "plan", "check", "plan.md"),
@@ -248,6 +260,9 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     assert {name: set(data) for name, data in found.items()} == {
         name: documented_keys(name) for name in found
     }
+    for name in ("formula list", "formula check"):
+        (row,) = [row for row in found[name]["formulas"] if row["place"] != "shipped"]
+        assert [key for key in row if f"`{key}`" not in sections("json.md")[name]] == []
     assert set(answer(repo, "ready")) == documented_keys("list, ready")
     assert set(dry) == documented_keys("mason") - {
         *("beads_updated", "beads_orphaned", "beads_left_alone", "beads_skipped", "store")

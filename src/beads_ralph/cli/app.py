@@ -16,6 +16,7 @@ from beads_ralph.cli import (
     configuring,
     control,
     demo,
+    formula,
     gate,
     mason,
     plan,
@@ -42,6 +43,7 @@ app.command("agents")(agents.agents)
 app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
+app.add_typer(formula.app, name="formula")
 app.command("mason")(mason.mason)
 app.command("run")(run.run)
 app.command("status")(watching.status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from beads_ralph.formula.model import EXTENSIONS, Compose, Formula, Place, Var, 
 from beads_ralph.formula.read import read
 
 BELOW: Final = Path(".beads") / "formulas"
+SUFFIXES: Final = (".toml", ".json")
 SHIPPED: Final = Path(__file__).parent / "shipped"
 
 
@@ -24,12 +25,19 @@ class Entry:
 
     name: str
     file: Path
-    place: Place
-    shadowed: bool
+    place: Place | None
+    """None for a file that lies anywhere else."""
+    shadowed: bool = False
     """Another file of this name is found first."""
     formula: Formula | None = None
+    """None where it has faults."""
     faults: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
+
+    def sound(self) -> Formula:
+        if self.formula is None:
+            raise gathered(self.faults, str(self.file), self.warnings)
+        return self.formula
 
 
 @dataclass(frozen=True)
@@ -39,15 +47,6 @@ class Found:
     name: str
     file: Path
     place: Place
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """A formula with what it extends, or the faults of both."""
-
-    formula: Formula | None
-    faults: tuple[Fault, ...] = ()
-    warnings: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,32 +80,39 @@ class Folders:
         """All of them read, with their faults; in the order of the search."""
         entries, seen = [], set[str]()
         for found in self.found():
-            resolved = self.resolve(found.file, found.place)
-            entries.append(Entry(found.name, found.file, found.place, found.name in seen, **vars(resolved)))
+            entries.append(replace(self._entry(found.file, found.place), shadowed=found.name in seen))
             seen.add(found.name)
         return entries
 
     def load(self, name: str) -> Formula:
         """FORMULA.NOT_FOUND with names like it, or everything that is wrong with its files, gathered."""
-        found = self.file_of(name)
-        if found is None:
-            raise self._not_found(name)
-        return _sound(self.resolve(found.file, found.place))
+        return self.entry(name).sound()
 
     def load_file(self, file: Path) -> Formula:
         """A formula from a file, wherever it lies; what it extends is looked for as always."""
-        return _sound(self.resolve(file, self._place_of(file)))
+        return self.entry_of(file).sound()
+
+    def entry(self, name: str) -> Entry:
+        """The one that counts of a name; FORMULA.NOT_FOUND."""
+        found = self.file_of(name)
+        if found is None:
+            raise self._not_found(name)
+        return self._entry(found.file, found.place)
+
+    def entry_of(self, file: Path) -> Entry:
+        """A file's; it has a place where its name would lead to it, too."""
+        if not file.name.endswith(SUFFIXES):
+            message = "a formula is a .formula.toml or .formula.json file"
+            return Entry(file.name, file, None, faults=(Fault(Code.FORMULA_INVALID, message, str(file)),))
+        found = self.file_of(name_of(file))
+        known = found is not None and _same(found.file, file)
+        return self._entry(file, found.place if found is not None and known else None)
 
     def file_of(self, name: str) -> Found | None:
         return next((found for found in self.found() if found.name == name), None)
 
-    def _place_of(self, file: Path) -> Place | None:
-        """The place of a file that the search by name would find, too."""
-        found = self.file_of(name_of(file))
-        return found.place if found is not None and _same(found.file, file) else None
-
-    def resolve(self, file: Path, place: Place | None = None) -> Resolved:
-        return _Resolving(self).resolved(file, place)
+    def _entry(self, file: Path, place: Place | None) -> Entry:
+        return _Resolving(self).entry(file, place)
 
     def _not_found(self, name: str) -> RalphError:
         names = list(dict.fromkeys(found.name for found in self.found()))
@@ -140,12 +146,6 @@ def _in_folder(folder: Path, place: Place) -> Iterator[Found]:
     yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
 
 
-def _sound(resolved: Resolved) -> Formula:
-    if resolved.formula is None:
-        raise gathered(resolved.faults, resolved.faults[0].file or "the formula", resolved.warnings)
-    return resolved.formula
-
-
 # --- extends ----------------------------------------------------------------------------------------
 
 
@@ -169,12 +169,14 @@ class _Resolving:
         self.folders = folders
         self.faults: list[Fault] = []
 
-    def resolved(self, file: Path, place: Place | None) -> Resolved:
+    def entry(self, file: Path, place: Place | None) -> Entry:
         merged = self._merged(file, place, ())
+        plain = Entry(name_of(file), file, place)
         if merged is None or self.faults:
-            return Resolved(None, tuple(dict.fromkeys(self.faults)))
+            return replace(plain, faults=tuple(dict.fromkeys(self.faults)))
         report = check(merged.formula, merged.origins)
-        return Resolved(None if report.faults else merged.formula, report.faults, report.warnings)
+        sound = None if report.faults else merged.formula
+        return replace(plain, formula=sound, faults=report.faults, warnings=report.warnings)
 
     def _merged(self, file: Path, place: Place | None, chain: tuple[Path, ...]) -> _Merged | None:
         said = read(file, place)

@@ -71,8 +71,7 @@ def render(formula: Formula, values: Values) -> Rendered:
     beyond = unsupported(formula)
     if beyond:
         raise gathered(beyond, formula.name)
-    nodes = list(_flat(Growing(formula, values).grow()))
-    steps = _Rendering(formula, nodes).steps()
+    steps = rendered_steps(formula, remaining(Growing(formula, values).grow()))
     if not steps:
         raise invalid(formula, "steps", "no step is left to pour")
     filling = Filling(values)
@@ -81,12 +80,16 @@ def render(formula: Formula, values: Values) -> Rendered:
     return Rendered(title or formula.formula or formula.name, filling.text(described), tuple(steps))
 
 
-def _flat(nodes: Sequence[Node]) -> Iterator[Node]:
+def remaining(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes that remain, in order."""
     for node in nodes:
         if any(node.leaves()):
             yield node
-            yield from _flat(list(node.inner()))
+            yield from remaining(node.inner())
+
+
+def rendered_steps(formula: Formula, nodes: Iterable[Node]) -> list[Ready]:
+    return _Rendering(formula, list(nodes)).steps()
 
 
 class _Rendering:

@@ -92,11 +92,12 @@ class Round:
 
 
 class Growing:
-    """Builds the tree of one formula."""
+    """Builds the tree of one formula; for a look at all of it, without asking the conditions."""
 
-    def __init__(self, formula: Formula, values: Values) -> None:
+    def __init__(self, formula: Formula, values: Values, *, ask: bool = True) -> None:
         self.formula = formula
         self.values = values
+        self.ask = ask
         self.count = 0
 
     def grow(self) -> list[Node]:
@@ -127,7 +128,7 @@ class Growing:
         return nodes
 
     def _holds(self, node: Node) -> bool:
-        if not node.step.condition.strip():
+        if not (self.ask and node.step.condition.strip()):
             return True
         condition = conditions.parse(node.step.condition)
         if condition is None:

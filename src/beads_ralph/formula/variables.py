@@ -254,6 +254,12 @@ def default_refusal(var: Var) -> str | None:
     return value.reason if isinstance(value, _Refused) else None
 
 
+def typed_default(var: Var) -> Value | None:
+    """A variable's default as the value that it stands for; None where it has none, or not a good one."""
+    value = _allowed(var, var.default) if var.default is not None else None
+    return None if isinstance(value, _Refused) else value
+
+
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
