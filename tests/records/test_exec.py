@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,24 @@ def test_the_last_attempt_is_not_tried_again_and_missing_evidence_has_its_reason
 def test_what_is_green_already_leaves_no_record(place: Path) -> None:
     assert execute(place, put(place / "a.json", bead("true"))).code == 0
     assert attempts(place) == []
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_an_attempt_that_the_deadline_ends_says_so(place: Path, most: int) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+    raw = bead("false", constraints={"deadline": soon, "max_iterations": most})
+    agent(place, "sleep 600")
+    assert execute(place, put(place / "a.json", raw), "--agent", "./agent.sh").code == 1
+    (attempt,) = attempts(place)
+    assert (attempt.status, attempt.failure_reason, attempt.exit_code) == ("timeout", "deadline-passed", 124)
+    assert (attempt.extra["failure_detail"], attempt.will_retry) == ("agent-timeout", False)
+
+
+def test_a_bead_that_has_no_time_for_another_attempt_says_so(place: Path) -> None:
+    raw = bead("false", constraints={"time_budget_minutes": 1})
+    agent(place, "exit 0")
+    assert execute(place, put(place / "a.json", raw), "--agent", "./agent.sh", backoff="3600").code == 1
+    (attempt,) = attempts(place)
+    assert (attempt.failure_reason, attempt.extra["failure_detail"]) == ("budget-used-up", "verifier-failed")
+    assert attempt.will_retry is False
+    assert "time budget of 1 minutes is used up" in str(attempt.reason)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from beads_ralph.protocols import Changes
 from beads_ralph.records import Attempt, ResultRecord, RunRecord, read_all, repair
+from beads_ralph.records.model import Extra
 from tests.loop.plans import Project, fails, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")
@@ -120,6 +123,58 @@ def test_s4_r16_a_verifier_that_fails_is_named_with_what_it_said_before(repo: Pa
     [check] = one.extra["checks"]
     assert (check["name"], check["ruling"], check["red_before"]) == ("false", "fail", True)
     assert one.extra["ruling"] == "fail"
+
+
+def in_seconds(seconds: float) -> str:
+    return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_s4_r16_a_bead_whose_time_ends_an_agent_says_so(repo: Path, most: int) -> None:
+    script = {"*": {"dev": [{"hang": True}]}}
+    project = Project.make(repo, ONE, script=script, bead_budget_minutes=0.05, max_retry_attempts=most)
+    ran = project.run()
+    assert "time budget (minutes) of 0.05 is used up" in ran.data["blocked"][0]["reason"]
+    run, result = run_record(project), result_record(project)
+    assert (run.status, run.failure_reason, run.exit_code) == ("timeout", "budget-used-up", 124)
+    assert (run.extra or Extra()).failure_detail == "agent-timeout"
+    assert (result.attempt, result.will_retry) == (1, False)
+    assert "0.05 is used up" in result.reason
+
+
+def test_s4_r16_a_deadline_that_passes_between_attempts_is_why_there_is_no_other(repo: Path) -> None:
+    spend: dict[str, Any] = {"usage": {"cost_usd": 1.5}}
+    script = {"*": {"dev": [spend, *work()], "qa": fails()}}
+    project = Project.make(repo, ONE, script=script, budget_usd=1.0)
+    assert project.run().data["attempts"] == 1
+    assert result_record(project).will_retry is True
+    project.store.update(BEAD, Changes(metadata={"deadline": in_seconds(-60)}))
+    assert "has passed" in project.run().data["blocked"][0]["reason"]
+    run, result = run_record(project), result_record(project)
+    assert (run.attempt, run.failure_reason, result.will_retry) == (1, "deadline-passed", False)
+
+
+@pytest.mark.parametrize("said", [{"bead_budget_usd": 2.0}, {"bead_budget_tokens": 150}])
+def test_s4_r16_a_bead_without_money_for_another_attempt_says_so(repo: Path, said: dict[str, Any]) -> None:
+    """And what was wrong with the attempt itself stays beside it; the attempts before keep their reasons."""
+    spend = {"usage": {"input_tokens": 80, "output_tokens": 20, "cost_usd": 1.5}}
+    script = {"*": {"dev": [spend, *work()], "qa": fails("not nice")}}
+    project = Project.make(repo, ONE, script=script, **said)
+    assert project.run().data["attempts"] == 2
+    first, last = attempts(project)
+    assert (first.failure_reason, last.failure_reason) == ("qa-failed", "budget-used-up")
+    assert last.extra["failure_detail"] == "qa-failed"
+    result = result_record(project)
+    assert (result.will_retry, result.attempt) == (False, 2)
+    assert "is used up" in result.reason
+    assert "1 check failed" in result.reason
+    (blocked,) = project.events("bead_blocked")
+    assert blocked["failure_reason"] == "budget-used-up"
+    project.ralph("retry", BEAD)
+    project.store.update(BEAD, Changes(metadata={"deadline": in_seconds(-60)}))
+    before = run_record(project)
+    assert "has passed" in project.run().data["blocked"][0]["reason"]
+    assert run_record(project) == before, "nothing was tried since"
 
 
 # --- while it runs, and when it does not ------------------------------------------------------------

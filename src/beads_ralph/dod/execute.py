@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from beads_ralph import __version__, runs, strays, verify
 from beads_ralph.config import Config
@@ -24,6 +24,7 @@ from beads_ralph.errors import RalphError
 from beads_ralph.events import Journal, Kind
 from beads_ralph.protocols import AgentCLI, Executor, Forge
 from beads_ralph.records import Keeper, StateFolder
+from beads_ralph.records.reasons import Reason
 from beads_ralph.shelf import Shelf
 from beads_ralph.team import Tools
 from beads_ralph.team.calls import Call
@@ -199,6 +200,14 @@ class Examiner:
         return rows
 
 
+class Over(NamedTuple):
+    """Why a bead may not be tried again."""
+
+    text: str
+    failure: Reason | None = None
+    """The records' word for it, where it is not that of the last attempt."""
+
+
 class Execution:
     """One bead, from what its file says to its end."""
 
@@ -210,6 +219,8 @@ class Execution:
         """Attempts that are over."""
         self.cut = 0
         """The attempt that a killed run was at; it is made again."""
+        self.cut_by: Over | None = None
+        """What ended the agent of the last attempt: the bead's own time, and not that of a call."""
         self.spent = 0.0
         self.began = time.monotonic()
         self.rows: list[Evidence] = []
@@ -227,7 +238,7 @@ class Execution:
         while verdict.ruling != "pass":
             why = self._exhausted() or await self._pause()
             if why:
-                return self._end("failed", why)
+                return self._end("failed", why.text, why.failure)
             verdict = await self._attempt(verdict)
         return self._end("completed", verdict.message)
 
@@ -321,6 +332,7 @@ class Execution:
         done = await self._call(number, verdict)
         self.attempt, self.cut = number, 0
         session = self.caller.remembered()
+        self.cut_by = self._out_of_time() if done.ended.timed_out else None
         if done.problem:
             text = f"{done.name}: {done.problem}"
             self.desk.say(f"  ✗ {text}")
@@ -346,21 +358,20 @@ class Execution:
             await asyncio.sleep(wait)
         return done
 
-    async def _pause(self) -> str:
-        """Wait before the next attempt; why that would be in vain, empty where it was not."""
+    async def _pause(self) -> Over | None:
+        """Wait before the next attempt; why that would be in vain."""
         if not self.attempt or self.cut:
-            return ""
+            return None
         seconds = self.desk.pace.after(self.attempt)
-        left = self._seconds_left()
-        if left is not None and seconds >= left:
-            return self._limit_name()
+        if over := self._out_of_time(seconds):
+            return over
         self._save(stage="waiting", retry_backoff_seconds=math.ceil(seconds))
         if seconds >= 1:
             self.desk.say(f"  … next attempt in {seconds:.0f} s")
         await asyncio.sleep(seconds)
         return self._exhausted()
 
-    def _end(self, status: str, reason: str) -> Done:
+    def _end(self, status: str, reason: str, failure: Reason | None = None) -> Done:
         attempts = max(self.attempt, self.cut)
         kind = "success" if status == "completed" else "failure"
         attached = self.shelf.attached()
@@ -379,7 +390,8 @@ class Execution:
         if status == "completed":
             self.found.move_completed()
         event: Kind = "bead_closed" if status == "completed" else "bead_blocked"
-        self.bench.journal.tell(event, self.shelf.key, reason=reason)
+        why: dict[str, Any] = {"failure_reason": failure} if failure else {}
+        self.bench.journal.tell(event, self.shelf.key, reason=reason, **why)
         return replace(done, file=self.found.path, warnings=tuple(self.found.warnings))
 
     def _done(self, status: str, reason: str, attempts: int, evidence: Sequence[str]) -> Done:
@@ -398,21 +410,24 @@ class Execution:
 
     # --- limits -------------------------------------------------------------------------------------
 
-    def _exhausted(self) -> str:
-        """Why no further attempt may begin; empty where it may."""
-        if self.attempt >= self.most:
-            return f"max_iterations reached: {self.attempt} of {self.most} attempts, and it still fails"
-        left = self._seconds_left()
-        return self._limit_name() if left is not None and left <= 0 else ""
+    def _exhausted(self) -> Over | None:
+        """Why no further attempt may begin."""
+        if self.attempt >= self.most and self.cut_by is None:
+            text = f"max_iterations reached: {self.attempt} of {self.most} attempts, and it still fails"
+            return Over(text)
+        return self.cut_by or self._out_of_time()
 
-    def _limit_name(self) -> str:
-        """Of the two limits of time, the one that is reached first."""
-        deadline = self._until_deadline()
-        budget = self._budget_left()
+    def _out_of_time(self, wanted: float = 0.0) -> Over | None:
+        """Of the two limits of time, the one that is reached first, within the seconds that are wanted."""
+        left = self._seconds_left()
+        if left is None or left > wanted:
+            return None
+        deadline, budget = self._until_deadline(), self._budget_left()
         if deadline is not None and (budget is None or deadline <= budget):
-            return f"the deadline {self.found.bead.constraints.deadline} has passed or is too near"
+            text = f"the deadline {self.found.bead.constraints.deadline} has passed or is too near"
+            return Over(text, "deadline-passed")
         minutes = self.found.bead.constraints.time_budget_minutes
-        return f"the time budget of {minutes} minutes is used up"
+        return Over(f"the time budget of {minutes} minutes is used up", "budget-used-up")
 
     def _seconds_left(self) -> float | None:
         known = [left for left in (self._until_deadline(), self._budget_left()) if left is not None]

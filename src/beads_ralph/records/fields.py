@@ -21,7 +21,7 @@ from beads_ralph.records.model import (
     Verification,
     changed,
 )
-from beads_ralph.records.reasons import CHECKS, CUT_SHORT, REASONS, TROUBLES, Reason
+from beads_ralph.records.reasons import CHECKS, CUT_SHORT, EXHAUSTED, REASONS, TROUBLES, Reason
 from beads_ralph.values import moment_of
 from beads_ralph.work import COUNTS, Usage
 
@@ -134,6 +134,11 @@ def _call_reason(calls: Sequence[Called]) -> Reason | None:
     return CUT_SHORT.get(last.cut_short) or TROUBLES.get(last.trouble) or "agent-crash"
 
 
+def exhausted(event: Event) -> Reason | None:
+    """What a bead had no more of when it ended."""
+    return next((one for one in EXHAUSTED if one == event.data.get("failure_reason")), None)
+
+
 def broken_reason(run: RunRecord, event: Event) -> Reason:
     """Without a verdict of its own."""
     if event.data.get("cancelled"):
@@ -159,6 +164,11 @@ def over(run: RunRecord, event: Event, reason: Reason | None) -> RunRecord:
         failure_reason=reason,
         exit_code=code,
     )
+
+
+def is_result_of(result: ResultRecord, run: RunRecord) -> bool:
+    """The same attempt may have begun again since."""
+    return (result.attempt, result.started_at) == (run.attempt, run.started_at)
 
 
 def result(run: RunRecord, text: str, *, will_retry: bool) -> ResultRecord:

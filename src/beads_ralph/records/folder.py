@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from beads_ralph import files
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.records.fields import INTERRUPTED_CODE
+from beads_ralph.records.fields import INTERRUPTED_CODE, is_result_of
 from beads_ralph.records.model import (
     MODELS,
     Broken,
@@ -99,7 +99,7 @@ class StateFolder:
 
     def _is_judged(self, run: RunRecord) -> bool:
         result = self.last_result(run.bead)
-        return result is not None and (result.attempt, result.started_at) == (run.attempt, run.started_at)
+        return result is not None and is_result_of(result, run)
 
     # --- runs that live, and those that do not ---
 

@@ -14,7 +14,7 @@ from beads_ralph.events import Event, Journal
 from beads_ralph.records import fields
 from beads_ralph.records.folder import StateFolder
 from beads_ralph.records.model import PROMPT_LENGTH, SUMMARY_LENGTH, Extra, RunRecord, changed
-from beads_ralph.records.reasons import Reason
+from beads_ralph.records.reasons import EXHAUSTED, Reason
 
 
 @dataclass
@@ -178,12 +178,27 @@ class Keeper:
     def _blocked(self, bead: str, event: Event) -> None:
         run, text = self.open.get(bead), str(event.data.get("reason") or "blocked")
         self._forget(bead)
+        exhausted = fields.exhausted(event)
         if run is not None:
-            self._end(run, event, fields.broken_reason(run, event), text, will_retry=False)
+            self._end(run, event, exhausted or fields.broken_reason(run, event), text, will_retry=False)
+        elif exhausted is not None:
+            self._end_of_last(bead, exhausted, text)
+        else:
+            result = self.folder.last_result(bead)
+            if result is not None and result.will_retry:  # there was to be another attempt: there is none
+                self.folder.write(changed(result, will_retry=False))
+
+    def _end_of_last(self, bead: str, reason: Reason, text: str) -> None:
+        """After an attempt that had its verdict, the bead has nothing left for another one: that is why
+        it comes to nothing. What was wrong with the attempt itself stays beside it."""
+        run, result = self.folder.last_run(bead), self.folder.last_result(bead)
+        if run is None or result is None or not fields.is_result_of(result, run):
             return
-        result = self.folder.last_result(bead)
-        if result is not None and result.will_retry:  # there was to be another attempt, and there is none
-            self.folder.write(changed(result, will_retry=False))
+        if run.failure_reason is None or run.failure_reason in EXHAUSTED:  # nothing was tried since
+            return
+        extra = (run.extra or Extra()).model_copy(update={"failure_detail": run.failure_reason})
+        self.folder.write(changed(run, failure_reason=reason, extra=extra))
+        self.folder.write(changed(result, will_retry=False, reason=f"{text}; the last: {result.reason}"))
 
     def _given_back(self, bead: str, event: Event) -> None:
         """The attempt begins again some time, so there is no result of it."""

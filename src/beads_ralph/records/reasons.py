@@ -85,6 +85,9 @@ UNJUDGED: Final[frozenset[str | None]] = frozenset(
 )
 """Ends that say nothing of the work, where no result says otherwise: the same attempt begins again."""
 
+EXHAUSTED: Final[tuple[Reason, ...]] = ("budget-used-up", "deadline-passed")
+"""Ends of a bead, not only of an attempt: it may not have another one."""
+
 TROUBLES: Final[Mapping[str, Reason]] = {
     "limit": "agent-limit",
     "auth": "agent-auth",

@@ -76,6 +76,8 @@ async def _called(case: Case, asked: Asked) -> Call:
     seconds, money = case.seconds_left(), case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
     done = await calls.call(whole, case.order, case.tools)
+    if done.ended.timed_out:
+        case.cut_by = case.exhausted()
     if asked.role != "qa":
         case.record.add_dev(asked.attempt, done, asked.feedback)
     elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling

@@ -13,12 +13,21 @@ from beads_ralph import changes, checkouts
 from beads_ralph.events import Kind
 from beads_ralph.models import MERGE, Bead, Metadata, Verifier
 from beads_ralph.ports import Range
+from beads_ralph.records.reasons import Reason
 from beads_ralph.shelf import EVIDENCE, Shelf
 from beads_ralph.team.order import Order, Tools
 from beads_ralph.team.record import Record
 from beads_ralph.team.rests import moment_of
 from beads_ralph.team.threads import in_thread
 from beads_ralph.work import Budget
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """What a bead has no more of."""
+
+    failure: Reason
+    text: str
 
 
 @dataclass
@@ -42,6 +51,8 @@ class Case:
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
     """Files in the worktree that no commit may hold."""
+    cut_by: Exhausted | None = None
+    """What ended the last agent of this attempt: the bead's own time, and not that of a call."""
     claimed_pull: str | None = None
     """The pull request that a scrum-master agent says it has opened."""
 
@@ -113,13 +124,14 @@ class Case:
         most = self.budget.cost_usd
         return None if most is None else max(most - (self.record.spent.cost_usd or 0.0), 0.0)
 
-    def over_budget(self) -> str:
-        """Which of the bead's own budgets is used up; empty where none is."""
+    def exhausted(self) -> Exhausted | None:
+        """Which of the bead's own budgets is used up."""
         if self.deadline is not None and self.deadline <= datetime.now(UTC):
-            return f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
+            text = f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
+            return Exhausted("deadline-passed", text)
         used_up = self.budget.used_up(self.record.spent, self.record.seconds)
         again = f"beads-ralph retry {self.bead.id} gives it as much again"
-        return f"the bead's {used_up}; {again}" if used_up else ""
+        return Exhausted("budget-used-up", f"the bead's {used_up}; {again}") if used_up else None
 
     # --- doing it ---
 

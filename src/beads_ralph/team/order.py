@@ -11,6 +11,7 @@ from beads_ralph.config import Config
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.ports import Ports
 from beads_ralph.protocols import AgentCLI, Forge
+from beads_ralph.records.reasons import Reason
 from beads_ralph.team.rests import Rest, Rests
 from beads_ralph.verify import Bench
 from beads_ralph.work import PullRequest, Usage
@@ -79,6 +80,8 @@ class Outcome:
     usage: Usage = field(default_factory=Usage)
     retry_at: str | None = None
     """When a parked bead may go on."""
+    failure: Reason | None = None
+    """The records' word for it, where it is not that of the last attempt."""
 
 
 # --- ends that come in the midst of the work ----------------------------------------------------------

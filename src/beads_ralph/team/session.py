@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.team import judging, lease, place
-from beads_ralph.team.case import Case
+from beads_ralph.team.case import Case, Exhausted
 from beads_ralph.team.develop import develop
 from beads_ralph.team.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
 from beads_ralph.team.proposing import propose
@@ -56,8 +56,8 @@ async def _work(case: Case, keep: Keep) -> Outcome:
     while record.counted < case.place.max_retry_attempts:
         if why := case.tools.why_pause():
             return _ended(case, "paused", why)
-        if why := case.over_budget():
-            return _failed(case, "blocked", why)
+        if used_up := case.exhausted():
+            return _exhausted(case, used_up)
         attempt = record.attempts + 1
         verdict = await _attempt(case, attempt, feedback, finished=finished)
         await _judged(case, attempt, verdict, keep)
@@ -66,6 +66,8 @@ async def _work(case: Case, keep: Keep) -> Outcome:
         if verdict.ruling == "stop":
             raise Halted("stopped", verdict.message)
         feedback, finished = verdict.feedback, False
+    if case.cut_by is not None:
+        return _exhausted(case, case.cut_by)
     last = record.verdict.message if record.verdict else "all of them were used up before"
     tried = plural(record.counted, "attempt")
     return _failed(case, "blocked", f"{tried} did not suffice; the last: {last}")
@@ -73,6 +75,7 @@ async def _work(case: Case, keep: Keep) -> Outcome:
 
 async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
     case.denied.clear()
+    case.cut_by = None
     verdict = await _tried(case, attempt, feedback, finished=finished)
     return _with_denials(verdict, list(dict.fromkeys(case.denied)))
 
@@ -140,6 +143,10 @@ async def _taken_up(case: Case) -> bool:
 def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
     return _ended(case, ending, reason, scrum_result=result)
+
+
+def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
+    return replace(_failed(case, "blocked", used_up.text), failure=used_up.failure)
 
 
 def _words(error: RalphError) -> str:
