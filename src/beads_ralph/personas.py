@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from beads_ralph.errors import Code, Fault
 from beads_ralph.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
 from beads_ralph.models import CLAUDE, MODELS, AgentSpec, Bead
-from beads_ralph.work import Persona
+from beads_ralph.work import AgentRole, Persona
 
 DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally
 DEFAULT_MODEL: Final = "sonnet"
@@ -141,3 +141,38 @@ def _specs(bead: Bead) -> Iterable[tuple[str, AgentSpec]]:
         yield f"metadata.dev_agents.{at}.agent", spec
     for at, spec in enumerate(metadata.qa_agents):
         yield f"metadata.qa_agents.{at}.agent", spec
+
+
+# --- sessions -----------------------------------------------------------------------------------------
+
+AGENTS: Final[Mapping[str, AgentRole]] = {
+    "scrum_master_agent": "scrum-master",
+    "dev_agents": "dev",
+    "qa_agents": "qa",
+}
+"""Where a bead's metadata keeps its agents, and what they do."""
+SessionOf = Callable[[AgentRole, int, str | None], str | None]
+
+
+def with_sessions(metadata: Mapping[str, Any], session: SessionOf) -> dict[str, Any]:
+    """The agents of a bead, as JSON, with the session that each is in as its `agent_id`. `session` is asked
+    with what the agent does, the how manieth of these it is, and its `agent_id` so far."""
+    found: dict[str, Any] = {}
+    for key, does in AGENTS.items():
+        said = metadata.get(key)
+        if isinstance(said, list):
+            found[key] = [_in_session(row, does, seat, session) for seat, row in enumerate(said, 1)]
+        elif said:
+            found[key] = _in_session(said, does, 1, session)
+    return found
+
+
+def _in_session(row: Mapping[str, Any], does: AgentRole, seat: int, session: SessionOf) -> dict[str, Any]:
+    known = session(does, seat, row.get("agent_id"))
+    bare = {name: value for name, value in row.items() if name != "agent_id"}
+    return bare | {"agent_id": known} if known else bare
+
+
+def without_sessions(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata as a plan has it: the agents' sessions are the runs' to fill in."""
+    return {**metadata, **with_sessions(metadata, lambda *_: None)}

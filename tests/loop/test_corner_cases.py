@@ -229,6 +229,27 @@ def test_when_qa_agents_disagree_all_must_pass(repo: Path) -> None:
     assert rulings == {".claude/agents/careful.md": "fail", ".claude/agents/quick.md": "pass"}
 
 
+def test_s0_as9_every_agent_of_a_bead_has_the_session_that_it_was_last_in(repo: Path) -> None:
+    project = two_qa_agents(repo, first=fails("unsafe"), second=passes())
+    project.run()
+    metadata = project.metadata(BEAD)
+    ran = [*metadata["dev_agent_executions"], *metadata["qa_agent_executions"]]
+    known = [row["agent_id"] for row in (*metadata["dev_agents"], *metadata["qa_agents"])]
+    by_agent = {row["agent_path"]: row["session_id"] for row in ran}
+    assert known == [
+        by_agent[name] for name in ("claude", ".claude/agents/careful.md", ".claude/agents/quick.md")
+    ]
+    assert len(set(known)) == 3
+    assert "agent_id" not in metadata["scrum_master_agent"], "this program plays it itself"
+    assert project.ralph("plan", "diff", "plan.md", "--json").data["changed"] == [], "no plan says it"
+    # The next attempt goes on with them, and where they are others then, those are noted.
+    project.ralph("retry", BEAD)
+    project.write_script({"*": {"dev": work()}})
+    assert project.run().data["closed"] == [BEAD]
+    again = project.metadata(BEAD)
+    assert again["dev_agents"][0]["agent_id"] == again["dev_agent_executions"][-1]["session_id"]
+
+
 def test_a_stop_outweighs_failures_and_ends_the_run(repo: Path) -> None:
     project = two_qa_agents(repo, first=fails("unsafe"), second=fails("a secret", "stop"))
     ran = project.run()
@@ -745,6 +766,7 @@ def test_a_scrum_master_agent_leads_and_its_pull_request_is_opened_for_it(repo: 
     assert names(project.events("agent_started"), "role") == ["scrum-master", "qa"]
     session = project.events("agent_ended")[0]["session_id"]
     assert project.metadata(BEAD)["scrum_master_session_id"] == session
+    assert project.metadata(BEAD)["scrum_master_agent"]["agent_id"] == session
 
 
 def test_a_scrum_master_agent_that_lies_is_caught_and_recovers(repo: Path) -> None:

@@ -287,6 +287,9 @@ def test_a_proof_is_of_what_the_bead_asks_for() -> None:
     assert subject_of(bead.metadata.to_json()) != subject_of(other.metadata.to_json())
     later = make_bead("bd-a", metadata={"attempt_count": 2, "pr_number": 7})
     assert subject_of(bead.metadata.to_json()) == subject_of(later.metadata.to_json())
+    said = bead.metadata.to_json()
+    in_session = {**said, "qa_agents": [{**row, "agent_id": "s-1"} for row in said["qa_agents"]]}
+    assert subject_of(said) == subject_of(in_session)
 
 
 def test_the_last_verdict_is_read_back_with_the_output() -> None:

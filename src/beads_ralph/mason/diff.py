@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph import graph
+from beads_ralph import graph, personas
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Changes, Progress, Store, silent
@@ -105,7 +105,7 @@ def compare(stored: Iterable[Bead], planned: Iterable[Bead]) -> Diff:
 def _change(stored: Bead, planned: Bead) -> Change:
     old, new = stored.to_json(), planned.to_json()
     fields = {name: (old.get(name), new.get(name)) for name in CORE_FIELDS if _differs(name, old, new)}
-    before, after = old["metadata"], new["metadata"]
+    before, after = (personas.without_sessions(said["metadata"]) for said in (old, new))
     for name in sorted({*before, *after} - RUN_FIELDS):
         if name in after and before.get(name) != after[name]:
             fields[f"metadata.{name}"] = (before.get(name), after[name])

@@ -11,6 +11,7 @@ from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.models import Bead
+from beads_ralph.personas import with_sessions, without_sessions
 from beads_ralph.team.calls import Call
 from beads_ralph.work import COUNTS, Evidence, PullRequest, Usage, Verdict
 
@@ -99,6 +100,7 @@ class Record:
             "dev_agent_session_id": self.dev[-1]["session_id"] if self.dev else None,
             "dev_agent_executions": self.dev,
             "qa_agent_executions": self.qa,
+            **self._agents(),
             "last_verdict": verdict_json(self.verdict) or self.bead.metadata.to_json().get("last_verdict"),
             "proven": {"commit": self.proven, "of": subject_of(self._said)} if self.proven else None,
             "red_before": self.red_before,
@@ -106,6 +108,16 @@ class Record:
             | {"seconds": round(self.seconds, 3)},
             "parked": None,
         }
+
+    def _agents(self) -> dict[str, Any]:
+        """Those of the bead's agents that were in another session since; each with the last of them."""
+        known = {
+            (row.get("role"), row.get("seat")): row["session_id"]
+            for row in (*self.dev, *self.qa)
+            if row.get("session_id")
+        }
+        agents = with_sessions(self._said, lambda does, seat, before: known.get((does, seat), before))
+        return {key: said for key, said in agents.items() if said != self._said[key]}
 
     @property
     def _said(self) -> dict[str, Any]:
@@ -138,7 +150,8 @@ class Record:
 def subject_of(metadata: Mapping[str, Any]) -> str:
     """A hash of what the bead asks for: a proof of other tasks or other checks proves nothing."""
     keys = ("dev_prompts", "acceptance_criteria", "dod", "qa_agents", "branches_to_merge")
-    text = json.dumps([metadata.get(key) for key in keys], sort_keys=True)
+    asked = without_sessions(metadata)
+    text = json.dumps([asked.get(key) for key in keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
