@@ -171,10 +171,10 @@ def smoke(
 
 
 def _answered(cli: AgentCLI, job: Job, ended: Exit) -> Answered:
-    from beads_ralph.agents.replies import output_of
+    from beads_ralph.agents.hearing import heard
     from beads_ralph.agents.verdicts import judge
 
-    reply = cli.reply(ended, output_of(job))
+    reply = heard(cli, job, ended)
     ruling, message, _details = judge(reply, ended)
     if ruling != "pass" and not reply.detail and ended.stderr.strip():
         message = f"{message}; its last words: {ended.stderr.strip().splitlines()[-1]}"

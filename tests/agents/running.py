@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.agents.replies import output_of
+from beads_ralph.agents.hearing import heard
 from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.models import AgentSpec
 from beads_ralph.protocols import AgentCLI
@@ -88,7 +88,7 @@ def call(agent: AgentCLI, asked: AgentTask, folder: Path) -> tuple[Exit, Reply]:
     files = transcript(folder)
     job = agent.command(asked, files)
     ended = run(job)
-    return ended, agent.reply(ended, output_of(job))
+    return ended, heard(agent, job, ended)
 
 
 def tail(path: Path) -> str:

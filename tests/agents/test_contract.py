@@ -17,6 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beads_ralph.agents.hearing import explained
 from beads_ralph.agents.known import AGENTS, select
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.jobs import Exit
@@ -92,6 +93,20 @@ def test_every_adapter_says_what_it_is(agent: AgentCLI) -> None:
         assert agent.profile.tested
         assert agent.profile.install
         assert agent.profile.sign_in
+
+
+@pytest.mark.parametrize("name", [name for name, agent in sorted(AGENTS.items()) if agent.profile.tested])
+def test_whoever_is_not_let_in_is_told_what_to_do_once(name: str) -> None:
+    """By one place for all of them: the adapter says what its program said."""
+    profile = AGENTS[name].profile
+    found = [cassettes.reply(name, scenario) for scenario in sorted(cassettes.scenarios(name))]
+    not_let_in = [reply for reply in found if reply.trouble == "auth"]
+    assert len(not_let_in) >= 2
+    for reply in found:
+        assert profile.sign_in not in reply.detail
+        told = explained(explained(reply, profile), profile)
+        assert told.detail.count(profile.sign_in) == (reply.trouble == "auth")
+        assert reply.detail in told.detail
 
 
 # --- the command line ---------------------------------------------------------------------------------

@@ -245,11 +245,6 @@ def test_a_delay_becomes_a_time_that_is_never_too_early(words: str, reset: str |
     assert Gemini().reply(Exit(429 % 256), [json.dumps(event)]).limit_reset_at == reset
 
 
-def test_who_is_not_let_in_is_told_what_to_do() -> None:
-    for scenario in ("401", "403", "not-signed-in"):
-        assert cassettes.reply("gemini", scenario).detail.startswith("Set GEMINI_API_KEY")
-
-
 def test_a_bad_key_is_no_bad_request_although_the_server_calls_it_so() -> None:
     message = (
         '[API Error: {"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}]'

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph import refs
+from beads_ralph.agents.hearing import heard
 from beads_ralph.agents.known import AGENTS
-from beads_ralph.agents.replies import output_of
 from beads_ralph.executors.local import LocalExecutor
 from beads_ralph.jobs import Exit, Job
 from beads_ralph.protocols import AgentCLI
@@ -48,7 +48,7 @@ class Caller:
         job = adapter.command(asked, files)
         self.job = Job(**{**job.__dict__, "argv": (*self.before, *job.argv), "mark": self.run})
         ended = asyncio.run(LocalExecutor().run(self.job))
-        return ended, adapter.reply(ended, output_of(self.job, 16 * 1024 * 1024))
+        return ended, heard(adapter, self.job, ended)
 
     def task(self, prompt: str, base: str, **fields: Any) -> AgentTask:
         fields.pop("adapter", None)

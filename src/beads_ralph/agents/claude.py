@@ -283,8 +283,7 @@ def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
     said = _said(result)
     if NO_SESSION.search(said) and result.get("num_turns") == 0:
         return "forgotten", said
-    trouble = _of_error(seen)
-    return trouble, f"{Claude.profile.sign_in}: {said}" if trouble == "auth" else said
+    return _of_error(seen), said
 
 
 def _said(result: Event) -> str:

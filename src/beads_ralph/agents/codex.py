@@ -257,8 +257,7 @@ def _of_failure(said: str) -> tuple[Trouble, str]:
     status = STATUS.match(said)
     sayings = (trouble for start, trouble in SAYINGS if said.startswith(start))
     trouble: Trouble = streams.of_status(int(status[1])) if status else next(sayings, "unfinished")
-    detail = f"{Codex.profile.sign_in}: {said}" if trouble == "auth" else said
-    return trouble, detail[: streams.MAX_DETAIL]
+    return trouble, said[: streams.MAX_DETAIL]
 
 
 def _before_the_end(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:

@@ -101,8 +101,6 @@ class Copilot:
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
-        if trouble == "auth":
-            detail = f"{self.profile.sign_in}: {detail}"
         result, complaint = streams.answer(seen.text)
         return Reply(
             session_id=streams.text(seen.result, "sessionId") or None,

@@ -226,10 +226,7 @@ def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
     if seen.result.get("status") == "success":
         return "", ""
     said = streams.text(streams.part(seen.result, "error"), "message") or seen.complaint
-    trouble = _of_error(said, ended)
-    if trouble == "auth":
-        said = f"{Gemini.profile.sign_in}: {said}"
-    return trouble, said[: streams.MAX_DETAIL]
+    return _of_error(said, ended), said[: streams.MAX_DETAIL]
 
 
 def _of_error(said: str, ended: Exit) -> Trouble:
@@ -253,7 +250,7 @@ def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
     own = OWN_CODES.get(ended.code)
     if own is None:
         return streams.unfinished(replace(ended, stderr=said))
-    return own, f"{Gemini.profile.sign_in}: {said}" if own == "auth" else said
+    return own, said
 
 
 def _complaint(stderr: str) -> str:

@@ -102,8 +102,6 @@ class Goose:
         for event in streams.events(seen.heard(lines)):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
-        if trouble == "auth":
-            detail = f"{self.profile.sign_in}: {detail}"
         result, complaint = streams.answer(str(seen.words))
         return Reply(
             text=str(seen.words),

@@ -143,8 +143,6 @@ class OpenCode:
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
-        if trouble == "auth":
-            detail = f"{self.profile.sign_in}: {detail}"
         result, complaint = streams.answer(str(seen.words))
         return Reply(
             session_id=seen.session if trouble != "forgotten" else None,

@@ -136,12 +136,10 @@ class Caller:
         return f"Put at least one file that shows that it works into {folder}/, such as the output of a test."
 
     def _not_signed_in(self, done: Call) -> RalphError:
-        fix = self.tools.select(done.program).profile.sign_in
-        return RalphError(
-            Code.UNAVAILABLE,
-            f"{done.program} is not signed in: {done.reply.detail}".rstrip(": "),
-            suggested_action=fix or f"Sign {done.program} in, then run the same command again",
-        )
+        """What to do about it is part of what the program said, where that is known."""
+        said = f"{done.program} is not signed in: {done.reply.detail}".rstrip(": ")
+        action = f"Sign {done.program} in, then run the same command again"
+        return RalphError(Code.UNAVAILABLE, said, suggested_action=action)
 
 
 def _described(verifier: Verifier) -> str:

@@ -38,7 +38,7 @@ async def ask(case: Case, asked: Asked) -> Call:
                 if not _is_replaced(last):
                     return last
                 why = REPLACED[last.reply.trouble]
-                rest = _rested(case, player, why, _reason(case, player, last), last)
+                rest = _rested(case, player, why, _reason(player, last), last)
         met[player.key] = rest
     return await _nobody(case, asked, able, met, last)
 
@@ -100,15 +100,13 @@ def _rested(case: Case, player: Player, why: Why, reason: str, done: Call | None
     return rest
 
 
-def _reason(case: Case, player: Player, done: Call) -> str:
+def _reason(player: Player, done: Call) -> str:
     detail, program = done.reply.detail, player.key
     if done.reply.trouble == "limit":
         return f"{program} is at a limit"
     if done.reply.trouble == "server":
         return f"the server of {program} is down: {detail}".rstrip(": ")
-    fix = case.tools.select(player.program).profile.sign_in
-    known = detail if not fix or fix in detail else f"{detail}; {fix}".removeprefix("; ")
-    return f"{program} is not signed in: {known}".rstrip(": ")
+    return f"{program} is not signed in: {detail}".rstrip(": ")
 
 
 async def _nobody(

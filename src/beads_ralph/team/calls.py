@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph import personas, proc, refs
-from beads_ralph.agents import environment, replies
+from beads_ralph.agents import environment, hearing
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.jobs import Exit, Job, Profile
 from beads_ralph.legacy import AGENTS_DIR, persona_name, persona_path
@@ -26,7 +26,6 @@ from beads_ralph.work import COUNTS, AgentRole, AgentTask, Persona, Reply, Sessi
 
 SERVER_TRIES: Final = 3
 SUMMARY: Final = 500
-LONGEST_LINE: Final = 16 * 1024 * 1024
 SPARE_SECONDS: Final = 600.0
 
 
@@ -133,7 +132,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
-    reply = await in_thread(lambda: cli.reply(ended, replies.output_of(job, LONGEST_LINE)))
+    reply = await in_thread(hearing.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
     ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
