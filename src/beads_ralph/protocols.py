@@ -60,6 +60,8 @@ class Query:
     statuses: Collection[str] = ()
     labels: Collection[str] = ()
     plan_file: str | None = None
+    parents: Collection[str] = ()
+    """Those right below one of these."""
     wisps: bool = False
     """Whether wisps are among the answers; asked for by id they always are."""
 

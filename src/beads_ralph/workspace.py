@@ -78,7 +78,9 @@ class OpenStore:
 
 STORES: Final[dict[str, Callable[[Workspace], Store]]] = {
     "embedded": lambda workspace: embedded.EmbeddedStore(workspace.root),
-    "bd": lambda workspace: bd.BdStore(workspace.root, timeout=workspace.config.bd_timeout),
+    "bd": lambda workspace: bd.BdStore(
+        workspace.root, timeout=workspace.config.bd_timeout, checkout=workspace.checkout
+    ),
 }
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import random
 import resource
+import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from beads_ralph.errors import RalphError
+from beads_ralph.items import CONVOY, GATE, MOLECULE
 from beads_ralph.protocols import Changes
 from beads_ralph.store.embedded import EmbeddedStore
 from tests.beads import make_bead
+from tests.items import make_item
 
 NOBODY = 65534
 
@@ -116,8 +121,46 @@ def attempt(root: Path, name: str) -> None:
             say("done")
 
 
+def kill_at(root: Path, number: str) -> None:
+    """Open the store, and be killed right before that statement; 0 is never."""
+    _killed_at(int(number))
+    EmbeddedStore(root).check()
+
+
+def create_killed_at(root: Path, number: str) -> None:
+    """Create beads and items, and be killed right before that statement."""
+    store = EmbeddedStore(root)
+    _killed_at(int(number))
+    store.create(
+        [
+            make_item("bd-root", MOLECULE),
+            make_bead("bd-a", parent="bd-root"),
+            make_item("bd-gate", GATE, parent="bd-root", dependencies=["bd-a"]),
+            make_bead("bd-b", parent="bd-root", dependencies=["bd-gate", "bd-old"]),
+            make_item("bd-convoy", CONVOY, tracks=["bd-root", "bd-old"]),
+        ]
+    )
+
+
+def _killed_at(number: int) -> None:
+    """SQLite tells a connection of every statement before it runs it."""
+    passed = count(1)
+    connect = sqlite3.connect
+
+    def stop(_statement: str) -> None:
+        if next(passed) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def connected(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **named)
+        connection.set_trace_callback(stop)
+        return connection
+
+    sqlite3.connect = connected  # type: ignore[assignment]
+
+
 ACTS: dict[str, Callable[[Path, str], None]] = {
-    act.__name__: act for act in (churn, claim, fork, fill, attempt)
+    act.__name__: act for act in (churn, claim, fork, fill, attempt, kill_at, create_killed_at)
 }
 
 if __name__ == "__main__":

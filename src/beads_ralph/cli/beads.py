@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +14,10 @@ import typer
 from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.items import CONTAINERS, Item
 from beads_ralph.models import Bead
-from beads_ralph.protocols import Listing, Query
+from beads_ralph.protocols import ItemQuery, Listing, Query, Store
 from beads_ralph.workspace import OpenStore
 
 if TYPE_CHECKING:
@@ -76,9 +79,48 @@ def show(
 ) -> Answer:
     """Show beads in full."""
     opened = workspace.open_store(workspace.find(), store)
-    beads = [opened.store.show(bead_id) for bead_id in ids]
-    data = {"beads": [bead.to_json() for bead in beads], "store": opened.store.kind}
-    return Answer(data, lambda console: _show_beads(console, beads), opened.warnings)
+    found = [_bead_or_item(opened.store, name) for name in ids]
+    beads = [one for one in found if isinstance(one, Bead)]
+    items = [Held.of(opened.store, one) for one in found if isinstance(one, Item)]
+    data = {
+        "beads": [bead.to_json() for bead in beads],
+        "items": [held.to_json() for held in items],
+        "store": opened.store.kind,
+    }
+    return Answer(data, lambda console: _show(console, beads, items), opened.warnings)
+
+
+def _bead_or_item(store: Store, name: str) -> Bead | Item:
+    """A bead first: most are, and it takes no second question then."""
+    try:
+        return store.show(name)
+    except RalphError as problem:
+        found = store.items.find(ItemQuery(ids=[name])) if problem.code is Code.BEAD_NOT_FOUND else []
+        if not found:
+            raise
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Held:
+    """An item, and the status of everything in it."""
+
+    item: Item
+    members: Mapping[str, str]
+
+    @classmethod
+    def of(cls, store: Store, item: Item) -> Held:
+        if item.issue_type not in CONTAINERS:
+            return cls(item, {})
+        members: list[Bead | Item] = [*store.find(Query(parents=[item.id], wisps=True)).beads]
+        members += store.items.find(ItemQuery(parents=[item.id]))
+        if item.tracks:
+            members += store.find(Query(ids=item.tracks)).beads
+            members += store.items.find(ItemQuery(ids=item.tracks))
+        return cls(item, {one.id: one.status for one in members})
+
+    def to_json(self) -> dict[str, Any]:
+        return self.item.to_json() | {"members": dict(self.members)}
 
 
 def _listing_answer(found: Listing, opened: OpenStore, nothing: str) -> Answer:
@@ -113,6 +155,37 @@ def _show_listing(console: Console, found: Listing, opened: OpenStore, nothing: 
     console.print(f"[dim]{opened.why}[/dim]")
 
 
+def _show(console: Console, beads: Sequence[Bead], items: Sequence[Held]) -> None:
+    _show_beads(console, beads)
+    for held in items:
+        _show_item(console, held)
+
+
+def _show_item(console: Console, held: Held) -> None:
+    from rich.markup import escape
+
+    item, gate = held.item, held.item.gate
+    closed = sum(status == "closed" for status in held.members.values())
+    console.print(f"[bold]{item.id}[/bold]  {escape(item.title)}  [{COLOURS[item.status]}]{item.status}[/]")
+    rows = (
+        ("type", f"{item.issue_type}{', a wisp' if item.ephemeral else ''}"),
+        ("part of", item.parent),
+        ("for", item.assignee),
+        ("lets pass", gate and " ".join(filter(None, (gate.type, gate.await_id, gate.timeout)))),
+        ("waits for", ", ".join(item.dependencies) or "nothing"),
+        ("closed", f"{closed} of {len(held.members)}" if held.members else None),
+        ("labels", ", ".join(item.labels)),
+        ("reason", item.close_reason),
+    )
+    for name, value in rows:
+        if value:
+            console.print(f"  [dim]{name:<13}[/dim]{escape(value)}")
+    for name, status in held.members.items():
+        console.print(f"  [{COLOURS[status]}]{MARKS[status]}[/] {escape(name)}")
+    for text in filter(None, (item.description, item.notes)):
+        console.print(f"  {escape(text)}")
+
+
 def _show_beads(console: Console, beads: Sequence[Bead]) -> None:
     from rich.markup import escape
 
@@ -126,6 +199,7 @@ def _show_beads(console: Console, beads: Sequence[Bead]) -> None:
             ("team", place.team_name),
             ("branch", f"{place.branch} (from {place.source_branch})"),
             ("worktree", place.worktree_path),
+            *((("part of", bead.parent),) if bead.parent else ()),
             ("waits for", ", ".join(bead.dependencies) or "nothing"),
             ("labels", ", ".join(bead.labels)),
             ("agents", ", ".join(spec.agent for spec in (*place.dev_agents, *place.qa_agents))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ from beads_ralph.protocols import (
     Findings,
     Items,
     Listing,
+    Poured,
     Progress,
     Query,
     Stored,
@@ -27,7 +28,7 @@ from beads_ralph.protocols import (
     silent,
 )
 from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.store import bd_claims, bd_edit, bd_insert, bd_rows, bd_setup, bd_shape, laws
+from beads_ralph.store import bd_claims, bd_edit, bd_insert, bd_pour, bd_rows, bd_setup, bd_shape, laws
 from beads_ralph.store.bd_claims import Listed
 from beads_ralph.store.bd_cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd_items import BdItems
@@ -47,8 +48,11 @@ class BdStore:
 
     kind = "bd"
 
-    def __init__(self, root: Path, *, bd: str | None = None, timeout: float = 30.0) -> None:
+    def __init__(
+        self, root: Path, *, bd: str | None = None, timeout: float = 30.0, checkout: Path | None = None
+    ) -> None:
         self._root = root.absolute()
+        self._checkout = checkout
         self._program = bd
         self._timeout = timeout
         self._opened: tuple[Bd, Found] | None = None
@@ -215,6 +219,14 @@ class BdStore:
         bd_claims.check_held(row, actor)
         bd_edit.check(bd, row, found.changes, self._root)
 
+    # --- formulas -----------------------------------------------------------------------------------
+
+    def pour(self, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
+        """By bd, which finds the formulas of the checkout as well as those of the root."""
+        with self._writing() as bd:
+            here = replace(bd, place=self._checkout)
+            return bd_pour.pour(here, formula, values, wisp=wisp, assignee=assignee)
+
     # --- snapshots ----------------------------------------------------------------------------------
 
     def snapshot(self, target: Path) -> int:
@@ -243,6 +255,7 @@ def _answers(raw: dict[str, Any], query: Query) -> bool:
     metadata = raw["metadata"] if isinstance(raw["metadata"], dict) else {}
     return (
         (not query.statuses or raw["status"] in query.statuses)
+        and (not query.parents or raw.get("parent") in query.parents)
         and set(query.labels) <= set(raw["labels"])
         and query.plan_file in (None, metadata.get("plan_file"))
     )

@@ -43,6 +43,8 @@ class Bd:
     program: str
     root: Path
     timeout: float
+    place: Path | None = None
+    """Where to run it, if not in the root: bd finds the formulas of the checkout that it stands in."""
 
     def run(
         self,
@@ -58,7 +60,8 @@ class Bd:
         _check_text(argv)
         # Half a surrogate pair, which no process can be given, becomes its escape.
         given = None if stdin is None else stdin.encode("utf-8", "backslashreplace").decode()
-        job = Job(argv, self.root, self._environment(), given, self.timeout if timeout is None else timeout)
+        limit = self.timeout if timeout is None else timeout
+        job = Job(argv, self.place or self.root, self._environment(), given, limit)
         for delay in _delays():
             done = _started(job)
             if not is_busy(done) or (done.timed_out and not reading):

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 STATUSES: Final = frozenset({"open", "in_progress", "blocked", "closed"})
 CLOSE_REASON: Final = "ralph_close_reason"
 """The metadata key of why we closed it: `bd close` alone sets bd's own field, and nothing besides it."""
-NANOSECONDS: Final = 1e9
+NANOSECONDS: Final = 10**9
 NO_ITEM: Final = ("comments", "external_ref", "claimed_by", "lease_expires_at")
 """What a bead has and an item has not: nobody works on it."""
 COMMENT_KEYS: Final = ("author", "text", "created_at")
@@ -143,9 +143,16 @@ def _gate(row: Row) -> dict[str, Any]:
     if row.get("await_type") not in get_args(GateType):
         return {}
     rule = {"type": row["await_type"], "await_id": row.get("await_id")}
-    wait = row.get("timeout")  # in nanoseconds
-    timeout = f"{wait / NANOSECONDS:g}s" if wait else None
-    return {"gate": {key: value for key, value in (rule | {"timeout": timeout}).items() if value}}
+    known = rule | {"timeout": _duration(int(row.get("timeout") or 0))}
+    return {"gate": {key: value for key, value in known.items() if value}}
+
+
+def _duration(nanoseconds: int) -> str:
+    """`1h30m` of what bd keeps in nanoseconds; empty where there is none."""
+    minutes, seconds = divmod(-(-nanoseconds // NANOSECONDS), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)
 
 
 def _store_keys(row: Row, status: str, close_reason: Any) -> dict[str, Any]:

@@ -298,6 +298,9 @@ def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
     if query.statuses:
         terms.append(f"status IN ({', '.join('?' * len(query.statuses))})")
         bound += query.statuses
+    if query.parents:
+        terms.append(f"parent IN ({', '.join('?' * len(query.parents))})")
+        bound += query.parents
     for label in query.labels:
         terms.append("id IN (SELECT bead FROM labels WHERE label = ?)")
         bound.append(label)
