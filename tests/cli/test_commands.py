@@ -17,6 +17,7 @@ from beads_ralph.store.bd import BdStore
 from beads_ralph.store.embedded import EmbeddedStore
 from tests.cli.running import Ran, compiled_here, mason, ralph, tree, write
 from tests.cli.stand_in import bd_script, path_without_bd, wrapped_bd
+from tests.items import make_item
 from tests.mason.plans import plan, sprint
 
 FOUR = plan(
@@ -348,6 +349,35 @@ def test_show_gives_the_bead_as_it_was_stored(repo: Path) -> None:
     assert shown == EmbeddedStore(repo).show(IDS[0]).to_json()
     assert shown["comments"][0]["text"] == "[/dim] said"
     assert "[/dim] said" in ralph("show", IDS[0], cwd=repo).out
+
+
+def test_items_are_shown_by_their_ids_and_never_listed(repo: Path) -> None:
+    compiled_here(repo, FOUR)
+    store = EmbeddedStore(repo)
+    assert store.claim(IDS[0], "worker").won
+    store.close(IDS[0], "worker", "done")
+    rule = {"type": "timer", "timeout": "2h"}
+    wisp = make_item("bd-wisp", "task", ephemeral=True, notes="Look at [b]this[/b]", assignee="ann")
+    gate = make_item("bd-gate", "gate", parent="bd-all", metadata={"gate": rule})
+    store.create([make_item("bd-all", "convoy", tracks=[IDS[0]], labels=["x"]), gate, wisp])
+
+    assert sorted(listed(ralph("list", "--json", cwd=repo))) == sorted(IDS)
+    assert ralph("list", "--json", cwd=repo).data["unreadable"] == []
+    assert listed(ralph("ready", "--json", cwd=repo)) == [IDS[2], IDS[1]]
+    data = ralph("show", "bd-all", IDS[0], "bd-gate", "--json", cwd=repo).data
+    assert [bead["id"] for bead in data["beads"]] == [IDS[0]]
+    convoy, shown = data["items"]
+    assert convoy["members"] == {IDS[0]: "closed", "bd-gate": "open"}
+    assert (shown["members"], shown["metadata"], shown["parent"]) == ({}, {"gate": rule}, "bd-all")
+
+    said = ralph("show", "bd-all", "bd-gate", "bd-wisp", cwd=repo).out
+    for words in ("closed       1 of 2", f"✓ {IDS[0]}", "lets pass    timer 2h", "part of      bd-all"):
+        assert words in said
+    for words in ("type         task, a wisp", "Look at [b]this[/b]", "for          ann"):
+        assert words in said
+    assert (
+        ralph("show", "bd-nothing", "--json", cwd=repo).envelope["error"]["code"] == "DATABASE.BEAD_NOT_FOUND"
+    )
 
 
 # --- demo -------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,41 +26,7 @@ from beads_ralph.store.bd_setup import missing_settings
 from beads_ralph.store.bd_shape import dumped, graph, seed
 from beads_ralph.store.writer_lock import only_writer
 from tests.beads import make_bead
-
-Call = Callable[..., Any]
-
-
-@pytest.fixture
-def bd_repo(
-    repo: Path, bd_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """A copy of a database that was made once: making one takes bd seconds."""
-    monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
-    made = tmp_path_factory.getbasetemp() / "bd-made-once"
-    if not (made / "complete").exists():
-        made.mkdir(exist_ok=True)
-        _git(made, "init", "--quiet")
-        initialise(made)
-        (made / "complete").touch()
-    shutil.copytree(made / ".beads", repo / ".beads")
-    return repo
-
-
-@pytest.fixture
-def bd(bd_repo: Path, bd_path: Path) -> Call:
-    """Call the real bd as a user would; what it prints, as JSON where it is JSON."""
-    return _caller(bd_repo, bd_path)
-
-
-def _caller(root: Path, program: Path) -> Call:
-    def call(*words: str, stdin: str | None = None) -> Any:
-        done = subprocess.run(
-            [program, *words], cwd=root, input=stdin, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout) if done.stdout.startswith(("{\n", "[")) else done.stdout
-
-    return call
+from tests.store.conftest import Call, calling, git_in
 
 
 @pytest.fixture
@@ -144,20 +108,14 @@ def test_initialise_makes_a_quiet_database_once(
         change.setenv("BEADS_DIR", str(repo / "elsewhere" / ".beads"))
         change.setenv("HOME", "/nonexistent")
         initialise(repo, str(bd_path))
-    config = _caller(repo, bd_path)("config", "list", "--json")
+    config = calling(repo, bd_path)("config", "list", "--json")
     assert config["types.custom"] == f"{WORK},{MERGE}"
     assert config["claim.pools"] == ASSIGNEE
     assert "allowed_prefixes" not in config
     initialise(repo, str(bd_path))
-    assert _git(repo, "status", "--porcelain") == ""
-    assert _git(repo, "rev-list", "--count", "HEAD") == "1"
-    assert "hookspath" not in _git(repo, "config", "--list", "--local")
-
-
-def _git(repo: Path, *words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=repo, check=True, timeout=60, capture_output=True, text=True
-    ).stdout.strip()
+    assert git_in(repo, "status", "--porcelain") == ""
+    assert git_in(repo, "rev-list", "--count", "HEAD") == "1"
+    assert "hookspath" not in git_in(repo, "config", "--list", "--local")
 
 
 # --- a user's own database --------------------------------------------------------------------------
@@ -168,7 +126,7 @@ def test_a_users_database_keeps_its_prefix_its_settings_and_its_issues(
     repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
-    bd = _caller(repo, bd_path)
+    bd = calling(repo, bd_path)
     bd("init", "--non-interactive", "--prefix=myapp", "--stealth", "--skip-hooks", "--skip-agents", "--quiet")
     bd("config", "set", "types.custom", '["mine"]')
     bd("config", "set", "claim.pools", "crew")
@@ -456,10 +414,10 @@ def test_writers_take_turns_and_do_not_wait_for_ever(tmp_path: Path) -> None:
         leave.set()
 
 
-def test_our_directory_is_hidden_from_git(repo: Path) -> None:
+def test_our_directory_is_hidden_fromgit_in(repo: Path) -> None:
     (ralph_dir(repo) / "x").touch()
     ralph_dir(repo)
-    assert _git(repo, "status", "--porcelain") == ""
+    assert git_in(repo, "status", "--porcelain") == ""
     (repo / "file").touch()
     refused(Code.WRITE_FAILED, lambda: ralph_dir(repo / "file"))
 

@@ -80,17 +80,15 @@ def show(
     """Show beads in full."""
     opened = workspace.open_store(workspace.find(), store)
     found = [_bead_or_item(opened.store, name) for name in ids]
-    beads = [one for one in found if isinstance(one, Bead)]
-    items = [Held.of(opened.store, one) for one in found if isinstance(one, Item)]
     data = {
-        "beads": [bead.to_json() for bead in beads],
-        "items": [held.to_json() for held in items],
+        "beads": [one.to_json() for one in found if isinstance(one, Bead)],
+        "items": [one.to_json() for one in found if isinstance(one, Held)],
         "store": opened.store.kind,
     }
-    return Answer(data, lambda console: _show(console, beads, items), opened.warnings)
+    return Answer(data, lambda console: _show(console, found), opened.warnings)
 
 
-def _bead_or_item(store: Store, name: str) -> Bead | Item:
+def _bead_or_item(store: Store, name: str) -> Bead | Held:
     """A bead first: most are, and it takes no second question then."""
     try:
         return store.show(name)
@@ -98,7 +96,7 @@ def _bead_or_item(store: Store, name: str) -> Bead | Item:
         found = store.items.find(ItemQuery(ids=[name])) if problem.code is Code.BEAD_NOT_FOUND else []
         if not found:
             raise
-        return found[0]
+        return Held.of(store, found[0])
 
 
 @dataclass(frozen=True)
@@ -155,10 +153,12 @@ def _show_listing(console: Console, found: Listing, opened: OpenStore, nothing: 
     console.print(f"[dim]{opened.why}[/dim]")
 
 
-def _show(console: Console, beads: Sequence[Bead], items: Sequence[Held]) -> None:
-    _show_beads(console, beads)
-    for held in items:
-        _show_item(console, held)
+def _show(console: Console, found: Sequence[Bead | Held]) -> None:
+    for one in found:
+        if isinstance(one, Bead):
+            _show_bead(console, one)
+        else:
+            _show_item(console, one)
 
 
 def _show_item(console: Console, held: Held) -> None:
@@ -166,7 +166,8 @@ def _show_item(console: Console, held: Held) -> None:
 
     item, gate = held.item, held.item.gate
     closed = sum(status == "closed" for status in held.members.values())
-    console.print(f"[bold]{item.id}[/bold]  {escape(item.title)}  [{COLOURS[item.status]}]{item.status}[/]")
+    name, colour = escape(item.id), COLOURS[item.status]
+    console.print(f"[bold]{name}[/bold]  {escape(item.title)}  [{colour}]{item.status}[/]")
     rows = (
         ("type", f"{item.issue_type}{', a wisp' if item.ephemeral else ''}"),
         ("part of", item.parent),
@@ -186,30 +187,27 @@ def _show_item(console: Console, held: Held) -> None:
         console.print(f"  {escape(text)}")
 
 
-def _show_beads(console: Console, beads: Sequence[Bead]) -> None:
+def _show_bead(console: Console, bead: Bead) -> None:
     from rich.markup import escape
 
-    for bead in beads:
-        place = bead.metadata
-        console.print(
-            f"[bold]{bead.id}[/bold]  {escape(bead.title)}  [{COLOURS[bead.status]}]{bead.status}[/]"
-        )
-        rows = (
-            ("sprint", f"{place.sprint} of {place.plan_file}"),
-            ("team", place.team_name),
-            ("branch", f"{place.branch} (from {place.source_branch})"),
-            ("worktree", place.worktree_path),
-            *((("part of", bead.parent),) if bead.parent else ()),
-            ("waits for", ", ".join(bead.dependencies) or "nothing"),
-            ("labels", ", ".join(bead.labels)),
-            ("agents", ", ".join(spec.agent for spec in (*place.dev_agents, *place.qa_agents))),
-            ("attempts", f"{place.attempt_count} of {place.max_retry_attempts}"),
-            ("pull request", place.pr_url or "none"),
-        )
-        for name, value in rows:
-            console.print(f"  [dim]{name:<13}[/dim]{escape(value)}")
-        for prompt in place.dev_prompts:
-            console.print(f"  • {escape(prompt)}")
-        for comment in bead.comments:
-            said = comment if isinstance(comment, str) else json.dumps(comment, ensure_ascii=False)
-            console.print(f"  [dim]“{escape(said)}”[/dim]")
+    place = bead.metadata
+    console.print(f"[bold]{bead.id}[/bold]  {escape(bead.title)}  [{COLOURS[bead.status]}]{bead.status}[/]")
+    rows = (
+        ("sprint", f"{place.sprint} of {place.plan_file}"),
+        ("team", place.team_name),
+        ("branch", f"{place.branch} (from {place.source_branch})"),
+        ("worktree", place.worktree_path),
+        *((("part of", bead.parent),) if bead.parent else ()),
+        ("waits for", ", ".join(bead.dependencies) or "nothing"),
+        ("labels", ", ".join(bead.labels)),
+        ("agents", ", ".join(spec.agent for spec in (*place.dev_agents, *place.qa_agents))),
+        ("attempts", f"{place.attempt_count} of {place.max_retry_attempts}"),
+        ("pull request", place.pr_url or "none"),
+    )
+    for name, value in rows:
+        console.print(f"  [dim]{name:<13}[/dim]{escape(value)}")
+    for prompt in place.dev_prompts:
+        console.print(f"  • {escape(prompt)}")
+    for comment in bead.comments:
+        said = comment if isinstance(comment, str) else json.dumps(comment, ensure_ascii=False)
+        console.print(f"  [dim]“{escape(said)}”[/dim]")

@@ -68,7 +68,7 @@ def check(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
     there = bd_rows.by_ids(bd, list(named))
     laws.check_batch(entries, there.__contains__)
     for thing in batch:
-        laws.check_new(thing, root)
+        laws.check_new(thing, thing.to_json(), root)
 
 
 def _comma(bead_id: str) -> Fault:

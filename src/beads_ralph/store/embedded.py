@@ -131,8 +131,8 @@ class EmbeddedStore:
         raws = [rows.new(thing, now) for thing in batch]
         with self._database.writing() as connection:
             laws.check_batch(list(map(laws.Entry.of, batch)), partial(rows.exists, connection))
-            for thing in batch:
-                laws.check_new(thing, self._root)
+            for thing, raw in zip(batch, raws, strict=True):
+                laws.check_new(thing, raw, self._root)
             rows.insert(connection, raws)
         return [raw["id"] for raw in raws]
 

@@ -99,12 +99,12 @@ class Entry:
         return list(dict.fromkeys([*self.needs, *self.tracks, *([self.parent] if self.parent else [])]))
 
 
-def check_new(thing: Stored, root: Path) -> None:
-    """Whether it may be stored: a copy with changed fields was never validated."""
+def check_new(thing: Stored, raw: Raw, root: Path) -> None:
+    """Whether it may be stored, as the JSON that it is: a copy with changed fields was never validated."""
     if isinstance(thing, Item):
-        sound_item(thing.to_json())
+        sound_item(raw)
     else:
-        sound(thing.to_json(), root)
+        sound(raw, root)
 
 
 def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:
