@@ -15,9 +15,10 @@ FEATURE = {
     "vars": {
         "name": {"required": True, "description": "what it is called", "pattern": "^[a-z-]+$"},
         "model": {"default": "sonnet", "enum": ["haiku", "sonnet"]},
+        "branch": {"derive": "slug(name)"},
     },
     "steps": [
-        step("build", title="Build {{name}}", type="beads-ralph-work"),
+        step("build", title="Build {{name}}", notes="{{branch}}", type="beads-ralph-work"),
         step("look", "build", title="Look at it", condition="{{model}} == sonnet"),
         step("out", "look", title="Ship it", gate={"type": "human"}),
         step("after", "out", children=[step("tell"), step("rest")]),
@@ -60,7 +61,7 @@ def test_list_shows_a_broken_one_and_goes_on(shop: Path) -> None:
     assert [line.split()[-1] for line in said.out.splitlines() if line.startswith("bad")] == ["broken"]
     rows = {row["name"]: row for row in ralph("formula", "list", "--json", cwd=shop).data["formulas"]}
     assert (rows["bad"]["valid"], len(rows["bad"]["faults"])) == (False, 2)
-    assert rows["feature"]["variables"] == ["name", "model"]
+    assert rows["feature"]["variables"] == ["name", "model", "branch"]
 
 
 def test_list_where_there_is_no_repository(tmp_path: Path) -> None:
@@ -78,12 +79,13 @@ def test_faulty_settings_do_not_hinder_looking_at_formulas(shop: Path) -> None:
 SHOWN = """\
 feature  One feature.
   file     .beads/formulas/feature.formula.json (project)
-  pour     beads-ralph pours it itself: steps[0].type makes a bead for agents,
-           whose metadata bd cannot complete
+  pour     beads-ralph pours it itself: vars.branch follows from another variable,
+           which bd does not know
 
 variable
 name      required        matches ^[a-z-]+$     what it is called
 model     default sonnet  one of haiku, sonnet
+branch    follows: slug(name)
 
 wave 1   ┬─ ★ build     Build {{name}}                       starts at once
          └─   gate-out  Gate: human                          starts at once

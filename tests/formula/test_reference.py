@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code
+from beads_ralph.formula import derive
 from beads_ralph.formula.model import GATE_TYPES, READERS_OWN, Branch, Compose, Formula, Gate, Loop, Step, Var
 from beads_ralph.models import Record
 
@@ -36,6 +37,10 @@ def test_every_field_has_a_row_and_no_row_is_without_one(section: str, model: ty
 
 def test_every_field_of_a_variable_has_a_row() -> None:
     assert set(Var.model_fields) <= first_cells("Variables")
+
+
+def test_every_rule_of_derive_has_a_row_and_no_row_is_without_one() -> None:
+    assert first_cells("Variables that follow from others") == set(derive.RULES)
 
 
 @pytest.mark.parametrize("model", [Branch, Compose])

@@ -153,6 +153,7 @@ def _variable(name: str, var: Var) -> dict[str, Any]:
         "type": var.type,
         "enum": list(var.enum),
         "pattern": var.pattern or None,
+        "derive": var.derive or None,
     }
 
 

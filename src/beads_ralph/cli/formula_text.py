@@ -147,6 +147,8 @@ def _variables(console: Console, formula: Formula) -> None:
 
 
 def _given(var: Var) -> str:
+    if var.derive:
+        return f"follows: {var.derive}"
     if var.default is None:
         return "required" if var.required else "no default"
     shown = var.default if len(var.default) <= SHOWN_DEFAULT else var.default[:SHOWN_DEFAULT] + "…"
