@@ -109,11 +109,13 @@ class Holder:
 
 
 @contextmanager
-def exclusive(home: Path, run_id: str, subject: str = LOOP) -> Iterator[Holder | None]:
+def exclusive(
+    home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
+) -> Iterator[Holder | None]:
     """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
     path = home / LOCK
     with path.open("a+", encoding="utf-8") as file:
-        if not _taken_within(file, LOCK_SECONDS):
+        if not _taken_within(file, patience):
             raise _taken(holder(home), subject)
         last = holder(home)
         _write(path, {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))})

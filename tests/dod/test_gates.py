@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.running import Ran, ralph
+from tests.cli.running import RALPH, Ran, environment, ralph
 from tests.dod.beads import bead, check, put, read
-from tests.loop.plans import Project, git, sprint, work
+from tests.loop.plans import Project, git, soon, sprint, work
 
 SMOKE = "test -f ok.txt"
 
@@ -197,6 +201,73 @@ def test_a_gate_that_waits_for_beads_holds_nobody_up_before(repo: Path) -> None:
     ran = project.run()
     assert ran.data["closed"] == ["bd-1-1-shop"]
     assert ran.data["blocked"][0]["id"] == "gt-one", "its turn has come, and it is red"
+
+
+SLOW = (
+    "mkdir at-work || touch twice; echo x >> begun; "
+    "while [ ! -e go ]; do sleep 0.05; done; rmdir at-work; test ! -e twice"
+)
+"""A verifier that notices another one of its kind, and waits to be let on."""
+
+
+def test_a_run_waits_for_a_check_by_hand(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Shop"))
+    path = gate(repo, check(SLOW, "Starts"))
+    with beside(repo, "gate", "check", "--json") as by_hand:
+        soon((repo / "begun").exists)
+        with project.running() as run:
+            soon(
+                lambda: any("are being checked" in row["message"] for row in project.events("warning_given"))
+            )
+            (warned,) = project.events("warning_given")
+            assert f"process {by_hand.pid}" in warned["message"]
+            (repo / "go").touch()
+            assert project.finished(run).data["closed"] == ["bd-1-1-shop"]
+        assert by_hand.wait(timeout=60) == 0
+    assert not (repo / "twice").exists()
+    assert read(path)["status"] == "completed"
+
+
+def test_a_check_by_hand_beside_a_check_of_a_run_is_refused_and_says_who(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Shop"))
+    gate(repo, check(SLOW, "Starts"))
+    with project.running() as run:
+        soon((repo / "begun").exists)
+        refused = checked(repo)
+        assert (refused.code, refused.error["code"]) == (1, "DATABASE.CONFLICT")
+        assert f"the gates are being checked already (process {run.pid}, run " in refused.error["message"]
+        (repo / "go").touch()
+        assert project.finished(run).code == 0
+    assert not (repo / "twice").exists()
+    assert checked(repo).code == 0, "afterwards it may"
+
+
+def test_a_run_that_waits_for_a_check_can_be_ended(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Shop"))
+    gate(repo, check(SLOW, "Starts"))
+    with beside(repo, "gate", "check", "--json") as by_hand:
+        soon((repo / "begun").exists)
+        with project.running() as run:
+            soon(lambda: project.events("warning_given"))
+            run.send_signal(signal.SIGTERM)
+            assert project.finished(run).code == 130
+        (repo / "go").touch()
+        assert by_hand.wait(timeout=60) == 0
+    assert len((repo / "begun").read_text("utf-8").splitlines()) == 1
+
+
+@contextmanager
+def beside(root: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command as a process beside the test; whatever happens, it is gone at the end."""
+    process = subprocess.Popen(
+        [*RALPH, *words], cwd=root, env=environment({}), stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        (root / "go").touch()
+        process.kill()
+        process.wait()
 
 
 def test_a_dry_run_checks_no_gate(repo: Path) -> None:

@@ -73,15 +73,12 @@ def _checked(space: Workspace, store: Store, *, force: bool) -> list[Gate]:
     from beads_ralph.agents.environment import passed_on
     from beads_ralph.dod import gates
     from beads_ralph.events import Journal
-    from beads_ralph.files import make_folder
-    from beads_ralph.ralph_dir import ralph_dir
     from beads_ralph.team import isolation
     from beads_ralph.verify import Bench
 
     config, run_id = space.config, runs.new_run_id()
-    home = ralph_dir(space.root) / "gate-runs"
-    make_folder(home)
-    with runs.exclusive(home, run_id, subject="the gates are checked"):
+    home = gates.home_of(space.root)
+    with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         for left in runs.unswept(home):
             strays.sweep("BEADS_RALPH_RUN_ID", left.run_id)
             runs.mark_swept(left)

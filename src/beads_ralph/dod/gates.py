@@ -6,14 +6,16 @@ red again, it is open again. A gate that waits for other beads holds nobody up: 
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from beads_ralph import checkouts, files, git, verify
+from beads_ralph import checkouts, files, git, runs, verify
 from beads_ralph.config import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
@@ -22,7 +24,7 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import Changes, Findings, Query, Store
-from beads_ralph.ralph_dir import NAME
+from beads_ralph.ralph_dir import NAME, ralph_dir
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
 from beads_ralph.verify import Bench, Subject
@@ -32,6 +34,9 @@ FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"
 OVERRIDE: Final = "gate_override"
 RESULTS: Final = "gate_results"
+CHECKS: Final = "gate-runs"
+BEING_CHECKED: Final = "the gates are being checked"
+LOOK_SECONDS: Final = 0.2
 Colour = Literal["green", "red", "waiting"]
 
 
@@ -152,6 +157,36 @@ def _last(root: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return {key: row for key, row in said.items() if isinstance(row, dict)} if isinstance(said, dict) else {}
+
+
+# --- one at a time --------------------------------------------------------------------------------------
+
+
+def home_of(root: Path) -> Path:
+    """Where checks by hand leave what they did, and the lock of all checks lies."""
+    home = ralph_dir(root) / CHECKS
+    files.make_folder(home)
+    return home
+
+
+@asynccontextmanager
+async def alone(root: Path, run_id: str, waits: Callable[[str], None]) -> AsyncIterator[bool]:
+    """Nobody else checks gates here meanwhile; whether somebody did, so that what was known of them is old.
+    `waits` is told once who it is that is waited for."""
+    home, waited = home_of(root), False
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(runs.exclusive(home, run_id, BEING_CHECKED, patience=0))
+                break
+            except RalphError as error:
+                if error.code != Code.CONFLICT:
+                    raise
+                if not waited:
+                    waits(error.message)
+            waited = True
+            await asyncio.sleep(LOOK_SECONDS)
+        yield waited
 
 
 # --- checking -------------------------------------------------------------------------------------------

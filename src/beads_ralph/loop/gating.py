@@ -77,7 +77,12 @@ class Gating:
         self.checking = asyncio.create_task(self._check())
 
     async def _check(self) -> None:
-        if self.checked:
+        run_id = self.checker.bench.folder.run_id
+        async with gates.alone(self.checker.root, run_id, self.checker.warn) as others_did:
+            await self._check_alone(find=self.checked or others_did)
+
+    async def _check_alone(self, *, find: bool) -> None:
+        if find:
             self.gates = await in_thread(gates.find, self.checker.root, self.checker.store)
         found = await self.checker.check(self.gates)
         if self.forced and any(gate.holds for gate in found):

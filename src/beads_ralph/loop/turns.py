@@ -258,8 +258,7 @@ class Loop:
     async def _block(self, bead: Bead, outcome: Outcome) -> None:
         self.blocked[bead.id] = outcome.reason
         await self.pool.give_back(bead, "blocked", outcome)
-        why = {"failure_reason": outcome.failure} if outcome.failure else {}
-        self._tell("bead_blocked", bead, outcome.reason, **why)
+        self._tell("bead_blocked", bead, outcome.reason, **outcome.facts)
         if outcome.ending == "stopped" or self.settings.stop_on_failure:
             self.drain("stopped", f"{bead.id}: {outcome.reason}")
 

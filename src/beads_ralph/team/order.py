@@ -83,6 +83,11 @@ class Outcome:
     failure: Reason | None = None
     """The records' word for it, where it is not that of the last attempt."""
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the journal is told besides the reason."""
+        return {"failure_reason": self.failure} if self.failure else {}
+
 
 # --- ends that come in the midst of the work ----------------------------------------------------------
 
