@@ -6,8 +6,8 @@ import asyncio
 import json
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -527,6 +527,39 @@ def test_a_server_that_worked_before_is_waited_for(repo: Path, rig: Rig) -> None
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("done", 2)
     assert names(project.events("bead_parked")) == ["bd-1-2-two"]
+
+
+def test_a_reviewers_server_that_is_down_costs_the_developer_nothing(repo: Path, rig: Rig) -> None:
+    """Also where it has not worked in this run before: the developer has done its work."""
+    qa = rig.program("qa", qa=trouble("server", when='[ "$N" -le 4 ]') + REVIEWS)
+    project = played(repo, rig.program("dev"), qa)
+    with loop_of(project) as loop:
+        loop.tools = replace(loop.tools, server_pause=0.01)
+        loop.tools.rests.outage_seconds = 0.2
+        ended = asyncio.run(loop.run())
+    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1)
+    assert len(rig.sessions("dev")) == 1, "the developer is not asked again"
+    assert len(rig.sessions("qa", "qa")) == 5
+    assert project.feedback(BEAD) == [None]
+    (parked,) = project.events("bead_parked")
+    assert "the server of " in parked["reason"]
+    assert [row["ruling"] for row in project.events("verdict_given")] == ["pass"]
+
+
+def test_a_reviewers_server_that_stays_down_ends_the_run_and_blames_nobody(repo: Path, rig: Rig) -> None:
+    qa = rig.program("qa", qa=trouble("server", detail="502 of the proxy"))
+    project = played(repo, rig.program("dev"), qa)
+    with loop_of(project) as loop:
+        loop.tools = replace(loop.tools, server_pause=0.01)
+        loop.tools.rests.down_since[qa] = datetime.now(UTC) - timedelta(hours=2)
+        ended = asyncio.run(loop.run())
+    assert (ended.why, ended.attempts) == ("stopped", 0)
+    assert "502 of the proxy" in ended.reason
+    assert project.statuses() == {BEAD: "open"}
+    rig.program("qa")
+    ran = project.run()
+    assert (ran.data["closed"], ran.data["attempts"]) == ([BEAD], 1)
+    assert project.feedback(BEAD)[-1] is None
 
 
 def test_a_stand_in_takes_over_from_a_server_that_is_down(repo: Path, rig: Rig) -> None:

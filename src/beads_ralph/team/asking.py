@@ -112,16 +112,19 @@ def _reason(player: Player, done: Call) -> str:
 async def _nobody(
     case: Case, asked: Asked, able: list[Player], met: Mapping[str, Rest], last: Call | None
 ) -> Call:
-    """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other."""
-    rests = case.tools.rests
+    """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
+    what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
+    rests, reviews = case.tools.rests, asked.role == "qa"
     waits = {
-        key: rest for key, rest in met.items() if rest.why == "limit" or (rest.passes and rests.bears(key))
+        key: rest
+        for key, rest in met.items()
+        if rest.why == "limit" or (rest.passes and rests.bears(key, unproven=reviews))
     }
     reasons = "; ".join(rest.reason for rest in met.values())
     if waits:
         raise Parked(f"nobody can play {persona_name(asked.spec.agent)} now: {reasons}", waits)
     down = [player for player in able if met[player.key].why == "server"]
-    if not down:
+    if not down or reviews:
         raise Halted("broken", reasons)
     if last is not None and last.reply.trouble == "server":
         return last

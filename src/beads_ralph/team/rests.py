@@ -98,11 +98,12 @@ class Rests:
             for known in (self.turns, self.down_since, self.resting):
                 known.pop(program, None)
 
-    def bears(self, program: str) -> bool:
-        """Whether its outage is one to wait for: not at the start of a run, where a wrong address looks
-        just the same and somebody is there to mend it, and not for ever."""
+    def bears(self, program: str, *, unproven: bool = False) -> bool:
+        """Whether its outage is one to wait for: not for ever; and not at the start of a run, where a wrong
+        address looks just the same and somebody is there to mend it, unless `unproven` ones are, too."""
         since = self.down_since.get(program)
-        return program in self.proven and since is not None and datetime.now(UTC) - since < PATIENCE
+        known = unproven or program in self.proven
+        return known and since is not None and datetime.now(UTC) - since < PATIENCE
 
     def lift(self) -> list[str]:
         """Forget what has passed, and say whose rest is over."""
