@@ -11,7 +11,8 @@ from beads_ralph import personas
 from beads_ralph.errors import Code, Fault
 from beads_ralph.models import MERGE, WORK, AgentSpec, TemplateName
 from beads_ralph.plan import markdown
-from beads_ralph.plan.model import At, Check
+from beads_ralph.plan.model import At, Check, FieldError
+from beads_ralph.plan.pours import pour
 from beads_ralph.prompts import guidance
 
 NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
@@ -37,15 +38,6 @@ ALIASES: Final = {
     "verifiers": "verify",
     "label": "labels",
 }
-
-
-class FieldError(Exception):
-    """A value that a field cannot have; becomes a Fault at the field's place."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
 
 
 def name_of(label: str) -> str | None:
@@ -175,6 +167,17 @@ def template(field: markdown.Field) -> At[TemplateName] | None:
     return At(name, value.line)
 
 
+def formula(field: markdown.Field) -> At[str] | None:
+    """A name and nothing else: what stands below it would be lost."""
+    below = [*(field.items if field.text else field.items[1:]), *field.fences, *field.rest]
+    if below:
+        raise FieldError(
+            "**Formula** is a name alone; write the values of its variables below **Pour**:", below[0].line
+        )
+    named = one(field)
+    return None if named is None or named.value.lower() in NOTHING else named
+
+
 def checks(field: markdown.Field) -> tuple[At[Check], ...]:
     """Commands as code spans, bullets with a code span, or a fenced block."""
     found = [At(Check(code.text, code.text), code.line) for code in field.codes]
@@ -242,7 +245,8 @@ READERS: Final[dict[str, Callable[[markdown.Field], Any]]] = {
     "labels": many,
     "priority": priority,
     "verify": checks,
-    "formula": one,
+    "formula": formula,
+    "pour": pour,
     "template": template,
     "status": one,
 }

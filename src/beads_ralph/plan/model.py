@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from beads_ralph.errors import Fault
@@ -11,6 +11,15 @@ from beads_ralph.models import AgentSpec, TemplateName
 from beads_ralph.sprints import SprintId
 
 T = TypeVar("T")
+
+
+class FieldError(Exception):
+    """A value that a field cannot have; becomes a Fault at the field's place."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,29 @@ class Check:
 
     name: str
     command: str
+
+
+Given = str | tuple[str, ...]
+"""What a plan gives to a variable: always texts, since `1.10` is a sprint and not a number."""
+
+
+@dataclass(frozen=True)
+class Pour:
+    """A **Pour** block: values for the variables of the sprint's formula, and perhaps its name."""
+
+    line: int
+    formula: At[str] | None = None
+    values: Mapping[str, At[Given]] = field(default_factory=dict)
+    unread: bool = False
+    """Whether it could not be read, which is a fault of its own: nothing else is missed in such a sprint."""
+
+    def named_by_template(self) -> Pour:
+        """`template:` names the formula where nothing else does; otherwise it is a variable like any."""
+        said = self.values.get("template")
+        if self.formula is not None or said is None or not isinstance(said.value, str):
+            return self
+        rest = {name: value for name, value in self.values.items() if name != "template"}
+        return replace(self, formula=At(said.value, said.line), values=rest)
 
 
 @dataclass(frozen=True)
@@ -56,8 +88,15 @@ class Sprint:
     priority: At[int] | None = None
     verify: tuple[At[Check], ...] = ()
     formula: At[str] | None = None
+    """What is poured in its place, named by **Formula** or by **Pour**."""
+    pour: Pour | None = None
     template: At[TemplateName] | None = None
     status: At[str] | None = None
+
+    @property
+    def is_poured(self) -> bool:
+        """Whether a formula says what is to be done, and not the sprint's own tasks."""
+        return self.formula is not None or self.pour is not None
 
 
 @dataclass(frozen=True)

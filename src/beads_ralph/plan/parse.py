@@ -11,7 +11,7 @@ import yaml
 from beads_ralph import personas
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import fields, markdown
-from beads_ralph.plan.model import At, Phase, Plan, Sprint, Struck
+from beads_ralph.plan.model import At, FieldError, Phase, Plan, Pour, Sprint, Struck
 from beads_ralph.sprints import SprintId
 
 SPRINT_LEVEL: Final = 3
@@ -38,6 +38,7 @@ class _Draft:
     fields: list[markdown.Field] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unread_pour: Pour | None = None
 
 
 @dataclass
@@ -206,8 +207,28 @@ def _finish(state: _Parse) -> None:
     for entry in draft.fields:
         _read_field(state, draft, entry, values)
     sprint = replace(sprint, notes=tuple(draft.notes), **values)
+    if draft.unread_pour is not None:
+        sprint = replace(sprint, pour=draft.unread_pour)
+    sprint = _settle_formula(state, sprint)
     _notice_finished(state, sprint)
     state.sprints.append(sprint)
+
+
+def _settle_formula(state: _Parse, sprint: Sprint) -> Sprint:
+    """**Formula** or **Pour** names what is poured; where both do, they must agree."""
+    if sprint.pour is None or sprint.pour.unread:
+        return sprint
+    if sprint.formula is None:
+        sprint = replace(sprint, pour=sprint.pour.named_by_template())
+    name, inside = sprint.formula, sprint.pour.formula if sprint.pour else None
+    if name is None and inside is None:
+        message = f"sprint {sprint.id}: **Pour** names no formula"
+        action = "Add **Formula**: NAME to the sprint, or formula=NAME to its **Pour**"
+        state.fault(Code.MISSING_SECTION, message, sprint.pour.line, action)
+    elif name is not None and inside is not None and name.value != inside.value:
+        message = f"sprint {sprint.id}: **Formula** says '{name.value}' and **Pour** says '{inside.value}'"
+        state.fault(Code.PLAN_PATTERN, message, inside.line, "Name the formula once")
+    return replace(sprint, formula=name or inside)
 
 
 def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dict[str, Any]) -> None:
@@ -224,9 +245,11 @@ def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dic
         return
     try:
         values[name] = fields.READERS[name](entry)
-    except fields.FieldError as problem:
+    except FieldError as problem:
         problem.message = f"sprint {draft.id}: {problem.message}"
         state.faults.append(fields.fault(problem, state.file))
+        if name in ("formula", "pour"):
+            draft.unread_pour = Pour(entry.line, unread=True)
         return
     if not (entry.text or entry.items or entry.fences):
         state.warn(Code.MARKDOWN, f"sprint {draft.id}: **{entry.label}** says nothing", entry.line)
