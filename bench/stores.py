@@ -40,12 +40,16 @@ WORKERS = 8
 NO_BD = Row("bd", "not found, so not measured")
 
 
-def compiled(sprints: int, root: Path) -> list[Bead]:
-    """The beads of a made-up plan."""
+def planned(sprints: int, root: Path) -> load.Batch:
+    """A made-up plan, compiled."""
     plan = parse(plans.plan(sprints), "plan.md")
     built = build(plan, Setting(root, "plan.md", datetime.now(UTC)))
-    beads = load.require_valid(built, [sprint.id.text for sprint in plan.sprints])
-    return [bead for bead in beads if isinstance(bead, Bead)]
+    return load.require_valid(built, [sprint.id.text for sprint in plan.sprints])
+
+
+def compiled(sprints: int, root: Path) -> list[Bead]:
+    """The beads of a made-up plan."""
+    return [bead for bead in planned(sprints, root).beads if isinstance(bead, Bead)]
 
 
 def chained(count: int, length: int, root: Path) -> list[Bead]:
@@ -89,10 +93,10 @@ def embedded_load(judge: Judge, scratch: Scratch) -> Iterator[Row]:
 
 def _load(root: Path, count: int) -> float:
     """Until everything is on disk: the store ends each transaction with fsync."""
-    beads = compiled(count, root)
+    batch = planned(count, root)
     store = EmbeddedStore(root)
     store.check()
-    return timed(lambda: load.load(store, beads, check_existing=False))
+    return timed(lambda: load.load(store, batch, check_existing=False))
 
 
 def _creates(bd: str, root: Path, count: int) -> list[float]:

@@ -7,12 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph import graph
+from beads_ralph.values import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 TITLE_WIDTH: Final = 44
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a sprint that is poured from a formula."""
+
+    id: str
+    title: str
+    waits: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "title": self.title, "depends_on": list(self.waits)}
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,20 @@ class Node:
     bead_id: str
     title: str
     line: int
+    formula: str | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its title, and what is poured there: one box, however many steps."""
+        if self.formula is None:
+            return self.title
+        return f"{self.title} ({self.formula}: {plural(len(self.steps), 'step')})"
+
+    def poured_json(self) -> dict[str, Any]:
+        if self.formula is None:
+            return {}
+        return {"formula": self.formula, "steps": [step.to_json() for step in self.steps]}
 
 
 @dataclass(frozen=True)
@@ -55,6 +82,7 @@ class Drawing:
                     "depends_on": self.inner(node.sprint),
                     "depends_on_beads": [b for b in self.edges[node.sprint] if b not in self.nodes],
                     "wave": wave_of[node.sprint],
+                    **node.poured_json(),
                 }
                 for node in self.nodes.values()
             ],
@@ -71,7 +99,7 @@ def text(drawing: Drawing, console: Console, counted: str = "") -> None:
 
     critical = set(drawing.critical_path)
     width = max((len(sprint) for sprint in drawing.nodes), default=0)
-    titles = {sprint: _one_line(node.title) for sprint, node in drawing.nodes.items()}
+    titles = {sprint: _one_line(node.shown) for sprint, node in drawing.nodes.items()}
     long = min(max(map(cell_len, titles.values()), default=0), TITLE_WIDTH)
     for number, wave in enumerate(drawing.waves, 1):
         for at, sprint in enumerate(wave):
@@ -106,7 +134,7 @@ def mermaid(drawing: Drawing) -> str:
     names = {sprint: f"s{number}" for number, sprint in enumerate(drawing.nodes)}
     lines = ["flowchart TD"]
     for sprint, node in drawing.nodes.items():
-        lines.append(f'    {names[sprint]}["{sprint}: {_mermaid_text(node.title)}"]')
+        lines.append(f'    {names[sprint]}["{sprint}: {_mermaid_text(node.shown)}"]')
     for sprint in drawing.nodes:
         lines += [f"    {names[other]} --> {names[sprint]}" for other in drawing.inner(sprint)]
     path = [names[sprint] for sprint in drawing.critical_path]
@@ -127,7 +155,7 @@ def dot(drawing: Drawing) -> str:
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for sprint, node in drawing.nodes.items():
         style = ", penwidth=3" if sprint in critical else ""
-        lines.append(f"    {_dot_text(sprint)} [label={_dot_text(f'{sprint}: {node.title}')}{style}];")
+        lines.append(f"    {_dot_text(sprint)} [label={_dot_text(f'{sprint}: {node.shown}')}{style}];")
     for sprint in drawing.nodes:
         lines += [f"    {_dot_text(other)} -> {_dot_text(sprint)};" for other in drawing.inner(sprint)]
     return "\n".join([*lines, "}"])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph import workspace
-from beads_ralph.cli.compiling import setting_of
+from beads_ralph.cli.compiling import plan_setting
 from beads_ralph.mason import load
 from beads_ralph.mason.build import build
 from beads_ralph.plan import parse
@@ -102,8 +102,8 @@ def write(path: Path, text: str) -> Path:
 def compiled_here(root: Path, text: str, name: str = "plan.md") -> Path:
     """Write a plan and put its beads into the embedded store as mason does, without starting a process."""
     path = write(root / name, text)
-    setting = setting_of(workspace.find(root), path)
-    built = build(parse(text, str(path)), setting)
+    plan = parse(text, str(path))
+    built = build(plan, plan_setting(workspace.find(root), plan))
     load.load(EmbeddedStore(root), load.require_valid(built, list(built.beads)), check_existing=False)
     return path
 

@@ -196,6 +196,11 @@ PLAN = """\
 **Tasks**:
 - Write it
 """
+POURED = """
+### Sprint 1.2: Search
+**Formula**: once
+"""
+FORMULA = {"formula": "once", "steps": [{"id": "do", "title": "Do it", "type": "beads-ralph-work"}]}
 
 
 FORMULA = """\
@@ -227,8 +232,11 @@ def documented_keys(name: str) -> set[str]:
 
 
 def test_the_answers_have_the_documented_keys(repo: Path) -> None:
-    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    (repo / "plan.md").write_text(PLAN + POURED, encoding="utf-8")
     bead = {"init": answer(repo, "init")}
+    folder = repo / ".beads" / "formulas"
+    folder.mkdir(parents=True)
+    (folder / "once.formula.json").write_text(json.dumps(FORMULA), encoding="utf-8")
     dry = answer(repo, "mason", "plan.md", "--dry-run")
     (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
     ralph = {"intent": "Be", "dod": {"verifiers": [{"name": "is", "command": "true"}]}}
@@ -266,7 +274,7 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     assert set(answer(repo, "ready")) == documented_keys("list, ready")
     assert set(dry) == documented_keys("mason") - {
         *("beads_updated", "beads_orphaned", "beads_left_alone", "beads_skipped", "store")
-    } | {"dry_run", "beads"}
+    } | {"dry_run", "beads", "items"}
 
 
 def test_every_figure_and_every_rule_of_the_analysis_is_documented() -> None:

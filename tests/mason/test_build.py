@@ -466,17 +466,7 @@ def test_acceptance_criteria_are_kept_and_told_to_every_qa_agent() -> None:
     assert [agent.context for agent in metadata.qa_agents] == [f"Run pytest\n\n{told}", told]
 
 
-# --- formulas, the old schema, sameness -------------------------------------------------------------
-
-
-def test_s1_ov2_a_formula_is_recorded_and_its_author_told_that_the_sprint_is_compiled() -> None:
-    text = plan(sprint("1.1", "Schema", formula="work-sprint"))
-    built = compiled(text)
-    bead = built.beads["1.1"]
-    assert isinstance(bead, Bead)
-    assert bead.metadata.formula == "work-sprint"
-    (warning,) = built.warnings
-    assert text.splitlines()[(warning.line or 0) - 1] == "**Formula**: work-sprint"
+# --- the old schema, sameness -----------------------------------------------------------------------
 
 
 def test_s1_ex1_the_old_schema_gives_the_seeds_bead_to_the_letter() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.mason import diff
+from beads_ralph.mason import diff, load
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Changes, Query
 from beads_ralph.store.embedded import EmbeddedStore
@@ -136,14 +136,14 @@ def test_an_update_brings_the_store_to_the_plan_and_a_second_one_finds_nothing(
 
 
 def test_what_leaves_the_plan_leaves_the_bead(repo: Path, plan_file: Path) -> None:
-    extra = sprint("1.1", "Start", verify="`true`", acceptance_criteria="Works", formula="work")
+    extra = sprint("1.1", "Start", verify="`true`", acceptance_criteria="Works", template="docs")
     write(plan_file, plan(extra, LEFT, RIGHT, LAST))
     update(plan_file, repo)
-    assert bead(repo, "bd-1-1-start").metadata.formula == "work"
+    assert bead(repo, "bd-1-1-start").metadata.template == "docs"
     write(plan_file, plan(START, LEFT, RIGHT, LAST))
     update(plan_file, repo)
     metadata = bead(repo, "bd-1-1-start").metadata
-    assert (metadata.dod, metadata.acceptance_criteria, metadata.formula) == (None, None, None)
+    assert (metadata.dod, metadata.acceptance_criteria, metadata.template) == (None, None, None)
     assert update(plan_file, repo).data["database_status"] == "unchanged"
 
 
@@ -317,7 +317,7 @@ def test_an_unreadable_bead_stops_the_update_and_is_named(repo: Path, plan_file:
 def test_the_order_of_labels_and_dependencies_is_no_difference() -> None:
     one = make_bead("bd-a", dependencies=["bd-b", "bd-c"], labels=["x", "y"])
     two = make_bead("bd-a", dependencies=["bd-c", "bd-b"], labels=["y", "x"])
-    assert diff.compare([one], [two]).empty
+    assert diff.compare(load.Held((one,)), load.Batch({"1.1": two})).empty
 
 
 def test_nothing_is_written_where_the_store_refuses_the_new_beads(repo: Path) -> None:
@@ -328,7 +328,8 @@ def test_nothing_is_written_where_the_store_refuses_the_new_beads(repo: Path) ->
     new = make_bead(
         "bd-new", dependencies=["bd-nowhere"], metadata={"plan_sprint_id": "1.2", "sprint": "1.2"}
     )
-    compared = diff.compare(store.find(Query()).beads, [make_bead("bd-a", title="Edited"), new])
+    edited = load.Batch({"1.1": make_bead("bd-a", title="Edited"), "1.2": new})
+    compared = diff.compare(load.Held(store.find(Query()).beads), edited)
     with pytest.raises(RalphError) as caught:
         diff.apply(store, compared)
     assert caught.value.code is Code.UNRESOLVED

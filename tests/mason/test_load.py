@@ -302,7 +302,7 @@ def test_s1_fr5_10_no_fault_gets_past_the_last_door() -> None:
     built = compiled(plan(*FOUR, sprint("2.1", "Bad", branch="`a b`")))
     with pytest.raises(RalphError):
         load.require_valid(built, ["1.1", "2.1"])
-    assert [bead.id for bead in load.require_valid(built, ["1.1", "1.3"])] == [IDS[0], IDS[3]]
+    assert [bead.id for bead in load.require_valid(built, ["1.1", "1.3"]).beads] == [IDS[0], IDS[3]]
 
 
 def test_a_person_is_told_which_store_and_why(repo: Path, plan_file: Path) -> None:

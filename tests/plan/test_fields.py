@@ -389,12 +389,6 @@ def test_other_words_of_status_are_no_matter(text: str) -> None:
     assert sprint_plan(f"**Status**: {text}\n").warnings == ()
 
 
-def test_the_formula_of_a_sprint_is_recorded_with_a_warning() -> None:
-    built = compiled(DEFAULTS + "### Sprint 1.1: A\n**Tasks**: x\n**Formula**: `work-sprint`\n")
-    assert built.beads["1.1"].to_json()["metadata"]["formula"] == "work-sprint"
-    assert [warning.line for warning in built.warnings] == [DEFAULTS.count("\n") + 3]
-
-
 # --- faults of a bead stand where the plan says it ------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from beads_ralph import files, personas, records, workspace
 from beads_ralph.cli import figures
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.compiling import read_plan, setting_of
+from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault
 from beads_ralph.mason import load
@@ -108,21 +107,21 @@ def forecast(
     plan: Path, max_parallel: int | None, store: workspace.StoreChoice | None, config: Path | None
 ) -> Answer:
     space = workspace.find(config_file=config)
-    setting = setting_of(space, plan, agent_check=False)
-    built = build(read_plan(plan), setting)
-    names = [sprint.id.text for sprint in built.plan.sprints]
+    read = read_plan(plan)
+    setting = plan_setting(space, read, agent_check=False)
+    built = build(read, setting)
+    names = [sprint.id.text for sprint in read.sprints]
     load.require_valid(built, names)
-    stored = load.known_beads(workspace.open_store(space, store).store, setting.plan_file)
-    built = build(built.plan, replace(setting, known=stored))
-    beads = dict(zip(names, load.require_valid(built, names), strict=True))
-    left = {name: bead for name, bead in beads.items() if not _is_closed(stored.get(name))}
-    sprints = [
-        _sprint(name, bead, stored.get(name), space) for name, bead in left.items() if isinstance(bead, Bead)
-    ]
+    held = load.held(workspace.open_store(space, store).store, read, setting.plan_file)
+    stored = {bead.id: bead for bead in held.beads}
+    batch = load.require_valid(build(read, held.known_to(setting)), names)
+    beads = {_known_as(bead): bead for bead in batch.beads if isinstance(bead, Bead)}
+    left = {name: bead for name, bead in beads.items() if not _is_closed(stored.get(bead.id))}
+    sprints = [_sprint(name, bead, stored.get(bead.id), space) for name, bead in left.items()]
     history = History.of(records.read_all(space.state))
     width = max_parallel or space.config.max_parallel_sessions
     closed = len(beads) - len(left)
-    found = forecasting.forecast(sprints, _inner(built.edges, left), history, width, closed=closed)
+    found = forecasting.forecast(sprints, _inner(left), history, width, closed=closed)
     data = {"plan": str(plan), **found.to_json()}
     return Answer(data, lambda console: figures.show_forecast(plan, found, console), built.warnings)
 
@@ -131,8 +130,17 @@ def _is_closed(bead: Bead | None) -> bool:
     return bead is not None and bead.status == "closed"
 
 
-def _inner(edges: Mapping[str, Any], beads: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {name: [other for other in edges[name] if other in beads] for name in beads}
+def _known_as(bead: Bead) -> str:
+    """Its sprint; of a sprint that is poured, with the step behind it."""
+    place = bead.metadata
+    return f"{place.plan_sprint_id} {place.step}" if place.step else place.plan_sprint_id
+
+
+def _inner(beads: Mapping[str, Bead]) -> dict[str, list[str]]:
+    names = {bead.id: name for name, bead in beads.items()}
+    return {
+        name: [names[other] for other in bead.dependencies if other in names] for name, bead in beads.items()
+    }
 
 
 def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.Sprint:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +15,19 @@ import typer
 from beads_ralph import files, workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
-from beads_ralph.cli.compiling import read_plan, setting_of
+from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
 from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.items import Item
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
 from beads_ralph.models import Bead
 from beads_ralph.plan import annotate, parse
-from beads_ralph.protocols import AnyBead
+from beads_ralph.smelter.molecule import Molecule
+from beads_ralph.values import plural
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
@@ -68,21 +70,21 @@ def mason(  # noqa: PLR0913 - one parameter an option
         store=store,
     )
     space = workspace.find(config_file=config)
-    setting = setting_of(
-        space, order.path, schema=schema, id_suffix=_suffix(id_suffix), agent_check=not no_agent_check
-    )
     read = read_plan(order.path)
+    setting = plan_setting(
+        space, read, schema=schema, id_suffix=_suffix(id_suffix), agent_check=not no_agent_check
+    )
     _settle(update=update, schema=schema, id_suffix=id_suffix, wanted=order.wanted)
     if update and dry_run:
         action = f"Run: beads-ralph plan diff {order.path}"
         raise RalphError(Code.USAGE, "--dry-run shows new beads only", suggested_action=action)
     chosen = load.choose(read, None if read.faults else order.wanted)  # a faulty plan: all that is wrong
     built = build(read, setting)
-    beads = load.require_valid(built, chosen)  # before the store is even opened
+    batch = load.require_valid(built, chosen)  # before the store is even opened
     if annotate_ and not dry_run:
         _require_writable(order.path)
     if dry_run:
-        return _dry_run(built, beads)
+        return _dry_run(built, batch)
     return (_update if update else _insert)(order, space, setting, built)
 
 
@@ -107,15 +109,17 @@ def compile_plan(
 ) -> list[Bead]:
     """What `mason PLAN --check-existing` does, for a run that starts from a plan; the plan's beads. `check`
     may refuse them before they are in the store, as they are there or would be."""
-    setting = setting_of(space, path)
-    built = build(read_plan(path), setting)
-    sprints = [sprint.id.text for sprint in built.plan.sprints]
+    plan = read_plan(path)
+    setting = plan_setting(space, plan)
+    built = build(plan, setting)
+    sprints = [sprint.id.text for sprint in plan.sprints]
     load.require_valid(built, sprints)  # before the store is even opened
     opened = workspace.open_store(space, store)
-    known = load.known_beads(opened.store, setting.plan_file)
-    built = _with_known(built, setting, known)
-    beads = [bead for bead in load.require_valid(built, sprints) if isinstance(bead, Bead)]
-    check([known.get(bead.metadata.plan_sprint_id, bead) for bead in beads])
+    held = load.held(opened.store, plan, setting.plan_file)
+    built = _with_known(built, setting, held)
+    beads = [bead for bead in load.require_valid(built, sprints).beads if isinstance(bead, Bead)]
+    stored = {bead.id: bead for bead in held.beads}
+    check([stored.get(bead.id, bead) for bead in beads])
     if insert:
         _load(Order(path, None, annotate=False, check_existing=True, store=store), opened, built)
     return beads
@@ -149,18 +153,18 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = workspace.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = _with_known(built, setting, load.known_beads(opened.store, setting.plan_file))
+        built = _with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return _load(order, opened, built)
 
 
-def _with_known(built: Built, setting: Setting, known: Mapping[str, Bead]) -> Built:
-    return build(built.plan, replace(setting, known=known)) if known else built
+def _with_known(built: Built, setting: Setting, held: load.Held) -> Built:
+    return built if held == load.Held(()) else build(built.plan, held.known_to(setting))
 
 
 def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
-    beads = load.require_valid(built, load.choose(built.plan, order.wanted))
+    batch = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
-        opened.store, beads, check_existing=order.check_existing, progress=speaker(current_style())
+        opened.store, batch, check_existing=order.check_existing, progress=speaker(current_style())
     )
     changed = order.annotate and _annotate(order.path, loaded.bead_ids, loaded.created)
     data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built)
@@ -169,21 +173,28 @@ def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
 
 def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = workspace.open_store(space, order.store)
-    stored = load.stored_beads(opened.store, setting.plan_file)
-    found = difference(built, setting, stored)
+    stored = load.held(opened.store, built.plan, setting.plan_file)
+    found, batch = difference(built, setting, stored)
     applied = plandiff.apply(opened.store, found, speaker(current_style()))
-    beads = load.by_sprint([*stored, *found.added])
-    wanted = {sprint.id.text: beads[sprint.id.text].id for sprint in built.plan.sprints}
-    changed = order.annotate and _annotate(order.path, wanted, applied.created)
-    loaded = load.Loaded(applied.created, tuple(bead.id for bead in found.unchanged), tuple(wanted), wanted)
+    changed = order.annotate and _annotate(order.path, batch.ids, applied.created)
+    roots = {molecule.root.id for molecule in batch.molecules}
+    loaded = load.Loaded(
+        tuple(each for each in applied.created if each not in roots),
+        tuple(bead.id for bead in found.unchanged),
+        tuple(batch.parts),
+        batch.ids,
+        batch.mode,
+        tuple(each for each in applied.created if each in roots),
+    )
     status = "updated" if applied.updated or applied.orphaned or applied.created else "unchanged"
     data = loaded.to_json(annotated=order.annotate, file_changed=changed)
-    data |= applied.to_json() | {"database_status": status} | _about(opened, built)
-    return Answer(data, lambda console: _show_applied(console, opened, applied), _warnings(built, opened))
+    data |= applied.to_json() | {"database_status": status} | _about(opened, built, found.items.warnings())
+    warnings = (*_warnings(built, opened), *found.items.warnings())
+    return Answer(data, lambda console: _show_applied(console, opened, applied), warnings)
 
 
-def _about(opened: OpenStore, built: Built) -> dict[str, Any]:
-    rows = [warning.to_json() for warning in _warnings(built, opened)]
+def _about(opened: OpenStore, built: Built, more: Sequence[Fault] = ()) -> dict[str, Any]:
+    rows = [warning.to_json() for warning in (*_warnings(built, opened), *more)]
     return {"store": opened.store.kind, "warnings": rows}
 
 
@@ -191,21 +202,19 @@ def _warnings(built: Built, opened: OpenStore) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys((*built.warnings, *opened.warnings)))
 
 
-def _dry_run(built: Built, beads: Sequence[AnyBead]) -> Answer:
-    rows = [bead.to_json() for bead in beads]
-    data = {
-        "mode": "direct",
+def _dry_run(built: Built, batch: load.Batch) -> Answer:
+    planned = load.Loaded((), (), tuple(batch.parts), batch.ids, batch.mode)
+    data = planned.to_json(annotated=False, file_changed=False) | {
         "dry_run": True,
-        "beads_created": 0,
-        "bead_ids": [bead.id for bead in beads],
-        "sprints_processed": [bead.metadata.plan_sprint_id for bead in beads],
+        "bead_ids": [each.id for each in batch.members],
         "database_status": "dry_run",
-        "plan_annotated": False,
-        "plan_file_updated": False,
-        "beads": rows,
+        "beads": [bead.to_json() for bead in batch.beads],
         "warnings": [warning.to_json() for warning in built.warnings],
     }
-    return Answer(data, lambda console: _show_dry_run(console, beads), built.warnings)
+    del data["beads_skipped"]
+    if batch.molecules:
+        data["items"] = [each.to_json() for each in batch.stored if isinstance(each, Item)]
+    return Answer(data, lambda console: _show_dry_run(console, batch), built.warnings)
 
 
 # --- annotating -------------------------------------------------------------------------------------
@@ -239,10 +248,11 @@ def _annotate(path: Path, ids: Mapping[str, str], created: Sequence[str]) -> boo
 
 def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded) -> None:
     console.print(f"[dim]{opened.why}[/dim]")
-    for bead_id in loaded.created:
+    for bead_id in (*loaded.molecules, *loaded.created):
         console.print(f"[green]+[/green] {bead_id}")
+    poured = f", {plural(len(loaded.molecules), 'formula')} poured" if loaded.molecules else ""
     skipped = f", {len(loaded.skipped)} already there" if loaded.skipped else ""
-    console.print(f"✓ {len(loaded.created)} beads inserted{skipped}")
+    console.print(f"✓ {len(loaded.created)} beads inserted{poured}{skipped}")
 
 
 def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied) -> None:
@@ -258,10 +268,13 @@ def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied
     )
 
 
-def _show_dry_run(console: Console, beads: Sequence[AnyBead]) -> None:
+def _show_dry_run(console: Console, batch: load.Batch) -> None:
     from rich.markup import escape
 
-    for bead in beads:
-        waits = f"  ← {', '.join(bead.dependencies)}" if bead.dependencies else ""
-        console.print(f"{bead.id}  {escape(bead.title)}[dim]{waits}[/dim]")
-    console.print(f"{len(beads)} beads would be inserted; nothing was")
+    for part in batch.parts.values():
+        for each in [part] if not isinstance(part, Molecule) else part.batch:
+            inner = "  " if isinstance(part, Molecule) and each is not part.root else ""
+            waits = f"  ← {', '.join(each.dependencies)}" if each.dependencies else ""
+            console.print(f"{inner}{each.id}  {escape(each.title)}[dim]{waits}[/dim]")
+    poured = f", {plural(len(batch.molecules), 'formula')} poured" if batch.molecules else ""
+    console.print(f"{len(batch.members)} beads would be inserted{poured}; nothing was")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -11,13 +10,13 @@ import typer
 from beads_ralph import draw, workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.compiling import compiled, read_plan, require_graph, setting_of
+from beads_ralph.cli.compiling import compiled, plan_setting, read_plan, require_graph
 from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import gathered
 from beads_ralph.mason import diff as plandiff
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built, build
-from beads_ralph.models import Bead
+from beads_ralph.plan import Sprint
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,13 +40,14 @@ def check(
         return Answer(
             error=gathered(faults, str(plan), () if strict and not built.all_faults else built.warnings)
         )
+    count = len(built.beads) + len(built.molecules)
     data = {
         "plan": str(plan),
-        "sprints": len(built.beads),
+        "sprints": count,
         "faults": [],
         "warnings": [warning.to_json() for warning in built.warnings],
     }
-    summary = f"✓ {plan}: {len(built.beads)} sprints, no faults" + _counted(len(built.warnings))
+    summary = f"✓ {plan}: {count} sprints, no faults" + _counted(len(built.warnings))
     return Answer(data, lambda _: out(summary), built.warnings)
 
 
@@ -75,9 +75,20 @@ def graph(
 
 
 def drawing_of(built: Built) -> draw.Drawing:
-    sprints = built.plan.sprints
-    nodes = [draw.Node(s.id.text, built.ids[s.id.text], s.title, s.line) for s in sprints]
-    return draw.Drawing.of(nodes, built.edges)
+    return draw.Drawing.of([_node(sprint, built) for sprint in built.plan.sprints], built.edges)
+
+
+def _node(sprint: Sprint, built: Built) -> draw.Node:
+    """A sprint that is poured is one box; its steps are told in JSON."""
+    name = sprint.id.text
+    molecule = built.molecules.get(name)
+    steps = (
+        [draw.Step(step.id, step.title, tuple(step.dependencies)) for step in molecule.members]
+        if molecule
+        else []
+    )
+    formula = sprint.formula.value if sprint.formula else None
+    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, tuple(steps))
 
 
 @app.command()
@@ -90,11 +101,12 @@ def diff(
 ) -> Answer:
     """Show what an edited plan would add, change or orphan in the store."""
     space = workspace.find(config_file=config)
-    setting = setting_of(space, plan, agent_check=not no_agent_check)
-    built = build(read_plan(plan), setting)
-    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
+    read = read_plan(plan)
+    setting = plan_setting(space, read, agent_check=not no_agent_check)
+    built = build(read, setting)
+    load.require_valid(built, [sprint.id.text for sprint in read.sprints])
     opened = workspace.open_store(space, store)
-    found = difference(built, setting, load.stored_beads(opened.store, setting.plan_file))
+    found, _ = difference(built, setting, load.held(opened.store, read, setting.plan_file))
     return Answer(
         {"store": opened.store.kind, **found.to_json()},
         lambda console: show_diff(console, found),
@@ -102,12 +114,12 @@ def diff(
     )
 
 
-def difference(built: Built, setting: Setting, stored: list[Bead]) -> plandiff.Diff:
-    """The plan against the store, with sprints matched to the beads they have already."""
-    again = build(built.plan, replace(setting, known=load.by_sprint(stored)))
+def difference(built: Built, setting: Setting, stored: load.Held) -> tuple[plandiff.Diff, load.Batch]:
+    """The plan against the store, with sprints matched to what they have already; and what it plans."""
+    again = build(built.plan, stored.known_to(setting))
     chosen = [sprint.id.text for sprint in built.plan.sprints]
-    planned = [bead for bead in load.require_valid(again, chosen) if isinstance(bead, Bead)]
-    return plandiff.compare(stored, planned)
+    planned = load.require_valid(again, chosen)
+    return plandiff.compare(stored, planned), planned
 
 
 def show_diff(console: Console, found: plandiff.Diff) -> None:
@@ -124,6 +136,10 @@ def show_diff(console: Console, found: plandiff.Diff) -> None:
     for bead in found.orphaned:
         lock = f"  [dim]({bead.status}: left alone)[/dim]" if plandiff.is_locked(bead) else ""
         console.print(f"[red]- {bead.id}[/red]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}{lock}")
+    for item in found.items.added:
+        console.print(f"[green]+ {item.id}[/green]  {item.issue_type}  {escape(item.title)}")
+    for warning in found.items.warnings():
+        console.print(f"[dim]= {escape(warning.message)}[/dim]")
     if found.empty:
         console.print("✓ the store agrees with the plan")
 

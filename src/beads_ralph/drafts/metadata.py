@@ -164,8 +164,6 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
     template = sprint.template.value if sprint.template else defaults.template
     if template is not None:
         extras["template"] = template
-    if sprint.formula is not None:
-        extras["formula"] = sprint.formula.value
     return extras
 
 

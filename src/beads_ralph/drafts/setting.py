@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.config import Config, PlanDefaults
-from beads_ralph.errors import Fault
+from beads_ralph.errors import Fault, RalphError
+from beads_ralph.formula.model import Formula
 from beads_ralph.legacy import SCRUM_MASTER
 from beads_ralph.models import AgentSpec, Bead
 from beads_ralph.slugs import branch_slug
@@ -21,6 +22,15 @@ CLASH_TEMPLATE: Final = "feature/{sprint}-{name}"
 SECOND_CLASH_TEMPLATE: Final = "sprint/{sprint}-{name}"
 WORKTREE_ROOT: Final = "../{repo}-worktrees"
 ID_PREFIX: Final = "bd"
+
+
+@dataclass(frozen=True)
+class KnownMolecule:
+    """What a sprint's formula was poured into already: its root, the sprint's branch, and step → bead."""
+
+    root: str
+    branch: str | None
+    steps: Mapping[str, Bead]
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,10 @@ class Setting:
     known: Mapping[str, Bead] = field(default_factory=dict)
     """Sprint → the bead it has already. It keeps that id, and its branch, worktree and team unless the
     plan names others: a new title must not part a bead from the work done for it."""
+    molecules: Mapping[str, KnownMolecule] = field(default_factory=dict)
+    """The same of the sprints whose formulas are poured already."""
+    formulas: Mapping[str, Formula | RalphError] = field(default_factory=dict)
+    """What the plan may pour, by name; or why it cannot be read."""
 
     @property
     def repo_name(self) -> str:
@@ -63,6 +77,10 @@ class Setting:
         if source not in self.branches:
             return BRANCH_TEMPLATE
         return SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
+
+    def is_impossible(self, branch: str) -> bool:
+        """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""
+        return any(branch.startswith(f"{other}/") for other in self.branches)
 
     def worktree(self, branch: str, defaults: PlanDefaults) -> str:
         place = _filled(defaults.worktree_root or WORKTREE_ROOT, {"repo": self.repo_name})

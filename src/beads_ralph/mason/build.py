@@ -6,30 +6,35 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from beads_ralph import config, graph, personas, schema
 from beads_ralph.config import PlanDefaults
 from beads_ralph.drafts import places
 from beads_ralph.drafts.metadata import bead_json, sounds_like_merge
-from beads_ralph.drafts.setting import ID_PREFIX, Setting
+from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault
-from beads_ralph.legacy import LegacyBead
+from beads_ralph.items import Item
+from beads_ralph.mason.pouring import Around, Pouring
+from beads_ralph.mason.waiting import compile_edges, name_beads, repeated, unique
 from beads_ralph.models import Bead
 from beads_ralph.plan import At, Plan, Sprint
-from beads_ralph.slugs import slug
+from beads_ralph.protocols import AnyBead, Stored
+from beads_ralph.smelter.molecule import Molecule
 from beads_ralph.sprints import SprintId
 
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled plan. `beads` has every sprint that compiled; `faults` says why others did not."""
+    """A compiled plan. Every sprint that compiled is in `beads`, or in `molecules` where it names a
+    formula; `faults` says why others did not."""
 
     plan: Plan
     ids: Mapping[str, str]
+    """Sprint → the id of its bead, or of the root of its molecule."""
     edges: Mapping[str, Sequence[str]]
-    beads: Mapping[str, Bead | LegacyBead]
+    beads: Mapping[str, AnyBead]
+    molecules: Mapping[str, Molecule]
     faults: tuple[Fault, ...]
     sprint_faults: Mapping[str, tuple[Fault, ...]]
     warnings: tuple[Fault, ...]
@@ -41,153 +46,35 @@ class Built:
 
 
 def build(plan: Plan, setting: Setting) -> Built:
-    """Compile the whole plan: ids, dependencies, beads, checks."""
+    """Compile the whole plan: ids, dependencies, beads, molecules, checks."""
     said = plan.front_matter.value if plan.front_matter else {}
     own, faults, warnings = config.plan_defaults(said, plan.file, plan.front_matter_lines)
-    defaults = own.over(setting.config.plan)
     ids, id_faults = name_beads(plan, setting)
     edges, edge_faults = compile_edges(plan, ids)
-    faults = _by_line([*plan.faults, *faults, *_repeated(plan), *edge_faults])
-    sprint_faults: dict[str, list[Fault]] = defaultdict(list)
+    drafts = _Drafts(plan, setting, own.over(setting.config.plan), ids, edges)
     for sprint_id, fault in id_faults:
-        sprint_faults[sprint_id].append(fault)
-    beads: dict[str, Bead | LegacyBead] = {}
-    drafts = _Drafts(plan, setting, defaults, ids, edges)
-    for sprint in _unique(plan.sprints):
-        if sprint_faults[sprint.id.text]:
-            continue  # without an id of its own a bead would only show the same fault in other words
-        bead, found = drafts.bead(sprint)
-        sprint_faults[sprint.id.text].extend(found)
-        if bead is not None:
-            beads[sprint.id.text] = bead
-    for sprint_id, fault in _place_faults(plan, beads):
-        sprint_faults[sprint_id].append(fault)
-    kept = {sprint_id: tuple(found) for sprint_id, found in sprint_faults.items() if found}
+        drafts.faults[sprint_id].append(fault)
+    drafts.compile()
+    faults = _by_line([*plan.faults, *faults, *repeated(plan), *edge_faults])
+    if not edge_faults:
+        faults += _hidden_cycle(plan, drafts)
+    order = [sprint.id.text for sprint in unique(plan.sprints)]
+    kept = {sprint_id: tuple(found) for sprint_id, found in drafts.faults.items() if found}
     warnings = [*setting.warnings, *plan.warnings, *warnings, *drafts.warnings, *_phase_warnings(plan)]
-    return Built(plan, ids, edges, beads, tuple(faults), kept, tuple(_by_line(warnings)))
+    return Built(
+        plan,
+        ids,
+        edges,
+        {sprint: drafts.beads[sprint] for sprint in order if sprint in drafts.beads},
+        {sprint: drafts.molecules[sprint] for sprint in order if sprint in drafts.molecules},
+        tuple(faults),
+        kept,
+        tuple(_by_line(warnings)),
+    )
 
 
 def _by_line(faults: Iterable[Fault]) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.line or 0)
-
-
-def _unique(sprints: Iterable[Sprint]) -> Iterator[Sprint]:
-    seen = set[str]()
-    for sprint in sprints:
-        if sprint.id.text not in seen:
-            seen.add(sprint.id.text)
-            yield sprint
-
-
-# --- ids --------------------------------------------------------------------------------------------
-
-
-def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple[str, Fault]]]:
-    """The id of each sprint's bead; faults for titles without a letter and for ids that collide."""
-    ids: dict[str, str] = {}
-    faults: list[tuple[str, Fault]] = []
-    for sprint in _unique(plan.sprints):
-        known = setting.known.get(sprint.id.text)
-        ids[sprint.id.text] = known.id if known else bead_id(sprint, setting.id_suffix)
-        if sprint.bead_name is None and not slug(sprint.title) and known is None:
-            message = f"sprint {sprint.id}: the title '{sprint.title}' has no letter to name a bead by"
-            action = "Add a line such as: **Bead Name**: setup"
-            faults.append(
-                (sprint.id.text, Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line, None, action))
-            )
-    counts = Counter(ids.values())
-    for sprint in _unique(plan.sprints):
-        if counts[ids[sprint.id.text]] > 1:
-            message = f"sprint {sprint.id}: another sprint has the bead id {ids[sprint.id.text]} too"
-            faults.append((sprint.id.text, Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)))
-    return ids, faults
-
-
-def bead_id(sprint: Sprint, suffix: str = "") -> str:
-    """`bd-<phase>-<sprint>-<name>`; a **Bead Name** that is a whole id is taken as it stands."""
-    end = f"-{suffix}" if suffix else ""
-    given = sprint.bead_name.value if sprint.bead_name else ""
-    if given.startswith(f"{ID_PREFIX}-"):
-        return given + end
-    name = slug(given or sprint.title)
-    return "-".join(part for part in (ID_PREFIX, sprint.id.dashed, name) if part) + end
-
-
-# --- dependencies -----------------------------------------------------------------------------------
-
-
-def compile_edges(plan: Plan, ids: Mapping[str, str]) -> tuple[dict[str, list[str]], list[Fault]]:
-    """Sprint id → what it waits for, sprint ids and outside bead ids; with every fault of the graph.
-
-    A bead id of the plan's own means its sprint, so that no cycle hides behind two kinds of names.
-    """
-    named = {bead: sprint for sprint, bead in ids.items()}
-    sprints = {sprint.id.text: sprint for sprint in _unique(plan.sprints)}
-    law = graph.dependencies(sprint.id for sprint in sprints.values())
-    edges: dict[str, list[str]] = {}
-    faults: list[Fault] = []
-    for sprint in sprints.values():
-        waits = [before.text for before in law[sprint.id]]
-        for reference in sprint.depends_on:
-            other = named.get(reference.value, reference.value)
-            fault = _reference_fault(plan, sprint, other, sprints, reference.line)
-            if fault is not None:
-                faults.append(fault)
-            elif other not in waits:
-                waits.append(other)
-        edges[sprint.id.text] = waits
-    return edges, [*faults, *_cycle_faults(plan, edges, sprints, named)]
-
-
-def _reference_fault(
-    plan: Plan, sprint: Sprint, reference: str, sprints: Mapping[str, Sprint], line: int
-) -> Fault | None:
-    if reference == sprint.id.text:
-        return Fault(Code.SELF_DEP, f"Self-dependency: {reference} depends on itself", plan.file, line)
-    if reference in sprints:
-        return None
-    if re.fullmatch(r"[^\W\d_][^/]*-[^/]+", reference):
-        return None  # a bead outside the plan; the store knows whether it exists
-    why = "which does not exist"
-    if any(struck.id.text == reference for struck in plan.struck):
-        why = "which is struck out"
-    message = f"Unknown dependency: {sprint.id} depends on {reference} {why}"
-    return Fault(Code.UNRESOLVED, message, plan.file, line)
-
-
-def _cycle_faults(
-    plan: Plan, edges: Mapping[str, Sequence[str]], sprints: Mapping[str, Sprint], named: Mapping[str, str]
-) -> Iterator[Fault]:
-    """One fault for each cycle, and one for each sprint that waits behind one."""
-    left = {node: edges[node] for node in graph.stuck(edges)}
-    while path := graph.cycle(left):
-        shown = " → ".join(f"{node} ({plan.file}:{sprints[node].line})" for node in path)
-        line = _cycle_line(path, sprints, named)
-        yield Fault(Code.CYCLE_DETECTED, f"Circular dependency: {shown}", plan.file, line)
-        on_it = set(path)
-        left = {node: others for node, others in left.items() if node not in on_it}
-    for node in left:
-        message = f"sprint {node} can never start: it waits behind a circular dependency"
-        yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprints[node].line)
-
-
-def _cycle_line(path: Sequence[str], sprints: Mapping[str, Sprint], named: Mapping[str, str]) -> int:
-    """The **Depends On** that closes the cycle: numbers alone cannot make one."""
-    for node, other in pairwise(path):
-        for reference in sprints[node].depends_on:
-            if named.get(reference.value, reference.value) == other:
-                return reference.line
-    return sprints[path[0]].line
-
-
-def _repeated(plan: Plan) -> Iterator[Fault]:
-    """The same sprint id under two headings, `1.1` and `1.01` counting as the same."""
-    first: dict[SprintId, Sprint] = {}
-    for sprint in plan.sprints:
-        before = first.setdefault(sprint.id, sprint)
-        if before is not sprint:
-            message = f"sprint {sprint.id} stands on line {before.line} already (as {before.id})"
-            yield Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)
 
 
 # --- beads ------------------------------------------------------------------------------------------
@@ -195,7 +82,7 @@ def _repeated(plan: Plan) -> Iterator[Fault]:
 
 @dataclass
 class _Drafts:
-    """Builds one bead after the other from the same setting."""
+    """Builds one bead or molecule after the other from the same setting."""
 
     plan: Plan
     setting: Setting
@@ -204,29 +91,75 @@ class _Drafts:
     edges: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
+        self.beads: dict[str, AnyBead] = {}
+        self.molecules: dict[str, Molecule] = {}
+        self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.warnings: list[Fault] = []
-        self.branches = {sprint.id.text: self._branch(sprint) for sprint in _unique(self.plan.sprints)}
+        self.branches = {sprint.id.text: self._branch(sprint) for sprint in unique(self.plan.sprints)}
+        self.poured_branches: dict[str, str] = {}
+
+    def compile(self) -> None:
+        """What waits comes last: it must know the last steps of a formula before it."""
+        sprints = {sprint.id.text: sprint for sprint in unique(self.plan.sprints)}
+        early = [name for wave in graph.waves(self.edges) for name in wave]
+        for name in dict.fromkeys((*early, *sprints)):
+            if not self.faults[name]:  # without an id of its own it would only show the same fault again
+                (self._pour if sprints[name].is_poured else self._compile)(sprints[name])
+        for name, fault in (*self._clashes(sprints), *self._same_ids(sprints)):
+            self.faults[name].append(fault)
+
+    def _compile(self, sprint: Sprint) -> None:
+        bead, found = self.bead(sprint)
+        self.faults[sprint.id.text] += found
+        if bead is not None:
+            self.beads[sprint.id.text] = bead
+
+    def _pour(self, sprint: Sprint) -> None:
+        name = sprint.id.text
+        waits = [self.ids.get(other, other) for other in self._waits(name)]
+        known = {self.ids[other]: self.branches[other] for other in self.beads}
+        branch = self.branches[name]
+        named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
+        around = Around(self.ids[name], named, waits, {**known, **self.poured_branches})
+        molecule, found = Pouring(self.plan, self.setting, self.defaults).molecule(sprint, around)
+        self.faults[name] += found
+        if molecule is not None:
+            self.molecules[name] = molecule
+            beads = (member for member in molecule.members if isinstance(member, Bead))
+            self.poured_branches |= {bead.id: bead.metadata.branch for bead in beads}
+
+    def _waits(self, sprint: str) -> list[str]:
+        """Sprints and ids; the last steps of a poured sprint in its place, so that their work is there."""
+        found = [
+            each
+            for other in self.edges[sprint]
+            for each in (self.molecules[other].exits if other in self.molecules else (other,))
+        ]
+        return list(dict.fromkeys(found))
 
     def _branch(self, sprint: Sprint) -> str:
         if sprint.branch is not None:
             return sprint.branch.value
-        known = self.setting.known.get(sprint.id.text)
-        if known is not None and not self._is_impossible(known.metadata.branch):
-            return known.metadata.branch
+        known = self._known_branch(sprint)
+        if known is not None and not self.setting.is_impossible(known):
+            return known
         source = sprint.source_branch.value if sprint.source_branch else self.defaults.source_branch or ""
         return self.setting.branch(source, sprint.id.text, sprint.title, self.defaults)
 
-    def _is_impossible(self, branch: str) -> bool:
-        """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""
-        return any(branch.startswith(f"{other}/") for other in self.setting.branches)
+    def _known_branch(self, sprint: Sprint) -> str | None:
+        if sprint.is_poured:
+            molecule = self.setting.molecules.get(sprint.id.text)
+            return molecule.branch if molecule else None
+        bead = self.setting.known.get(sprint.id.text)
+        return bead.metadata.branch if bead else None
 
-    def bead(self, sprint: Sprint) -> tuple[Bead | LegacyBead | None, list[Fault]]:
+    def bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
         missing = list(self._missing(sprint))
         if missing:
             return None, missing
-        raw = bead_json(
-            sprint, self.setting, self.defaults, self.ids, self.edges[sprint.id.text], self.branches
-        )
+        waits = self._waits(sprint.id.text)
+        branches = {**self.branches, **self.poured_branches}
+        raw = bead_json(sprint, self.setting, self.defaults, self.ids, waits, branches)
         self._notice_oddities(sprint, raw)
         checked = schema.check(raw, self.setting.schema)
         faults = [self._at(sprint, fault) for fault in checked.faults]
@@ -262,9 +195,36 @@ class _Drafts:
         if self.setting.schema == "legacy" and len(sprint.dev_agents) > 1:
             message = f"sprint {sprint.id}: the legacy schema holds one dev agent; the others are left out"
             self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.dev_agents[1].line))
-        if sprint.formula is not None:
-            message = f"sprint {sprint.id}: compiled as it stands; its formula is only recorded"
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.formula.line))
+
+    # --- the whole
+
+    def placed(self) -> Iterator[tuple[str, str, Stored]]:
+        """Everything that was made: the sprint, the words for people, the thing itself."""
+        for name, bead in self.beads.items():
+            yield name, f"sprint {name}", bead
+        for name, molecule in self.molecules.items():
+            for member in molecule.batch:
+                yield name, f"sprint {name} ({member.id})", member
+
+    def _clashes(self, sprints: Mapping[str, Sprint]) -> Iterator[tuple[str, Fault]]:
+        order = {name: at for at, name in enumerate(sprints)}
+        placed = sorted(self.placed(), key=lambda one: order[one[0]])
+        beads = {words: thing for _, words, thing in placed if not isinstance(thing, Item)}
+        owners = {words: name for name, words, _ in placed}
+        for clash in places.clashes(beads):
+            sprint = sprints[owners[clash.owner]]
+            line = _line_of(sprint, clash.field)
+            yield sprint.id.text, Fault(Code.CONSTRAINT, clash.message, self.plan.file, line)
+
+    def _same_ids(self, sprints: Mapping[str, Sprint]) -> Iterator[tuple[str, Fault]]:
+        """A formula may give ids of its own choosing, the same ones every time."""
+        counts = Counter(thing.id for _, _, thing in self.placed())
+        for name, _, thing in self.placed():
+            if counts[thing.id] > 1 and name in self.molecules:
+                message = f"sprint {name}: another sprint has the id {thing.id} too"
+                formula = sprints[name].formula
+                line = formula.line if formula else sprints[name].line
+                yield name, Fault(Code.DUPLICATE_ID, message, self.plan.file, line)
 
 
 def _remedy(label: str) -> str:
@@ -299,16 +259,19 @@ def _line_of(sprint: Sprint, field: str) -> int:
     return value.line if value is not None else sprint.line
 
 
-# --- what git would refuse --------------------------------------------------------------------------
+# --- the whole plan ---------------------------------------------------------------------------------
 
 
-def _place_faults(plan: Plan, beads: Mapping[str, Bead | LegacyBead]) -> Iterator[tuple[str, Fault]]:
-    sprints = {f"sprint {sprint.id}": sprint for sprint in _unique(plan.sprints)}
-    compiled = {owner: beads[one.id.text] for owner, one in sprints.items() if one.id.text in beads}
-    for clash in places.clashes(compiled):
-        sprint = sprints[clash.owner]
-        line = _line_of(sprint, clash.field)
-        yield sprint.id.text, Fault(Code.CONSTRAINT, clash.message, plan.file, line)
+def _hidden_cycle(plan: Plan, drafts: _Drafts) -> Iterator[Fault]:
+    """A formula's own `after`, or **Depends On** with the id of a step, may close what sprints leave open."""
+    if not drafts.molecules:
+        return
+    things = {thing.id: name for name, _, thing in drafts.placed()}
+    path = graph.cycle({thing.id: thing.dependencies for _, _, thing in drafts.placed()})
+    if path:
+        sprint = plan.sprint(things[path[0]])
+        message = f"Circular dependency: {' → '.join(path)}"
+        yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprint.line if sprint else None)
 
 
 def _phase_warnings(plan: Plan) -> Iterator[Fault]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from beads_ralph import graph, personas
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.items import CONTAINERS, Item
+from beads_ralph.mason.load import Batch, Held
 from beads_ralph.models import Bead
-from beads_ralph.protocols import Changes, Progress, Store, silent
+from beads_ralph.protocols import Changes, Progress, Store, Stored, silent
+from beads_ralph.smelter.molecule import Molecule
 
 ORPHANED: Final = "orphaned"
 AUTHOR: Final = "beads-mason"
@@ -43,6 +46,62 @@ class Change:
 
 
 @dataclass(frozen=True)
+class ItemChange:
+    """A step for a person, or a gate, that the plan or its formula says differently now."""
+
+    item: Item
+    fields: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class ItemDiff:
+    """The same of what formulas make beside beads. Of these only new ones are applied: what a person
+    may have read already is left to a person."""
+
+    added: tuple[Item, ...] = ()
+    changed: tuple[ItemChange, ...] = ()
+    gone: tuple[Item, ...] = ()
+    kept: tuple[Item, ...] = ()
+
+    def warnings(self) -> list[Fault]:
+        """What is left alone, and what to do about it."""
+        told = [
+            Fault(
+                Code.CONSTRAINT,
+                f"{change.item.id} ({change.item.title}) keeps what it says: {_told(change.fields)}",
+                suggested_action=f"Do what the plan says, then: beads-ralph close {change.item.id}",
+            )
+            for change in self.changed
+        ]
+        told += [
+            Fault(
+                Code.CONSTRAINT,
+                f"{item.id} ({item.title}) is no longer in the plan, and stays open",
+                suggested_action=f"Where nothing is left to do: beads-ralph close {item.id}",
+            )
+            for item in self.gone
+        ]
+        return told
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "added": [_item_row(item) for item in self.added],
+            "changed": [
+                {**_item_row(change.item), "fields": _fields_json(change.fields)} for change in self.changed
+            ],
+            "gone": [_item_row(item) for item in self.gone],
+        }
+
+
+def _told(fields: Mapping[str, tuple[Any, Any]]) -> str:
+    return ", ".join(f"{name} is {old!r}, planned {new!r}" for name, (old, new) in fields.items())
+
+
+def _item_row(item: Item) -> dict[str, Any]:
+    return {"item_id": item.id, "issue_type": item.issue_type, "title": item.title, "status": item.status}
+
+
+@dataclass(frozen=True)
 class Diff:
     """Beads to add, to change, and those whose sprint is gone from the plan."""
 
@@ -50,10 +109,12 @@ class Diff:
     changed: tuple[Change, ...]
     orphaned: tuple[Bead, ...]
     unchanged: tuple[Bead, ...]
+    items: ItemDiff = ItemDiff()
 
     @property
     def empty(self) -> bool:
-        return not (self.added or self.changed or self.orphaned)
+        items = self.items
+        return not (self.added or self.changed or self.orphaned or items.added or items.changed or items.gone)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,15 +123,18 @@ class Diff:
                 {
                     **_row(change.bead),
                     "locked": change.locked,
-                    "fields": {
-                        name: {"stored": old, "planned": new} for name, (old, new) in change.fields.items()
-                    },
+                    "fields": _fields_json(change.fields),
                 }
                 for change in self.changed
             ],
             "orphaned": [{**_row(bead), "locked": is_locked(bead)} for bead in self.orphaned],
             "unchanged": [bead.id for bead in self.unchanged],
+            **({"items": self.items.to_json()} if self.items != ItemDiff() else {}),
         }
+
+
+def _fields_json(fields: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    return {name: {"stored": old, "planned": new} for name, (old, new) in fields.items()}
 
 
 def _row(bead: Bead) -> dict[str, Any]:
@@ -87,19 +151,100 @@ def is_locked(bead: Bead) -> bool:
     return bead.status in ("in_progress", "closed")
 
 
-def compare(stored: Iterable[Bead], planned: Iterable[Bead]) -> Diff:
-    """`planned` carries the ids of the stored beads of the same sprints already."""
-    by_id = {bead.id: bead for bead in stored}
-    wanted = list(planned)
+def compare(stored: Held, planned: Batch) -> Diff:
+    """`planned` carries the ids of what the store holds of the same sprints already."""
+    _require_same_kind(stored, planned)
+    by_id = {bead.id: bead for bead in stored.beads}
+    wanted = [bead for bead in planned.beads if isinstance(bead, Bead)]
     changes = [_change(by_id[bead.id], bead) for bead in wanted if bead.id in by_id]
-    sprints = {bead.metadata.plan_sprint_id for bead in wanted}  # one may have more beads: --id-suffix
-    gone = [bead for bead in by_id.values() if bead.metadata.plan_sprint_id not in sprints]
+    gone = [bead for bead in by_id.values() if _is_gone(bead, planned)]
     return Diff(
         added=tuple(bead for bead in wanted if bead.id not in by_id),
         changed=tuple(change for change in changes if change.fields),
         orphaned=tuple(bead for bead in gone if ORPHANED not in bead.labels),
         unchanged=tuple(change.bead for change in changes if not change.fields),
+        items=_compare_items(stored, planned),
     )
+
+
+def _require_same_kind(stored: Held, planned: Batch) -> None:
+    """A sprint that was written out and names a formula now, or the other way round, needs another id."""
+    beads = {bead.id for bead in stored.beads}
+    items = {item.id for item in (*stored.roots, *stored.items)}
+    faults = [
+        Fault(
+            Code.DUPLICATE_ID,
+            f"sprint {name}: {each.id} is there already, from before the sprint "
+            + ("named a formula" if isinstance(each, Item) else "had tasks of its own"),
+            suggested_action="Give the sprint a **Bead Name** of its own; what is there is orphaned then",
+        )
+        for name, part in planned.parts.items()
+        for each in (part.batch if isinstance(part, Molecule) else [part])
+        if each.id in (beads if isinstance(each, Item) else items)
+    ]
+    if faults:
+        raise gathered(faults, "the plan")
+
+
+def _is_gone(bead: Bead, planned: Batch) -> bool:
+    """Whether its sprint left the plan, or its step left the formula, or the one became the other.
+
+    A sprint may have more beads or molecules than the plan makes now: those of --id-suffix.
+    """
+    sprint, molecule = bead.metadata.plan_sprint_id, bead.metadata.molecule
+    part = planned.parts.get(sprint)
+    if part is None or (molecule is not None) != isinstance(part, Molecule):
+        return True
+    return (
+        isinstance(part, Molecule)
+        and molecule == part.root.id
+        and bead.id not in {member.id for member in part.members}
+    )
+
+
+def _compare_items(stored: Held, planned: Batch) -> ItemDiff:
+    there = {item.id: item for item in (*stored.roots, *stored.items)}
+    wanted = [each for each in planned.stored if isinstance(each, Item)]
+    both = [(there[item.id], item) for item in wanted if item.id in there]
+    changes = [ItemChange(old, _item_fields(old, new)) for old, new in both if _is_waiting(old)]
+    current = {root.id for root in stored.roots if root.id not in _second_roots(stored, planned)}
+    gone = [item for item in stored.items if _root_of(item, there) in current]
+    ids = {item.id for item in wanted}
+    return ItemDiff(
+        added=tuple(item for item in wanted if item.id not in there),
+        changed=tuple(change for change in changes if change.fields),
+        gone=tuple(item for item in gone if item.id not in ids and _is_waiting(item)),
+        kept=tuple(there.values()),
+    )
+
+
+def _is_waiting(item: Item) -> bool:
+    """Whether a person or the world still has to do something; containers follow their members."""
+    return item.status != "closed" and item.issue_type not in CONTAINERS
+
+
+def _second_roots(stored: Held, planned: Batch) -> set[str]:
+    """Molecules beside the one that the plan means: those of --id-suffix."""
+    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
+    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
+    return {root for root, sprint in named if sprint in meant and meant[sprint] != root}
+
+
+def _root_of(item: Item, there: Mapping[str, Item]) -> str:
+    while item.parent is not None and item.parent in there:
+        item = there[item.parent]
+    return item.id
+
+
+def _item_fields(stored: Item, planned: Item) -> dict[str, tuple[Any, Any]]:
+    old, new = stored.model_dump(mode="json"), planned.model_dump(mode="json")
+    fields = {name: (old[name], new[name]) for name in ITEM_FIELDS if _differs(name, old, new)}
+    if stored.gate != planned.gate:
+        fields["gate"] = (stored.metadata.get("gate"), planned.metadata.get("gate"))
+    return fields
+
+
+ITEM_FIELDS: Final = ("title", "description", "notes", "issue_type", "priority", "labels", "dependencies")
 
 
 def _change(stored: Bead, planned: Bead) -> Change:
@@ -148,7 +293,8 @@ def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
     A failure half-way says what was applied before it; applying again does the rest.
     """
     order = _safe_order(diff)
-    created = store.create(diff.added, progress) if diff.added else []
+    fresh: list[Stored] = [*diff.items.added, *diff.added]
+    created = store.create(fresh, progress) if fresh else []
     done = _Progress(store)
     try:
         for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
@@ -221,6 +367,7 @@ def _safe_order(diff: Diff) -> dict[str, int]:
         bead.id: bead.dependencies for bead in (*diff.unchanged, *diff.orphaned)
     }
     edges |= {bead.id: bead.dependencies for bead in diff.added}
+    edges |= {item.id: item.dependencies for item in (*diff.items.kept, *diff.items.added)}
     for change in diff.changed:
         chosen = change.bead if change.locked else change.planned
         edges[chosen.id] = chosen.dependencies

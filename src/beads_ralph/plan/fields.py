@@ -169,10 +169,11 @@ def template(field: markdown.Field) -> At[TemplateName] | None:
 
 def formula(field: markdown.Field) -> At[str] | None:
     """A name and nothing else: what stands below it would be lost."""
-    below = [*(field.items if field.text else field.items[1:]), *field.fences, *field.rest]
-    if below:
+    items = field.items if field.text else field.items[1:]
+    lines = [place.line for place in (*field.rest, *items)] + [fence.line for fence in field.fences]
+    if lines:
         raise FieldError(
-            "**Formula** is a name alone; write the values of its variables below **Pour**:", below[0].line
+            "**Formula** is a name alone; write the values of its variables below **Pour**:", lines[0]
         )
     named = one(field)
     return None if named is None or named.value.lower() in NOTHING else named

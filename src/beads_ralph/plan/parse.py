@@ -216,19 +216,18 @@ def _finish(state: _Parse) -> None:
 
 def _settle_formula(state: _Parse, sprint: Sprint) -> Sprint:
     """**Formula** or **Pour** names what is poured; where both do, they must agree."""
-    if sprint.pour is None or sprint.pour.unread:
+    pour, name = sprint.pour, sprint.formula
+    if pour is None or pour.unread:
         return sprint
-    if sprint.formula is None:
-        sprint = replace(sprint, pour=sprint.pour.named_by_template())
-    name, inside = sprint.formula, sprint.pour.formula if sprint.pour else None
-    if name is None and inside is None:
+    pour = pour if name else pour.named_by_template()
+    if name is None and pour.formula is None:
         message = f"sprint {sprint.id}: **Pour** names no formula"
         action = "Add **Formula**: NAME to the sprint, or formula=NAME to its **Pour**"
-        state.fault(Code.MISSING_SECTION, message, sprint.pour.line, action)
-    elif name is not None and inside is not None and name.value != inside.value:
-        message = f"sprint {sprint.id}: **Formula** says '{name.value}' and **Pour** says '{inside.value}'"
-        state.fault(Code.PLAN_PATTERN, message, inside.line, "Name the formula once")
-    return replace(sprint, formula=name or inside)
+        state.fault(Code.MISSING_SECTION, message, pour.line, action)
+    elif name is not None and pour.formula is not None and name.value != pour.formula.value:
+        said = f"**Formula** says '{name.value}' and **Pour** says '{pour.formula.value}'"
+        state.fault(Code.PLAN_PATTERN, f"sprint {sprint.id}: {said}", pour.formula.line, "Name it once")
+    return replace(sprint, formula=name or pour.formula, pour=pour)
 
 
 def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dict[str, Any]) -> None:

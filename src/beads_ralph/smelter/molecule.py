@@ -150,10 +150,8 @@ class _Composing:
         self.ids = {key: self._id(placed.step) for key, placed in self.steps.items()}
         self.begins = {placed.key for placed in _begins(steps)}
         self.sprints = self._sprints()
-        self.branches = {
-            self.ids[key]: branch_of(self.steps[key].step, setting, place, self._word(key, sprint))
-            for key, sprint in self.sprints.items()
-        }
+        self.alone = len(self.sprints) == 1
+        self.branches = {self.ids[key]: self._branch(key, sprint) for key, sprint in self.sprints.items()}
 
     def molecule(self, root: Item) -> Molecule:
         members = [member for key in self.steps for member in self._members(key)]
@@ -169,7 +167,17 @@ class _Composing:
 
     def _id(self, step: Ready) -> str:
         known = self.place.known.get(step.key)
-        return known.id if known else step.bead_id or member_id(self.place.root_id, step.key)
+        if known is not None:
+            return known.id
+        suffix = f"-{self.setting.id_suffix}" if self.setting.id_suffix else ""
+        given = step.bead_id + suffix if step.bead_id else ""
+        if given and not (self.place.sprint is not None and given == self.place.root_id):
+            return given
+        return member_id(self.place.root_id, step.key)  # in a plan the sprint's own id is the root's
+
+    def _branch(self, key: str, sprint: SprintId) -> str:
+        word = self._word(key, sprint)
+        return branch_of(self.steps[key].step, self.setting, self.place, word, alone=self.alone)
 
     def _sprints(self) -> dict[str, SprintId]:
         """Step → sprint, of the beads; without a word of their own they are counted."""
@@ -186,10 +194,10 @@ class _Composing:
         return found
 
     def _sprint_text(self, step: Ready, at: int) -> Any:
-        if "sprint" in step.metadata:
-            return step.metadata["sprint"]
         if self.place.sprint is not None:
             return self.place.sprint.id.text
+        if "sprint" in step.metadata:
+            return step.metadata["sprint"]
         return self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
 
     def _word(self, key: str, sprint: SprintId) -> str:
@@ -226,6 +234,7 @@ class _Composing:
             waits,
             {**self.place.branches, **self.branches},
             placed.formula,
+            self.alone,
         )
         raw, faults = raw_bead(step, slot, self.setting, self.place)
         bead: Bead | None = None
@@ -297,7 +306,7 @@ class _Composing:
         also waits for the beads before that: their branches go into its own."""
         own = list(self._direct(step))
         if step.issue_type in ISSUE_TYPES:
-            own += self._beads_before(step)
+            own += self._beads_behind(step.needs)
         if step.gate is not None:
             own.append(self._gate_id(step))
         return list(dict.fromkeys(own))
@@ -308,9 +317,9 @@ class _Composing:
         if step.key in self.begins:
             yield from self.place.waits
 
-    def _beads_before(self, step: Ready) -> Iterator[str]:
-        """The nearest beads behind the items that a step needs, and what those items wait for outside."""
-        left, seen = list(step.needs), set[str]()
+    def _beads_behind(self, keys: Iterable[str]) -> Iterator[str]:
+        """The nearest beads behind the items among these, and what those items wait for outside."""
+        left, seen = list(keys), set[str]()
         while left:
             key = left.pop(0)
             placed = self.steps[key].step
@@ -328,13 +337,7 @@ class _Composing:
     def _exits(self) -> list[str]:
         ends = [self.steps[key].step for key in _ends(list(self.steps.values()))]
         found = [self.ids[step.key] for step in ends]
-        for step in ends:
-            if step.issue_type not in ISSUE_TYPES:
-                found += self._beads_before(step)
-                found += (
-                    self.ids[key] for key in step.needs if self.steps[key].step.issue_type in ISSUE_TYPES
-                )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys((*found, *self._beads_behind(step.key for step in ends))))
 
     # --- the whole
 

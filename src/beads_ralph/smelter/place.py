@@ -29,6 +29,9 @@ class Place:
     """Which pour of the formula it is."""
     sprint: Sprint | None = None
     """The sprint of a plan; what it says holds for every step that does not say otherwise."""
+    branch: str | None = None
+    """The branch of that sprint. A bead alone is worked on there; of several each has its own, with the
+    step behind that name."""
     waits: tuple[str, ...] = ()
     """Ids outside that the first steps wait for."""
     branches: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.render import Ready
 from beads_ralph.models import AgentSpec, Metadata
 from beads_ralph.plan import At, Sprint
-from beads_ralph.smelter.place import Place
+from beads_ralph.smelter.place import Place, id_word
 from beads_ralph.sprints import SprintId
 
 COMPLETED: Final = frozenset({"worktree_path"})
@@ -25,6 +25,8 @@ COMPLETED: Final = frozenset({"worktree_path"})
 REQUIRED: Final = frozenset(
     name for name, field in Metadata.model_fields.items() if field.is_required() and name not in COMPLETED
 )
+PLACE: Final = ("phase", "sprint", "plan_file", "plan_section", "plan_sprint_id")
+"""Where in a plan a bead stands."""
 AGENT_KEYS: Final = ("dev_agents", "qa_agents")
 AGENTS: Final = frozenset({*AGENT_KEYS, "scrum_master_agent"})
 
@@ -39,7 +41,10 @@ class Slot:
     """What stands for the sprint in the name of a branch."""
     waits: Sequence[str]
     branches: Mapping[str, str]
+    """Id → branch, its own included."""
     formula: str
+    alone: bool
+    """Whether it is the only bead of its molecule."""
 
 
 def is_complete(step: Ready) -> bool:
@@ -49,15 +54,17 @@ def is_complete(step: Ready) -> bool:
     )
 
 
-def branch_of(step: Ready, setting: Setting, place: Place, word: str) -> str:
-    """The branch a step names, or the one it has, or one made of its title."""
+def branch_of(step: Ready, setting: Setting, place: Place, word: str, *, alone: bool) -> str:
+    """The branch a step names, or the one it has, or one made of its sprint's or of its title."""
     given = _text(step.metadata, "branch")
     if given:
         return given
-    if step.key in place.known:
-        return place.known[step.key].metadata.branch
-    if place.sprint is not None and place.sprint.branch is not None:
-        return place.sprint.branch.value
+    named = place.sprint is not None and place.sprint.branch is not None
+    known = place.known[step.key].metadata.branch if step.key in place.known else None
+    if known is not None and not named and not setting.is_impossible(known):
+        return known
+    if place.branch is not None:
+        return place.branch if alone else f"{place.branch}-{id_word(step.key)}"
     source = _text(step.metadata, "source_branch") or _source(setting, place)
     return setting.branch(source, word, step.title, _defaults(setting, place))
 
@@ -74,14 +81,18 @@ def raw_bead(
         return None, faults
     known = {slot.sprint.text: place.known[step.key]} if step.key in place.known else {}
     own = replace(setting, plan_file=place.file, known=known)
-    branches = {**slot.branches, slot.sprint.text: branch_of(step, setting, place, slot.word)}
+    branches = {**slot.branches, slot.sprint.text: slot.branches[slot.id]}
     raw = bead_json(sprint, own, defaults, {slot.sprint.text: slot.id}, slot.waits, branches)
     if step.assignee:
         raw["assignee"] = step.assignee
+    made = {"formula": slot.formula, "molecule": place.root_id, "step": step.key}
+    if place.sprint is not None:  # however it is written, it must be found again as the plan's own
+        made |= {key: raw["metadata"][key] for key in PLACE}
     if is_complete(step):
-        return _as_it_stands(raw, step, tracking(own, defaults)), []
-    raw["metadata"] |= dict(_own(step))
-    raw["metadata"] |= {"formula": slot.formula, "molecule": place.root_id, "step": step.key}
+        whole = _as_it_stands(raw, step, tracking(own, defaults))
+        whole["metadata"] |= made if place.sprint is not None else {}
+        return whole, []
+    raw["metadata"] |= {**dict(_own(step)), **made}
     return raw, []
 
 
@@ -116,9 +127,10 @@ def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) ->
     """A sprint that says what the step says, over what the plan's own sprint says."""
     said = step.metadata
     base = place.sprint or Sprint(slot.sprint, step.title, f"{slot.formula}: {step.key}", place.line or 0)
-    tasks = _texts(said.get("dev_prompts")) or [step.description.strip() or step.title]
+    own = [step.description.strip() or step.title, *(task.value for task in base.tasks)]
+    tasks = _texts(said.get("dev_prompts")) or own
     given: dict[str, Any] = {
-        "worktree": _at(_text(said, "worktree_path")),
+        "worktree": _at(_text(said, "worktree_path") or _worktree(step, slot, base)),
         "source_branch": _at(_text(said, "source_branch")),
         "team": _at(_text(said, "team_name")),
         "dev_agents": _ats(shaped.get("dev_agents", ())),
@@ -133,7 +145,7 @@ def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) ->
         id=slot.sprint,
         title=step.title,
         description=step.description.strip(),
-        notes=(step.notes.strip(),) if step.notes.strip() else (),
+        notes=tuple(note for note in (step.notes.strip(), base.description, *base.notes) if note),
         tasks=_ats(tasks),
         type=At(step.issue_type, 0),
         labels=_ats(dict.fromkeys([*step.labels, *(label.value for label in base.labels)])),
@@ -141,6 +153,13 @@ def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) ->
         formula=None,
         **{name: value for name, value in given.items() if value not in (None, ())},
     )
+
+
+def _worktree(step: Ready, slot: Slot, base: Sprint) -> str:
+    """The folder that the plan's sprint names; each of several beads needs its own."""
+    if base.worktree is None or slot.alone:
+        return base.worktree.value if base.worktree else ""
+    return f"{base.worktree.value}-{id_word(step.key)}"
 
 
 def _step_defaults(shaped: Mapping[str, Any], defaults: PlanDefaults) -> PlanDefaults:

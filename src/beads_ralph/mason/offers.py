@@ -1,0 +1,156 @@
+"""What a sprint offers to its formula: what it says, under the names that formulas use for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from beads_ralph.config import PlanDefaults
+from beads_ralph.drafts.setting import DEFAULT_RIG, ID_PREFIX, Setting
+from beads_ralph.formula.model import Formula, Var
+from beads_ralph.formula.variables import used_names
+from beads_ralph.legacy import AGENTS_DIR, default_team
+from beads_ralph.models import CLAUDE, AgentSpec
+from beads_ralph.plan import Given, Sprint
+from beads_ralph.slugs import slug
+
+
+@dataclass(frozen=True)
+class Offer:
+    """`said` goes before the default of a variable, `assumed` only where it has none."""
+
+    said: Mapping[str, Given]
+    assumed: Mapping[str, Given]
+
+    def to(self, formula: Formula, given: Mapping[str, Given]) -> dict[str, Given]:
+        """Values for the variables that the formula has; what the **Pour** block gives goes first."""
+        values = dict(given)
+        for name in dict.fromkeys((*formula.vars, *used_names(formula))):
+            var = formula.vars.get(name, Var())
+            value = self.said.get(name)
+            if value is None and var.default is None:
+                value = self.assumed.get(name)
+            if value is not None and name not in values:
+                values[name] = _shaped(value, var)
+        return values
+
+
+def _shaped(value: Given, var: Var) -> Given:
+    """A list for a variable that takes one; its lines for one that takes a text."""
+    if isinstance(value, tuple):
+        return value if var.type == "list" else "\n".join(value)
+    return (value,) if var.type == "list" else value
+
+
+def offer(
+    sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str | None, waits: Sequence[str]
+) -> Offer:
+    """`waits` are the ids of what the sprint waits for."""
+    said = {
+        **_identity(sprint, setting, defaults, branch),
+        **_words(sprint),
+        **_agents("dev", [agent.value for agent in sprint.dev_agents]),
+        **_agents("qa", [agent.value for agent in sprint.qa_agents]),
+        "depends_on": tuple(waits),
+        "after": tuple(waits),
+    }
+    assumed = {
+        "source_branch": defaults.source_branch or "",
+        "rig": defaults.rig or DEFAULT_RIG,
+        "team": defaults.team or default_team(sprint.id.text, slug(sprint.title)),
+        "labels": tuple(defaults.labels or ()),
+        "priority": "" if defaults.priority is None else str(defaults.priority),
+        **_agents("dev", defaults.dev_agents or ()),
+        **_agents("qa", defaults.qa_agents or ()),
+    }
+    return Offer(_filled(_with_aliases(said), keep=("depends_on", "after")), _filled(_with_aliases(assumed)))
+
+
+ALIASES = {
+    "sprint": "sprint_id",
+    "sprint_title": "title",
+    "slug": "name",
+    "worktree": "worktree_path",
+    "team_name": "team",
+    "desc": "description",
+    "dev_prompts": "tasks",
+    "criteria": "acceptance_criteria",
+    "verifiers": "verify",
+}
+
+
+def _with_aliases(values: Mapping[str, Given]) -> dict[str, Given]:
+    return {**values, **{other: values[name] for other, name in ALIASES.items() if name in values}}
+
+
+def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, Given]:
+    """Without what says nothing; a sprint that waits for nothing says so."""
+    return {name: value for name, value in values.items() if value or name in keep}
+
+
+def _identity(
+    sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str | None
+) -> dict[str, Given]:
+    made = setting.worktree(branch, defaults) if branch else ""
+    folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
+    return {
+        "sprint_id": sprint.id.text,
+        "sprint_slug": sprint.id.dashed,
+        "phase": sprint.id.phase,
+        "title": sprint.title,
+        "name": _name(sprint),
+        "branch": branch or "",
+        "worktree_path": folder,
+        "plan_file": setting.plan_file,
+        "plan_section": sprint.heading,
+        "plan_sprint_id": sprint.id.text,
+    }
+
+
+def _name(sprint: Sprint) -> str:
+    given = sprint.bead_name.value if sprint.bead_name else ""
+    return slug(sprint.title) if not given or given.startswith(f"{ID_PREFIX}-") else given
+
+
+def _words(sprint: Sprint) -> dict[str, Given]:
+    return {
+        "description": "\n\n".join(part for part in (sprint.description, *sprint.notes) if part),
+        "source_branch": sprint.source_branch.value if sprint.source_branch else "",
+        "team": sprint.team.value if sprint.team else "",
+        "tasks": tuple(task.value for task in sprint.tasks),
+        "acceptance_criteria": tuple(criterion.value for criterion in sprint.criteria),
+        "verify": tuple(check.value.command for check in sprint.verify),
+        "labels": tuple(label.value for label in sprint.labels),
+        "priority": str(sprint.priority.value) if sprint.priority else "",
+        "template": sprint.template.value if sprint.template else "",
+        "branches_to_merge": tuple(branch.value for branch in sprint.branches_to_merge),
+    }
+
+
+def _agents(role: str, specs: Sequence[AgentSpec]) -> dict[str, Given]:
+    """`dev_agent` and `dev_model` are the first one's; `dev_agents` are all, as a plan writes them."""
+    if not specs:
+        return {}
+    first = specs[0]
+    return {
+        f"{role}_agents": tuple(_short(spec) for spec in specs),
+        f"{role}_agent": _persona(first),
+        f"{role}_model": _program(first),
+    }
+
+
+def _short(spec: AgentSpec) -> str:
+    program = f" ({_program(spec)})" if _program(spec) else ""
+    note = f" - {spec.context}" if spec.context else ""
+    return f"{_persona(spec)}{program}{note}"
+
+
+def _persona(spec: AgentSpec) -> str:
+    return spec.agent.removeprefix(f"{AGENTS_DIR}/").removesuffix(".md")
+
+
+def _program(spec: AgentSpec) -> str:
+    """`opus`, or `codex:gpt-5` for another program; empty where the defaults decide."""
+    if spec.model is None or spec.executable in (None, CLAUDE):
+        return spec.model or ""
+    return f"{spec.executable}:{spec.model}"
