@@ -200,7 +200,7 @@ POURED = """
 ### Sprint 1.2: Search
 **Formula**: once
 """
-FORMULA = {"formula": "once", "steps": [{"id": "do", "title": "Do it", "type": "beads-ralph-work"}]}
+ONCE = {"formula": "once", "steps": [{"id": "do", "title": "Do it", "type": "beads-ralph-work"}]}
 
 
 FORMULA = """\
@@ -236,7 +236,7 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
     bead = {"init": answer(repo, "init")}
     folder = repo / ".beads" / "formulas"
     folder.mkdir(parents=True)
-    (folder / "once.formula.json").write_text(json.dumps(FORMULA), encoding="utf-8")
+    (folder / "once.formula.json").write_text(json.dumps(ONCE), encoding="utf-8")
     dry = answer(repo, "mason", "plan.md", "--dry-run")
     (repo / "bead.json").write_text(json.dumps(dry["beads"][0]), encoding="utf-8")
     ralph = {"intent": "Be", "dod": {"verifiers": [{"name": "is", "command": "true"}]}}

@@ -253,6 +253,13 @@ def test_pour_goes_before_the_sprint_and_the_sprint_before_a_default() -> None:
     assert texts(whole(text, one)) == "name=mine\ndev_model=opus\nteam=y"
 
 
+def test_what_follows_from_a_variable_follows_from_the_value_that_is_poured() -> None:
+    one = echo("title", "name", name={"derive": "slug(title)"})
+    assert texts(whole(plan(poured("2.1b", "The API", "echo")), one)) == "title=The API\nname=the-api"
+    text = plan(poured("2.1b", "The API", "echo", pour="title=Another"))
+    assert texts(whole(text, one)) == "title=Another\nname=another"
+
+
 def test_defaults_of_the_plan_stand_behind_those_of_the_formula() -> None:
     one = echo("dev_model", "source_branch", dev_model={"default": "haiku"})
     assert texts(whole(plan(poured("2.1b", "A", "echo")), one)) == "dev_model=haiku\nsource_branch=develop"

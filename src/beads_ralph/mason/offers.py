@@ -27,12 +27,16 @@ class Offer:
         values = dict(given)
         for name in dict.fromkeys((*formula.vars, *used_names(formula))):
             var = formula.vars.get(name, Var())
-            value = self.said.get(name)
-            if value is None and var.default is None:
-                value = self.assumed.get(name)
+            value = self._for(name, var)
             if value is not None and name not in values:
                 values[name] = _shaped(value, var)
         return values
+
+    def _for(self, name: str, var: Var) -> Given | None:
+        if var.derive:
+            return None  # it follows from another variable, whoever gives that one
+        said = self.said.get(name)
+        return self.assumed.get(name) if said is None and var.default is None else said
 
 
 def _shaped(value: Given, var: Var) -> Given:
