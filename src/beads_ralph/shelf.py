@@ -30,7 +30,7 @@ class Shelf:
 
     @property
     def home(self) -> Path:
-        return self.place / ".ralph" / "exec" / self.key
+        return _homes(self.place) / self.key
 
     @property
     def evidence(self) -> Path:
@@ -70,6 +70,16 @@ class Shelf:
 
     def shown(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.place)).as_posix()
+
+
+def _homes(place: Path) -> Path:
+    return place / ".ralph" / "exec"
+
+
+def homes(place: Path) -> list[Path]:
+    """Those of all the beads that were worked on there."""
+    folder = _homes(place)
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def evidence_folder(env: Mapping[str, str]) -> list[Path]:

@@ -608,3 +608,58 @@ def test_work_that_a_killed_agent_had_finished_is_its_attempts(place: Path) -> N
     (run,) = records(place, "runs").values()
     assert (run["status"], run["attempt"], run["agent"]) == ("done", 1, "agent.sh")
     assert ralph("state", "validate", "--all", cwd=place).code == 0
+
+
+# --- watching ---------------------------------------------------------------------------------------
+
+
+def executions(place: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ralph("status", "--json", cwd=place).data["executions"]
+    return found
+
+
+def test_status_and_logs_show_an_execution_while_it_is_at_work_and_afterwards(place: Path) -> None:
+    path = put(place / "a.json", bead("test -f go", constraints={"max_iterations": 1}))
+    agent(place, "echo I am at it; while [ ! -e go ]; do sleep 0.05; done")
+    with started(place, path, "--agent", "./agent.sh") as process:
+        soon(lambda: any(row.get("stage") == "agent_started" for row in executions(place)))
+        (row,) = executions(place)
+        assert (row["bead"], row["running"], row["attempt"], row["role"]) == ("gt-one", True, 1, "dev")
+        assert "▶ gt-one  exec  attempt 1  dev claude" in ralph("status", cwd=place).out
+        soon(lambda: "I am at it" in ralph("logs", "gt-one", cwd=place).out)
+        (place / "go").touch()
+        assert process.wait(timeout=60) == 0
+    (row,) = executions(place)
+    assert (row["running"], row["ended"], row["attempt"]) == (False, "completed", 1)
+    assert "1 bead completed by exec" in ralph("status", cwd=place).out
+    assert "I am at it" in ralph("logs", "gt-one", cwd=place).out
+
+
+def test_status_says_why_an_execution_came_to_nothing(place: Path) -> None:
+    path = put(place / "a.json", bead("false", constraints={"max_iterations": 1}))
+    agent(place, "exit 0")
+    assert execute(place, path, "--agent", "./agent.sh").code == 1
+    (row,) = executions(place)
+    assert (row["ended"], row["attempt"]) == ("failed", 1)
+    assert "max_iterations reached" in row["reason"]
+    assert "✗ gt-one  exec  max_iterations reached" in ralph("status", cwd=place).out
+
+
+def test_logs_follow_an_execution_until_it_ends(place: Path) -> None:
+    path = put(place / "a.json", bead("test -f go"))
+    agent(place, "echo first; while [ ! -e go ]; do sleep 0.05; done; echo last")
+    with started(place, path, "--agent", "./agent.sh") as process:
+        soon(lambda: "first" in ralph("logs", "gt-one", cwd=place).out)
+        with subprocess.Popen(
+            [*RALPH, "logs", "gt-one", "--follow"], cwd=place, env=environment({}), stdout=subprocess.PIPE
+        ) as following:
+            (place / "go").touch()
+            told, _ = following.communicate(timeout=60)
+        assert process.wait(timeout=60) == 0
+    assert b"first" in told
+    assert b"last" in told
+
+
+def test_an_execution_that_only_looks_is_none(place: Path) -> None:
+    execute(place, put(place / "a.json", bead("true")), "--verify-only")
+    assert executions(place) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph import events, runs, workspace
-from beads_ralph.cli import options
+from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line, stage_of
+from beads_ralph.cli.standing import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event
@@ -23,13 +24,13 @@ from beads_ralph.models import Bead
 from beads_ralph.protocols import Query
 from beads_ralph.runs import RunFolder
 from beads_ralph.values import utc_text
+from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
 REFRESH_SECONDS = 1.0
-ENDS = ("bead_closed", "bead_blocked", "bead_released", "bead_parked")
 
 
 def _latest(home: Path) -> RunFolder:
@@ -48,11 +49,16 @@ def status(
     json_: options.Json = False,
 ) -> Answer:
     """Show what is at work, what is done and what is blocked."""
-    while watch and current_style() == "text" and runs.is_running(workspace.find().home):
+    while watch and current_style() == "text" and _is_anything_running(workspace.find()):
         _show_status(_console(), _status(store))
         time.sleep(REFRESH_SECONDS)
     found = _status(store)
     return Answer(found, lambda console: _show_status(console, found))
+
+
+def _is_anything_running(space: Workspace) -> bool:
+    """The loop, or an execution."""
+    return any(map(runs.is_running, (space.home, *executions.homes(space))))
 
 
 def _console() -> Console:
@@ -87,6 +93,7 @@ def _status(store: Any) -> dict[str, Any]:
             for bead in listing.beads
             if bead.status == "blocked"
         ],
+        "executions": executions.rows(executions.homes(space)),
         "store": opened.store.kind,
     }
 
@@ -99,55 +106,6 @@ def _parked(bead: Bead) -> dict[str, Any] | None:
 def _reason(metadata: dict[str, Any]) -> str | None:
     result = metadata.get("scrum_result") or {}
     return result.get("error")
-
-
-def at_work(told: list[Event]) -> list[dict[str, Any]]:
-    """The beads that were claimed and have not ended, each with its latest stage."""
-    rows: dict[str, dict[str, Any]] = {}
-    for event in told:
-        if event.kind == "run_ended":
-            rows.clear()
-        if event.bead is None:
-            continue
-        if event.kind in ENDS:
-            rows.pop(event.bead, None)
-        elif event.kind == "bead_claimed":
-            rows[event.bead] = {"bead": event.bead, "team": event.team, "since": event.at}
-        if event.kind == "lease_taken" and event.bead in rows:
-            lease = {key: event.data.get(key) for key in ("ports", "files", "setup")}
-            rows[event.bead]["lease"] = lease
-        elif event.bead in rows:
-            rows[event.bead] |= {
-                "stage": event.kind,
-                "attempt": event.attempt or rows[event.bead].get("attempt"),
-            }
-            if event.kind == "agent_started":
-                rows[event.bead] |= {"role": event.data.get("role"), "agent": event.data.get("agent")}
-    return list(rows.values())
-
-
-def parallel(told: list[Event]) -> dict[str, Any] | None:
-    """How many beads may be at work at once, and how many where no program is at a limit."""
-    found: dict[str, Any] | None = None
-    for event in told:
-        if event.kind == "run_started":
-            most = event.data.get("max_parallel")
-            found = {"now": most, "most": most}
-        elif event.kind == "parallelism_changed":
-            found = {"now": event.data.get("parallel"), "most": event.data.get("most")}
-    return found
-
-
-def unavailable(told: list[Event], now: str) -> list[dict[str, Any]]:
-    """The programs that are not asked at the moment, and why."""
-    rows: dict[Any, dict[str, Any]] = {}
-    for event in told:
-        program = event.data.get("program")
-        if event.kind == "program_unavailable":
-            rows[program] = {key: event.data.get(key) for key in ("program", "trouble", "until", "reason")}
-        elif event.kind == "program_recovered":
-            rows.pop(program, None)
-    return [row for row in rows.values() if str(row["until"]) > now]
 
 
 def _show_status(console: Console, found: dict[str, Any]) -> None:
@@ -167,7 +125,7 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
         console.print(f"  ! {escape(row['reason'] or '')}; not asked before {row['until']}")
     for row in found["at_work"]:
         doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
-        told = f"attempt {row['attempt']}  {escape(doing)}  {_elapsed(row['since'])}"
+        told = f"attempt {row['attempt']}  {escape(doing)}  {elapsed(row['since'])}"
         console.print(f"  ▶ {row['bead']}  {told}")
         if row.get("lease"):
             console.print(f"    [dim]{escape(lent(row['lease']))}[/dim]")
@@ -175,22 +133,7 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
         console.print(f"  … {row['id']}  {escape(row['reason'] or '')}, resumes {row['until']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
-
-
-def lent(lease: Mapping[str, Any]) -> str:
-    """What a worktree was lent, in a line."""
-    ports, files, setup = lease["ports"], lease["files"], lease["setup"]
-    last = ports["first"] + ports["count"] - 1 if ports else 0
-    parts = [
-        f"ports {ports['first']}-{last}" if ports else "",
-        f"files {', '.join(files)}" if files else "",
-        f"setup {setup}" if setup else "",
-    ]
-    return "lent: " + "; ".join(part for part in parts if part)
-
-
-def _elapsed(since: str) -> str:
-    return f"{max((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), 0.0):.0f} s"
+    executions.show(console, found["executions"])
 
 
 # --- events and logs --------------------------------------------------------------------------------
@@ -221,20 +164,21 @@ def logs(
     json_: options.Json = False,
 ) -> Answer:
     """Print what the agents and checks of a bead printed, oldest first."""
-    home = workspace.find().home
-    files = list(_transcripts(home, bead))
-    if not files and not (follow and runs.is_running(home)):
-        action = "See the beads with: beads-ralph list, and start them with: beads-ralph run"
+    space = workspace.find()
+    files = list(_transcripts(space, bead))
+    if not files and not (follow and _is_anything_running(space)):
+        action = "See the beads with: beads-ralph list, and start them with: beads-ralph run, or exec"
         raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet", suggested_action=action)
     data = {"bead": bead, "files": [str(path) for path in files]}
     if follow:
-        return Answer(data, lambda _: _follow(home, bead))
+        return Answer(data, lambda _: _follow(space, bead))
     return Answer(data, lambda _: _print_all(files))
 
 
-def _transcripts(home: Path, bead: str) -> Iterator[Path]:
-    folder = home / runs.RUNS
-    found = folder.glob(f"*/jobs/{bead}/*") if folder.is_dir() and "/" not in bead else iter(())
+def _transcripts(space: Workspace, bead: str) -> Iterator[Path]:
+    folders = [home / runs.RUNS for home in (space.home, *executions.homes(space))]
+    there = [folder for folder in folders if folder.is_dir() and "/" not in bead]
+    found = [path for folder in there for path in folder.glob(f"*/jobs/{bead}/*")]
     yield from sorted((path for path in found if path.stat().st_size), key=lambda path: path.stat().st_mtime)
 
 
@@ -246,12 +190,12 @@ def _print_all(files: Sequence[Path]) -> None:
                 sys.stdout.write(text)
 
 
-def _follow(home: Path, bead: str) -> None:
+def _follow(space: Workspace, bead: str) -> None:
     """New output as it comes, until the run is over."""
     seen: dict[Path, int] = {}
     while True:
-        over = not runs.is_running(home)
-        for path in _transcripts(home, bead):
+        over = not _is_anything_running(space)
+        for path in _transcripts(space, bead):
             if path not in seen:
                 out(f"--- {path.name}")
             with path.open("rb") as file:
