@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -33,6 +34,15 @@ class GateRule(Record):
     timeout: str | None = None
     """How long a timer runs, such as 30m, 2h or 1h30m."""
     repo: str | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far that has come which a gate waits for."""
+
+    state: Literal["passed", "waits", "failed", "person"]
+    """Whether the gate may pass; whether waiting helps; or who must do something."""
+    text: str
 
 
 def _no_bead(kind: str) -> str:
@@ -81,3 +91,8 @@ class Item(Record):
         """The rule of a gate; None of anything else."""
         said = self.metadata.get("gate")
         return GateRule.model_validate(said) if self.issue_type == GATE and said else None
+
+    @property
+    def brief(self) -> dict[str, Any]:
+        """In an event or an answer: what a person knows it by."""
+        return {"id": self.id, "type": self.issue_type, "title": self.title}

@@ -50,6 +50,8 @@ class Listing:
 
     beads: tuple[Bead, ...] = ()
     unreadable: tuple[UnreadableBead, ...] = ()
+    convoys: bool = False
+    """Whether the store holds an open convoy; known only where no ids were asked for."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ BRANCH_PATTERN: Final = r"^[a-zA-Z0-9/_-]+$"
 SPACE: Final = 0x20
 DELETE: Final = 0x7F
 MAX_ID_LENGTH: Final = 200  # ids become file names and database keys
+NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", re.ASCII)
+SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def pattern_fault(pattern: str) -> PydanticCustomError:
@@ -129,6 +132,16 @@ def moment_of(text: str) -> datetime:
     """An ISO 8601 time; one without a zone is in UTC. ValueError for anything else."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def seconds_of(text: str) -> float | None:
+    """`30s`, `15m`, `1h30m` or a number of seconds; None for anything else."""
+    if NUMBER.fullmatch(text):
+        return float(text)
+    parts = DURATION.findall(text)
+    if not parts or DURATION.sub("", text).strip():
+        return None
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
 
 
 def utc_text(moment: datetime) -> str:

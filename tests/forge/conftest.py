@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import IN_CI
-from tests.forge.github_server import GitHub, configure, serving
-from tests.forge.places import Place, bare_beside
+from tests.forge.places import Place, bare_beside, on_github
 
 
 @pytest.fixture
 def github(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A repository on the loopback GitHub, and the real gh logged in there."""
-    if shutil.which("gh") is None:
-        message = "needs gh: run tools/system-packages"
-        if IN_CI:
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
-    for name in list(os.environ):
-        if name.startswith(("GH_", "GITHUB_")):
-            monkeypatch.delenv(name)
-    configure(tmp_path / "gh", tmp_path / "s")
-    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path / "gh"))
-    monkeypatch.setenv("GH_TOKEN", "dummy")
-    bare = bare_beside(repo, address="https://github.com/acme/app.git")
-    hub = GitHub(bare)
-    with serving(hub, tmp_path / "s"):
-        yield Place("github", repo, bare, hub)
+    with on_github(repo, tmp_path, monkeypatch) as place:
+        yield place
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """A loopback GitHub on a unix socket: what the real gh asks, answered out of a bare repository.
 
 gh 2.23 asks with `pr list`: PullRequestList; with `pr create`: RepositoryInfo, PullRequestForBranch and
-PullRequestCreate; with `api --method=PATCH`: that request, its body in chunks. Later versions also ask which
-fields there are.
+PullRequestCreate; with `api`: that request, a body in chunks. Later versions also ask which fields there are.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
-Asked = Literal["list", "repository", "existing", "create", "patch", "features", "unknown"]
+Asked = Literal["list", "repository", "existing", "create", "patch", "features", "rest", "unknown"]
 OWNER, NAME = "acme", "app"
 BODY_LIMIT = 65_536
 TITLE_LIMIT = 256
@@ -43,6 +43,17 @@ class Pull:
         return f"https://github.com/{OWNER}/{NAME}/pull/{self.number}"
 
 
+@dataclass
+class WorkflowRun:
+    """A run of a workflow, newest last in the list of the hub."""
+
+    id: int
+    workflow: int = 0
+    status: str = "queued"
+    conclusion: str | None = None
+    updated_at: str = "2026-01-01T00:00:00Z"
+
+
 @dataclass(frozen=True)
 class Trouble:
     """What goes wrong once, with the next request of its kind."""
@@ -62,6 +73,9 @@ class GitHub:
     bare: Path
     token: str = "dummy"
     pulls: list[Pull] = field(default_factory=list)
+    workflows: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Number → file and name."""
+    runs: list[WorkflowRun] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -93,6 +107,9 @@ class GitHub:
         variables = request.get("variables") or {}
         if asked == "patch":
             return self._patched(int(path.rsplit("/", 1)[1]), request)
+        if asked == "rest":
+            found = self._rest(path)
+            return (OK, found) if found is not None else (404, {"message": "Not Found"})
         if asked == "create":
             return OK, self._created(variables["input"])
         if asked == "features":
@@ -101,6 +118,27 @@ class GitHub:
         if asked == "unknown":
             return 404, {"message": "Not Found"}
         return OK, {"data": {"repository": self._looked_up(asked, variables)}}
+
+    def _rest(self, path: str) -> Any:
+        parts = urlsplit(path)
+        words = parts.path.removeprefix(f"/repos/{OWNER}/{NAME}/").split("/")
+        if words == ["pulls"]:
+            head = parse_qs(parts.query)["head"][0]
+            return [self._pull(pull) for pull in reversed(self.pulls) if f"{OWNER}:{pull.head}" == head][:1]
+        if words[0] == "pulls":
+            return next((self._pull(pull) for pull in self.pulls if str(pull.number) == words[1]), None)
+        if words == ["actions", "workflows"]:
+            rows = [{"id": id_, "path": path, "name": name} for id_, (path, name) in self.workflows.items()]
+            return {"workflows": rows}
+        if words[:2] == ["actions", "workflows"]:
+            of = [vars(run) for run in reversed(self.runs) if str(run.workflow) == words[2]]
+            return {"workflow_runs": of[:1]}
+        return next((vars(run) for run in self.runs if str(run.id) == words[2]), None)
+
+    def _pull(self, pull: Pull) -> dict[str, Any]:
+        state = "open" if pull.state == "OPEN" else "closed"
+        merged = "2026-01-02T03:04:05Z" if pull.state == "MERGED" else None
+        return {"number": pull.number, "title": pull.title, "state": state, "merged_at": merged}
 
     def _looked_up(self, asked: Asked, variables: dict[str, Any]) -> dict[str, Any]:
         if asked == "list":
@@ -183,6 +221,10 @@ def _kind(method: str, path: str, query: str) -> Asked:
     """The names of the operations; later versions of gh may add others, which are told as unknown."""
     if method == "PATCH" and path.startswith(f"/repos/{OWNER}/{NAME}/pulls/"):
         return "patch"
+    if method == "GET" and path.startswith(
+        (f"/repos/{OWNER}/{NAME}/pulls", f"/repos/{OWNER}/{NAME}/actions/")
+    ):
+        return "rest"
     named: dict[str, Asked] = {
         "__type": "features",
         "query PullRequestList(": "list",

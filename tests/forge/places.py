@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.protocols import Forge
 from beads_ralph.work import Proposal
-from tests.forge.github_server import NAME, OWNER, GitHub
+from tests.conftest import IN_CI
+from tests.forge.github_server import NAME, OWNER, GitHub, configure, serving
 
 PATIENCE = Network(retries=2, timeout=20.0, pause=0.01)
 
@@ -79,6 +83,26 @@ def bare_beside(root: Path, *, address: str | None = None) -> Path:
     if address:
         git(root, "config", f"url.{bare.parent}/.insteadOf", f"https://github.com/{OWNER}/")
     return bare
+
+
+@contextmanager
+def on_github(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A repository on the loopback GitHub, and the real gh logged in there."""
+    if shutil.which("gh") is None:
+        message = "needs gh: run tools/system-packages"
+        if IN_CI:
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+    for name in list(os.environ):
+        if name.startswith(("GH_", "GITHUB_")):
+            monkeypatch.delenv(name)
+    configure(tmp_path / "gh", tmp_path / "s")
+    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path / "gh"))
+    monkeypatch.setenv("GH_TOKEN", "dummy")
+    bare = bare_beside(repo, address="https://github.com/acme/app.git")
+    hub = GitHub(bare)
+    with serving(hub, tmp_path / "s"):
+        yield Place("github", repo, bare, hub)
 
 
 def path_with(directory: Path, programs: Sequence[str]) -> str:

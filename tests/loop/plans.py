@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,11 +122,15 @@ class Project:
     def ralph(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
         return ralph(*words, cwd=self.root, env=env)
 
-    @contextmanager
-    def running(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """The same as a process beside the test; whatever happens, it is gone at the end."""
+        return self.running_all("plan.md", *words)
+
+    @contextmanager
+    def running_all(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """The same for `beads-ralph run …`, without the plan."""
         process = subprocess.Popen(
-            [*RALPH, "run", "plan.md", *words, "--json"],
+            [*RALPH, "run", *words, "--json"],
             cwd=self.root,
             env=environment({}),
             stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from beads_ralph.cli import (
     beads,
     configuring,
     control,
+    convoy,
     demo,
     formula,
     gate,
@@ -59,6 +60,8 @@ app.command("stop")(control.stop)
 app.command("retry")(control.retry)
 app.command("release")(control.release)
 app.command("clean")(control.clean)
+app.command("close")(control.close)
+app.add_typer(convoy.app, name="convoy")
 app.command("exec")(ralph.exec_beads)
 app.command("import")(ralph.import_beads)
 app.command("export")(ralph.export_beads)

@@ -61,8 +61,25 @@ def stage_of(kind: str, role: str | None, agent: str | None) -> str:
     return STAGES.get(kind, "")
 
 
+def _gates(event: Event) -> str:
+    return "… waits for " + "; ".join(f"{row['id']}: {row['reason']}" for row in event.data.get("gates", ()))
+
+
+def _settled(event: Event) -> str:
+    closed = [f"{row['type']} {row['title']}" for row in event.data.get("closed", ())]
+    again = [f"{row['type']} {row['title']}" for row in event.data.get("reopened", ())]
+    parts = [(closed, "all closed"), (again, "open again")]
+    mark = "✓" if closed else "○"
+    return f"{mark} " + "; ".join(f"{', '.join(names)}: {word}" for names, word in parts if names)
+
+
+LISTS = {"run_waiting": _gates, "items_settled": _settled}
+
+
 def line(event: Event) -> str | None:
     """One event for people, None for what would only be noise."""
+    if event.kind in LISTS:
+        return LISTS[event.kind](event)
     bead, data = event.bead or "", event.data
     files = ", ".join(data.get("files", ()))
     texts: dict[str, str] = {
@@ -79,6 +96,7 @@ def line(event: Event) -> str | None:
         "program_recovered": f"▶ {data.get('program')} is asked again",
         "gate_checked": f"{'✓' if data.get('ruling') == 'pass' else '✗'} gate {bead}  {data.get('message')}",
         "gates_overridden": f"! red gates are overridden: {', '.join(data.get('gates', ()))}",
+        "gate_passed": f"✓ gate {data.get('gate')}  {data.get('reason')}",
         "parallelism_changed": f"! {data.get('parallel')} of {data.get('most')} beads at once",
         "bead_released": f"= {bead}  given back: {data.get('reason')}",
         "strays_ended": f"! {len(data.get('pids', ()))} processes of a run that was killed were ended",

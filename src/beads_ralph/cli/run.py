@@ -31,6 +31,11 @@ def run(  # noqa: PLR0913 - one parameter an option
     bead: Annotated[
         list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
     ] = None,
+    convoy: Annotated[
+        list[str] | None,
+        typer.Option("--convoy", help="Only the beads of this convoy.", show_default=False),
+    ] = None,
+    wisps: Annotated[bool, typer.Option("--wisps", help="Wisps too.")] = False,
     once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
     stop_on_failure: Annotated[
@@ -53,6 +58,8 @@ def run(  # noqa: PLR0913 - one parameter an option
         max_parallel=max_parallel,
         teams=frozenset(team or ()),
         beads=frozenset(bead or ()),
+        convoys=tuple(convoy or ()),
+        wisps=wisps,
         once=once,
         dry_run=dry_run,
         stop_on_failure=stop_on_failure,

@@ -9,13 +9,14 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beads_ralph import (
     changes,
     checkouts,
+    convoys,
     diagnosis,
     executors,
     forge,
@@ -30,7 +31,7 @@ from beads_ralph import (
 )
 from beads_ralph.agents import known
 from beads_ralph.agents.environment import passed_on
-from beads_ralph.cli import mason
+from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
@@ -38,9 +39,10 @@ from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.events import Journal
 from beads_ralph.forge.network import Network
-from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, foresee, refuse_unknown
+from beads_ralph.forge.standing import GitHubGates
+from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, foresee, named, waits
 from beads_ralph.models import Bead
-from beads_ralph.protocols import Query
+from beads_ralph.protocols import Query, Store
 from beads_ralph.ralph_dir import ralph_dir
 from beads_ralph.records import Keeper, StateFolder
 from beads_ralph.team import Tools, isolation, players
@@ -64,6 +66,8 @@ class Wishes:
     max_parallel: int | None = None
     teams: frozenset[str] = frozenset()
     beads: frozenset[str] = frozenset()
+    convoys: tuple[str, ...] = ()
+    wisps: bool = False
     once: bool = False
     dry_run: bool = False
     stop_on_failure: bool = False
@@ -78,8 +82,7 @@ def run(wishes: Wishes) -> Answer:
     space = workspace.find(config_file=wishes.config)
     if space.repository is None:
         raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
-    plan_file = space.relative(wishes.plan) if wishes.plan else None
-    scope = Scope(wishes.beads, wishes.teams, plan_file)
+    scope = _scope(space, wishes)
     planned: Sequence[Bead] = ()
     if wishes.plan is not None:
         planned = mason.compile_plan(
@@ -90,7 +93,9 @@ def run(wishes: Wishes) -> Answer:
             check=lambda beads: _require_sources(space.root, beads, scope),
         )
     opened = workspace.open_store(space, wishes.store)
-    refuse_unknown(opened.store, scope.beads - {bead.id for bead in planned})
+    found = named(opened.store, wishes.beads - {bead.id for bead in planned})
+    # A wisp that is asked for by name is asked for.
+    scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
     if wishes.dry_run:
         return _dry_run(space.root, opened, scope, planned)
     beads = _preflight(space, opened, scope)
@@ -99,9 +104,30 @@ def run(wishes: Wishes) -> Answer:
     ended = _run(space, opened, settings, scope, chosen, beads)
     return Answer(
         ended.to_json() | {"run_id": settings.run_id, "store": opened.store.kind},
-        lambda console: show_end(console, ended),
+        lambda console: show_end(console, ended, opened.store),
         exit_code=_exit_code(ended),
     )
+
+
+def _scope(space: Workspace, wishes: Wishes) -> Scope:
+    """What the run is about, as far as the command line says it."""
+    beads = wishes.beads
+    if wishes.convoys:
+        store = workspace.open_store(space, wishes.store).store
+        beads = beads.union(*(_beads_of(store, name) for name in wishes.convoys))
+    plan_file = space.relative(wishes.plan) if wishes.plan else None
+    return Scope(beads, wishes.teams, plan_file, wishes.wisps)
+
+
+def _beads_of(store: Store, name: str) -> frozenset[str]:
+    convoy = convoys.named(store, name)
+    beads = convoys.beads_of(store, convoy)
+    if not beads:
+        action = f"Add some: beads-ralph convoy add {convoy.id} ID…"
+        raise RalphError(
+            Code.CONFLICT, f"the convoy {convoy.title} follows no beads", suggested_action=action
+        )
+    return beads
 
 
 def _settings(space: Workspace, wishes: Wishes) -> Settings:
@@ -135,10 +161,12 @@ def _budget(space: Workspace) -> Budget:
 
 def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead]) -> Answer:
     """What would start, and what would not; `planned` are beads that a run would put into the store."""
-    stored = opened.store.find(Query()).beads
+    stored = opened.store.find(Query(wisps=scope.wisps)).beads
     beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
-    _require_sources(root, beads, scope)
-    waves, waiting = foresee(beads, scope)
+    left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
+    seen = waits.overview(opened.store, left, beads)
+    _require_sources(root, beads, scope, seen)
+    waves, waiting = foresee(beads, scope, seen)
     for gate in gates.known(root, stored):
         if gate.colour != "green":
             waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
@@ -160,18 +188,20 @@ def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
     isolation.require(space.config, space.root)
     if space.config.check_before_start:
         _require_space(space)
-    stored = opened.store.find(Query()).beads
+    stored = opened.store.find(Query(wisps=scope.wisps)).beads
     beads = [bead for bead in stored if bead.status != "closed" and scope.holds(bead)]
     faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
     if faults:
         raise gathered(list(faults.values()), "the beads")
-    _require_sources(space.root, stored, scope)
+    _require_sources(space.root, stored, scope, waits.overview(opened.store, beads, stored, hurried=True))
     return beads
 
 
-def _require_sources(root: Path, beads: Sequence[Bead], scope: Scope) -> None:
+def _require_sources(
+    root: Path, beads: Sequence[Bead], scope: Scope, seen: waits.Overview | None = None
+) -> None:
     """Of those that would start; what is blocked, or waits for it, needs no branch yet."""
-    waves, _ = foresee(beads, scope)
+    waves, _ = foresee(beads, scope, seen)
     starting = {bead_id for wave in waves for bead_id in wave}
     sources.require(root, [bead for bead in beads if bead.id in starting])
 
@@ -270,6 +300,7 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
         known.select,
         forge.choose(chosen[1], space.root, network=network),
         ports=isolation.ports_of(config),
+        look=GitHubGates(space.root, network),
     )
 
 
@@ -324,8 +355,8 @@ WORDS: dict[str, str] = {
 }
 
 
-def show_end(console: Console, ended: Ended) -> None:
-    """The summary: what was closed, what blocked, where to look next."""
+def show_end(console: Console, ended: Ended, store: Store | None = None) -> None:
+    """The summary: what was closed, what blocked, who must do what, where to look next."""
     from rich.markup import escape
 
     console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
@@ -336,6 +367,11 @@ def show_end(console: Console, ended: Ended) -> None:
         console.print(f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{pull.commit[:12]}[/dim]")
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
+    for wait in ended.waits:
+        console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
+        console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
+    for line in settling.ended(store, ended.finished) if store is not None else ():
+        console.print(f"  {escape(line)}")
     for step in _next_steps(ended):
         console.print(f"  → {step}")
 
@@ -347,6 +383,7 @@ def _next_steps(ended: Ended) -> list[str]:
         if reason.startswith(GATE_IS_RED):
             return ["beads-ralph gate check"]
         steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
+    steps += [wait.command for wait in ended.waits if wait.command is not None]
     if ended.why in ("stopped", "interrupted") and not ended.complete:
         steps.append("beads-ralph run")
     return steps

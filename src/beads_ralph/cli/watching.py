@@ -21,7 +21,7 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Event
 from beads_ralph.models import Bead
-from beads_ralph.protocols import Query
+from beads_ralph.protocols import Query, Store
 from beads_ralph.runs import RunFolder
 from beads_ralph.values import utc_text
 from beads_ralph.workspace import Workspace
@@ -93,9 +93,21 @@ def _status(store: Any) -> dict[str, Any]:
             for bead in listing.beads
             if bead.status == "blocked"
         ],
+        "waiting_for": _waiting_for(opened.store, listing.beads),
         "executions": executions.rows(executions.homes(space)),
         "store": opened.store.kind,
     }
+
+
+def _waiting_for(store: Store, beads: Sequence[Bead]) -> list[dict[str, Any]]:
+    """Gates and people's steps that hold beads up; nobody outside is asked how they stand."""
+    known = {bead.id for bead in beads}
+    left = [bead for bead in beads if bead.status != "closed"]
+    if all(bead.parent is None and known.issuperset(bead.dependencies) for bead in left):
+        return []
+    from beads_ralph.loop import waits
+
+    return [wait.to_json() for wait in waits.overview(store, left, beads).survey.waits]
 
 
 def _parked(bead: Bead) -> dict[str, Any] | None:
@@ -131,6 +143,11 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
             console.print(f"    [dim]{escape(lent(row['lease']))}[/dim]")
     for row in found["parked"]:
         console.print(f"  … {row['id']}  {escape(row['reason'] or '')}, resumes {row['until']}")
+    for row in found["waiting_for"]:
+        told = f"{row['title']}: {row['reason']}; holds up {', '.join(row['beads'])}"
+        console.print(f"  … {row['id']}  {escape(told)}")
+        if row["command"]:
+            console.print(f"    → {row['command']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
     executions.show(console, found["executions"])

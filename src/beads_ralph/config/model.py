@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -11,13 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from beads_ralph import personas
 from beads_ralph.legacy import persona_path
 from beads_ralph.models import AgentSpec, Player, TemplateName, Verifier
-from beads_ralph.values import Filled, Positive, SourceBranch
+from beads_ralph.values import Filled, Positive, SourceBranch, seconds_of
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
-NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
-SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 # --- kinds of values --------------------------------------------------------------------------------
@@ -25,13 +21,8 @@ SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def _duration(value: Any) -> Any:
     """`30s`, `15m`, `1h30m` or a number of seconds."""
-    if isinstance(value, str):
-        if NUMBER.fullmatch(value):
-            return float(value)
-        parts = DURATION.findall(value)
-        if parts and DURATION.sub("", value).strip() == "":
-            return sum(float(number) * SECONDS[unit] for number, unit in parts)
-    return value
+    seconds = seconds_of(value) if isinstance(value, str) else None
+    return value if seconds is None else seconds
 
 
 def _agent(value: Any) -> Any:

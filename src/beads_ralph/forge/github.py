@@ -53,7 +53,7 @@ class GitHubForge:
         self.root = root
         self.network = network or Network()
         self.remote = remote or "origin"
-        self.address = _address(root, self.remote)
+        self.address = address(root, self.remote)
 
     def propose(self, proposal: Proposal) -> PullRequest:
         branches.check(self.root, proposal)
@@ -147,15 +147,16 @@ def _found(root: Path, remote: str) -> gh.Address | None:
     return next((address for address in addresses if address), None)
 
 
-def _address(root: Path, remote: str) -> gh.Address:
-    address = _found(root, remote)
-    if address is None:
+def address(root: Path, remote: str = "origin") -> gh.Address:
+    """Where the remote lies; FORGE.FAILED where that is not on GitHub."""
+    found = _found(root, remote)
+    if found is None:
         raise RalphError(
             Code.FORGE_FAILED,
             f"the remote '{remote}' is not a repository on GitHub",
             suggested_action=f"Set it (git remote set-url {remote} URL), or choose the forge 'local'",
         )
-    return address
+    return found
 
 
 def _answer(pull: ListedPull, branch: str) -> PullRequest:

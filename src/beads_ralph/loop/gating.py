@@ -113,12 +113,6 @@ class Gating:
         """Whether a check is still to end: it may let something start, or find that a gate is red now."""
         return bool(self.gates) and (self.checking is not None or self.stale)
 
-    async def wait(self, seconds: float) -> None:
-        if self.checking is None:
-            await asyncio.sleep(seconds)
-        else:
-            await asyncio.wait([self.checking], timeout=seconds)
-
     async def end(self) -> None:
         """End a check that nobody waits for any more."""
         if self.checking is not None:

@@ -13,10 +13,11 @@ from beads_ralph import graph, runs
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
+from beads_ralph.items import Item
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.terms import Scope, Settings
 from beads_ralph.models import Bead, Verifier
-from beads_ralph.protocols import Changes, Findings, Listing, Query, Store
+from beads_ralph.protocols import Changes, Findings, ItemQuery, Listing, Query, Store
 from beads_ralph.team import Keep, Order, Outcome, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
@@ -64,6 +65,10 @@ class Pool:
         self.home = tools.bench.folder.home
         self.journal: Journal = tools.bench.journal
         self.known: dict[str, Known] = {}
+        self.no_beads: set[str] = set()
+        """What beads depend on and what has no branch: gates, people's tasks."""
+        self.may_settle = False
+        """Whether a molecule, an epic or a convoy may have come to its end in this run."""
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
 
@@ -82,10 +87,10 @@ class Pool:
     # --- recovery -----------------------------------------------------------------------------------
 
     async def recover(self) -> Sequence[Bead]:
-        """Claims of dead runs on this repository are given back; our lock says that no other run lives.
-        Every bead of the store, as it was found."""
+        """Claims of dead runs on this repository are given back, wisps too, whatever this run is about; our
+        lock says that no other run lives. Every bead of the store that the run may see, as it was found."""
         prefix = runs.actor_prefix(self.root)
-        everything = await self.ask(self.store.find, Query())
+        everything = await self.ask(self.store.find, Query(wisps=True))
         for bead in everything.beads:
             holder = str((bead.model_extra or {}).get("claimed_by") or "")
             if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
@@ -94,7 +99,12 @@ class Pool:
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
-        return everything.beads
+        return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+
+    @property
+    def closed_ids(self) -> set[str]:
+        """Beads that were closed when they were last seen."""
+        return {name for name, known in self.known.items() if known.closed}
 
     async def _interrupted(self, bead: Bead, holder: str) -> None:
         """Written down before the bead is free again, and only once, should we be killed in between."""
@@ -116,7 +126,7 @@ class Pool:
     async def candidates(self) -> list[Bead]:
         """The ready beads of the run, gates left out: the highest priority first, then what the longest
         chain hangs on."""
-        listing = await self.ask(self.store.ready)
+        listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
         ready = [bead for bead in listing.beads if self.scope.holds(bead) and not is_gate(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
@@ -136,10 +146,11 @@ class Pool:
 
     async def order(self, bead: Bead) -> Order:
         """Branches and verifiers of other beads do not change while a run lasts, so they are remembered."""
-        unknown = [name for name in bead.dependencies if name not in self.known]
+        unknown = {*bead.dependencies} - self.known.keys() - self.no_beads
         if unknown:
-            found = await self.ask(self.store.find, Query(ids=unknown))
+            found = await self.ask(self.store.find, Query(ids=sorted(unknown)))
             self.known |= {other.id: Known.of(other) for other in found.beads}
+            self.no_beads |= unknown - self.known.keys()
         before = [self.known[name] for name in bead.dependencies if name in self.known]
         return Order(
             bead,
@@ -184,6 +195,7 @@ class Pool:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
+        self.may_settle |= closed.parent is not None
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         found = Findings(dict(outcome.metadata))
@@ -191,15 +203,36 @@ class Pool:
             self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
         )
 
+    # --- what is left -------------------------------------------------------------------------------
+
+    async def open_beads(self) -> Sequence[Bead]:
+        """Every bead of the store that is not closed."""
+        listing = await self.ask(self.store.find, Query(statuses=LEFT, wisps=self.scope.wisps))
+        self._note_unreadable(listing)
+        self.may_settle |= listing.convoys
+        return listing.beads
+
+    def asked_for(self, beads: Iterable[Bead]) -> list[Bead]:
+        """Those of the run."""
+        return [bead for bead in beads if self.scope.holds(bead) and not is_gate(bead)]
+
     async def left(self, only: Collection[str] | None) -> list[Bead]:
         """What is not closed of all that was asked for."""
-        listing = await self.ask(self.store.find, Query(statuses=LEFT))
-        self._note_unreadable(listing)
-        return [
-            bead
-            for bead in listing.beads
-            if self.scope.holds(bead) and not is_gate(bead) and (only is None or bead.id in only)
-        ]
+        left = self.asked_for(await self.open_beads())
+        return [bead for bead in left if only is None or bead.id in only]
+
+    async def settle(self) -> list[Item]:
+        """Molecules, epics and convoys follow what they hold; those that are closed now."""
+        settled = await self.ask(self.store.items.settle)
+        changed = [*settled.closed, *settled.reopened]
+        if not changed:
+            return []
+        found = {item.id: item for item in await self.ask(self.store.items.find, ItemQuery(ids=changed))}
+        closed = [found[name] for name in settled.closed if name in found]
+        reopened = [found[name] for name in settled.reopened if name in found]
+        again = [item.brief for item in reopened]
+        self.journal.tell("items_settled", closed=[item.brief for item in closed], reopened=again)
+        return closed
 
 
 def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
@@ -208,9 +241,10 @@ def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
     return [name for name in names if name != besides]
 
 
-def refuse_unknown(store: Store, ids: Collection[str]) -> None:
-    """A bead asked for by name must exist."""
-    known = {bead.id for bead in store.find(Query(ids=list(ids))).beads} if ids else set()
-    missing = sorted(set(ids) - known)
+def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:
+    """The beads asked for by name; each must exist."""
+    found = store.find(Query(ids=list(ids))).beads if ids else ()
+    missing = sorted(set(ids) - {bead.id for bead in found})
     if missing:
         raise RalphError(Code.BEAD_NOT_FOUND, f"no such bead: {', '.join(missing)}")
+    return found

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from beads_ralph import graph
 from beads_ralph.dod.imports import is_gate
+from beads_ralph.items import Item
+from beads_ralph.loop.waits import Overview, Wait, sentence
 from beads_ralph.models import MERGE, Bead
 from beads_ralph.protocols import UnreadableBead
 from beads_ralph.team.players import template_of
@@ -24,10 +26,12 @@ class Scope:
     beads: frozenset[str] = frozenset()
     teams: frozenset[str] = frozenset()
     plan_file: str | None = None
+    wisps: bool = False
+    """Whether wisps are among them; otherwise none is, whatever else it is."""
 
     def holds(self, bead: Bead) -> bool:
         place = bead.metadata
-        return self._holds(bead.id, place.team_name, place.plan_file)
+        return (self.wisps or not bead.ephemeral) and self._holds(bead.id, place.team_name, place.plan_file)
 
     def may_hold(self, broken: UnreadableBead) -> bool:
         """Of a bead that cannot be read, as much as can be."""
@@ -72,6 +76,10 @@ class Ended:
     seconds: float
     complete: bool
     """Whether everything that was asked for is closed."""
+    waits: tuple[Wait, ...] = ()
+    """What the beads that are left wait for, besides beads."""
+    finished: tuple[Item, ...] = ()
+    """The molecules, epics and convoys that were closed with this run."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,22 +87,30 @@ class Ended:
             "reason": self.reason,
             "closed": list(self.closed),
             "blocked": [{"id": bead_id, "reason": reason} for bead_id, reason in self.blocked],
+            "waiting_for": [wait.to_json() for wait in self.waits],
+            "finished": [item.brief for item in self.finished],
             "pull_requests": [{"bead": bead, **pull.to_json()} for bead, pull in self.pull_requests],
             "attempts": self.attempts,
             "duration_seconds": round(self.seconds, 3),
         }
 
 
-def foresee(beads: Sequence[Bead], scope: Scope) -> tuple[list[list[str]], dict[str, str]]:
-    """What a run would start, in waves; and what it would not, with the reason."""
+def foresee(
+    beads: Sequence[Bead], scope: Scope, seen: Overview | None = None
+) -> tuple[list[list[str]], dict[str, str]]:
+    """What a run would start, in waves; and what it would not, with the reason. `seen` is what they wait
+    for besides beads."""
     closed = {bead.id for bead in beads if bead.status == "closed" or is_gate(bead)}
+    known = seen or Overview()
+    told = {wait.item.id: str(wait) for wait in known.survey.waits}
     left = {bead.id: bead for bead in beads if bead.id not in closed and scope.holds(bead)}
     unmet = {
-        name: [other for other in bead.dependencies if other not in closed] for name, bead in left.items()
+        name: [other for other in known.needs.get(name, bead.dependencies) if other not in closed]
+        for name, bead in left.items()
     }
     waiting = {name: "is blocked" for name, bead in left.items() if bead.status == "blocked"}
     while found := {
-        name: f"waits for {', '.join(stuck)}"
+        name: f"waits for {', '.join(told.get(other, other) for other in stuck)}"
         for name, others in unmet.items()
         if name not in waiting
         and (stuck := [other for other in others if other in waiting or other not in left])
@@ -118,13 +134,17 @@ def about(bead: Bead) -> dict[str, Any]:
     }
 
 
-def why_of(left: Sequence[Bead], blocked: Mapping[str, str]) -> tuple[Why, str]:
+def why_of(left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = ()) -> tuple[Why, str]:
     """Why nothing more can start, where nobody has told the run to end."""
     if not left and not blocked:
         return "done", "every bead is closed"
     if blocked:
         waiting = len([bead for bead in left if bead.id not in blocked])
-        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done"
+        also = f"; {sentence(waits)}" if waits else ""
+        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done{also}"
+    if waits:
+        by_itself = all(wait.standing.state == "waits" for wait in waits)
+        return "stopped" if by_itself else "blocked", sentence(waits)
     shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
     return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
 

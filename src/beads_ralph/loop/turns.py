@@ -7,17 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph import runs, worktrees
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.events import Event, Journal, Kind
+from beads_ralph.events import Journal, Kind
+from beads_ralph.items import Item
+from beads_ralph.loop import leases
 from beads_ralph.loop.gating import Gating
+from beads_ralph.loop.meter import Meter
 from beads_ralph.loop.parking import Parking
 from beads_ralph.loop.pool import Pool
 from beads_ralph.loop.terms import Ended, Scope, Settings, Why, about, and_before, counted, why_of
+from beads_ralph.loop.waiting import Waiting
+from beads_ralph.loop.waits import Wait
 from beads_ralph.loop.width import Width
 from beads_ralph.models import Bead
 from beads_ralph.protocols import Store
@@ -25,7 +29,7 @@ from beads_ralph.team import Outcome, Tools, work
 from beads_ralph.team.place import forget_start
 from beads_ralph.team.players import of_bead
 from beads_ralph.team.threads import in_thread
-from beads_ralph.work import PullRequest, Usage
+from beads_ralph.work import PullRequest
 
 MOST_REFUSALS: Final = 3
 """So often the store may refuse to close a bead of ours; then a person should look."""
@@ -40,7 +44,9 @@ class Loop:
         self.settings = settings
         self.home = home
         self.journal: Journal = tools.bench.journal
-        self.tools = replace(tools, neighbours=self._branches_beside, why_pause=self._used_up)
+        self.width = Width.of(settings.max_parallel)
+        self.meter = Meter(self.journal, settings.budget, self.width, tools.rests)
+        self.tools = replace(tools, neighbours=self._branches_beside, why_pause=self.meter.used_up)
         self.pool = Pool(store, settings, scope, self.tools)
         self.running: dict[asyncio.Task[Outcome], Bead] = {}
         self.beside: dict[str, list[str]] = {}
@@ -51,19 +57,19 @@ class Loop:
         self.refusals: Counter[str] = Counter()
         self.parking = Parking(tools.rests)
         self.gating = Gating.of(store, self.tools, settings)
-        self.width = Width.of(settings.max_parallel)
+        self.waiting = Waiting(self.pool, tools.look, self.journal, settings.poll_seconds)
         self.round: frozenset[str] | None = None
+        self.left: list[Bead] | None = None
+        """What was left when nothing more could start."""
         self.closed: list[str] = []
         self.blocked: dict[str, str] = {}
         self.pulls: list[tuple[str, PullRequest]] = []
         self.attempts = 0
-        self.spent = Usage()
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""
         self.cancelling = False
         self.paused = False
-        self.started = datetime.now(UTC)
         self.changed = True
         self.next_poll = 0.0
 
@@ -72,39 +78,45 @@ class Loop:
     async def run(self) -> Ended:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
         self.journal.tell("run_started", max_parallel=self.settings.max_parallel, actor=self.settings.actor)
-        own = (self._note_usage, self._note_limits)
-        self.journal.listeners.extend(own)
-        beats = asyncio.create_task(self._keep_leases())
+        self.journal.listeners.append(self.meter.hear)
+        beats = asyncio.create_task(
+            leases.keep(self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
+        )
         try:
-            self.gating.begin(await self.pool.recover())
+            self._begin(await self.pool.recover())
             while not await self._turn():
                 if beats.done():
                     beats.result()  # it never ends by itself, so this raises what went wrong
         finally:
             beats.cancel()
-            for listener in own:
-                self.journal.listeners.remove(listener)
+            self.journal.listeners.remove(self.meter.hear)
             await self._abandon()
             await self.gating.end()
+            await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
         ended = await self._account()
         self.journal.tell("run_ended", **ended.to_json())
         return ended
 
+    def _begin(self, found: Sequence[Bead]) -> None:
+        self.gating.begin(found)
+        self.waiting.notice(self.pool.asked_for(bead for bead in found if bead.status != "closed"))
+
     async def _turn(self) -> bool:
         """Start what may start, wait for one to end, settle it; True where the run is over."""
         self._heed_orders()
-        if self.halt is None and (why := self._used_up()):
+        if self.halt is None and (why := self.meter.used_up()):
             self.drain("stopped", why)
         self.changed |= self.gating.look(idle=not self.running)
+        self.changed |= self.waiting.step()
         if not self.paused and self.halt is None and self._may_have_changed():
             await self._start()
         if self.running:
             await self._reap()
             return False
-        if self.halt is not None or not (self.paused or self._waits()):
+        if self.halt is not None or not (self.paused or self._waits() or await self._overlooked()):
             return True
-        await self.gating.wait(LOOK_SECONDS)
+        await self.waiting.rest(LOOK_SECONDS, self.gating.checking)
         return False
 
     def _may_have_changed(self) -> bool:
@@ -114,15 +126,28 @@ class Loop:
         for program in self.parking.rests.lift():
             lifted = True
             self.journal.tell("program_recovered", program=program)
-        if not (self.changed or lifted or now >= self.next_poll):
+        if not (self.changed or lifted or self.meter.widened or now >= self.next_poll):
             return False
-        self.changed = False
+        self.changed = self.meter.widened = False
         self.next_poll = now + self.settings.poll_seconds
         return True
 
     def _waits(self) -> bool:
-        """The beads that a limit holds up are not forgotten, unless one round was asked for."""
-        return (bool(self.parking) and not self.settings.once) or self.gating.busy
+        """What a limit or a gate holds up is not forgotten, unless one round was asked for."""
+        if self.gating.busy or self.waiting.busy:
+            return True
+        if self.settings.once:
+            return False
+        if self.waiting.survey.hopeful:
+            self.waiting.tell()
+        return self.waiting.survey.hopeful or bool(self.parking)
+
+    async def _overlooked(self) -> bool:
+        """Whether beads are left that wait for something nobody has looked at: they came during the run."""
+        left = await self.pool.left(self.round or None)
+        news = self.waiting.notice(left, idle=True)
+        self.left = None if news else left
+        return news
 
     # --- starting -----------------------------------------------------------------------------------
 
@@ -197,7 +222,7 @@ class Loop:
         """An end is noticed at once; orders and parked beads are looked for between."""
         done, _ = await asyncio.wait(self.running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            self.changed = True
+            self.changed = self.waiting.stale = True
             await self._settle(task)
             del self.running[task]  # not before: what goes wrong above leaves the bead to be given back
 
@@ -330,63 +355,32 @@ class Loop:
             self.changed = True
             self.journal.tell("run_paused" if self.paused else "run_resumed")
 
-    # --- leases and budgets -------------------------------------------------------------------------
-
-    async def _keep_leases(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.heartbeat_seconds)
-            for task, bead in list(self.running.items()):
-                await self._keep_lease(task, bead)
-
-    async def _keep_lease(self, task: asyncio.Task[Outcome], bead: Bead) -> None:
-        try:
-            held = await self.pool.holds(bead)
-        except RalphError as error:  # the next beat comes before the lease runs out
-            self.journal.tell("warning_given", bead.id, message=f"no heartbeat: {error.message}")
-            return
-        if not held and not task.done():
-            self.lost.add(bead.id)
-            task.cancel()
-
-    def _note_usage(self, event: Event) -> None:
-        """As it is spent, not when the bead ends: three attempts later may be too late."""
-        if event.kind == "agent_ended" and event.data.get("usage"):
-            self.spent = self.spent + Usage(**event.data["usage"])
-
-    def _note_limits(self, event: Event) -> None:
-        """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
-        if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
-            changed = self.width.lower()
-        elif event.kind == "agent_ended" and not event.data.get("trouble"):
-            changed = not self.tools.rests.limited and self.width.widen()
-        else:
-            return
-        if changed:
-            self.changed = True
-            self.journal.tell("parallelism_changed", parallel=self.width.now, most=self.width.most)
-
-    def _used_up(self) -> str:
-        seconds = (datetime.now(UTC) - self.started).total_seconds()
-        used_up = self.settings.budget.used_up(self.spent, seconds)
-        return f"the {used_up}; run again to go on" if used_up else ""
-
     # --- the account --------------------------------------------------------------------------------
 
     async def _account(self) -> Ended:
-        left = await self.pool.left(self.round or None)
+        left = self.left if self.left is not None else await self.pool.left(self.round or None)
         blocked = and_before(left, self.gating.blocked() | self.blocked | self.pool.unreadable)
         complete = not left and not self.pool.unreadable and not self.gating.red
+        waits = self.waiting.left_over(left)
         return Ended(
-            *self._reason(left, blocked, complete=complete),
+            *self._reason(left, blocked, waits, complete=complete),
             tuple(self.closed),
             tuple(blocked.items()),
             tuple(self.pulls),
             self.attempts,
-            (datetime.now(UTC) - self.started).total_seconds(),
+            self.meter.seconds,
             complete,
+            tuple(waits),
+            tuple(await self._finished()),
         )
 
-    def _reason(self, left: Sequence[Bead], blocked: dict[str, str], *, complete: bool) -> tuple[Why, str]:
+    async def _finished(self) -> list[Item]:
+        """The molecules and convoys that this run has brought to their end."""
+        return await self.pool.settle() if self.pool.may_settle else []
+
+    def _reason(
+        self, left: Sequence[Bead], blocked: dict[str, str], waits: Sequence[Wait], *, complete: bool
+    ) -> tuple[Why, str]:
         if complete:
             return "done", "every bead of the one round is closed" if self.round else "every bead is closed"
         if self.halt is not None:
@@ -397,4 +391,4 @@ class Loop:
         if self.gating.red or self.parking:
             end: Why = "blocked" if self.gating.red else "stopped"
             return end, f"{counted(len(left), 'is', 'are')} left: {self.gating.why or self.parking}"
-        return why_of(left, blocked)
+        return why_of(left, blocked, waits)

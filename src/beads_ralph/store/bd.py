@@ -102,10 +102,11 @@ class BdStore:
 
     def find(self, query: Query) -> Listing:
         bd = self._bd
-        rows = bd_rows.named(bd, query.ids) if query.ids else bd_rows.ours(bd)
+        rows, convoys = (bd_rows.named(bd, query.ids), False) if query.ids else bd_rows.ours_and_convoys(bd)
         all_kinds = query.wisps or bool(query.ids)
         raws = (bd_shape.seed(row) for row in rows if all_kinds or not bd_shape.is_wisp(row))
-        return laws.listing([raw for raw in raws if _answers(raw, query)], self._root)
+        found = laws.listing([raw for raw in raws if _answers(raw, query)], self._root)
+        return replace(found, convoys=convoys)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         rows = self._list(self._bd, wisps=wisps)

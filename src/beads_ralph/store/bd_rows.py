@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.items import CONVOY
 from beads_ralph.jobs import Exit
 from beads_ralph.models import ISSUE_TYPES
 from beads_ralph.protocols import ItemQuery
@@ -87,7 +88,13 @@ def named(bd: Bd, ids: Collection[str]) -> list[Row]:
 
 def ours(bd: Bd) -> list[Row]:
     """All our beads, closed ones and wisps included."""
-    return _sorted(bd.read("query", OURS, "--all", "--limit=0"))
+    return ours_and_convoys(bd)[0]
+
+
+def ours_and_convoys(bd: Bd) -> tuple[list[Row], bool]:
+    """The same, and whether a convoy is open: to ask for both costs what asking for one does."""
+    rows = asked(bd, f"{OURS} OR type={CONVOY}")
+    return _sorted(rows), any(row["issue_type"] == CONVOY and row["status"] != "closed" for row in rows)
 
 
 def items(bd: Bd, query: ItemQuery) -> list[Row]:

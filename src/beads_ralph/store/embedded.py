@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,7 @@ RECLAIM: Final = """UPDATE beads SET status = 'open', claimed_by = NULL, lease_e
 CLOSE: Final = """UPDATE beads SET status = 'closed', claimed_by = NULL, lease_expires_at = NULL,
         updated_at = :now, closed_at = :now, close_reason = :reason
     WHERE id = :id AND claimed_by = :actor AND blockers = 0 RETURNING *"""
+OPEN_CONVOY: Final = "SELECT 1 FROM tracks JOIN beads ON beads.id = convoy WHERE status <> 'closed' LIMIT 1"
 # A container waits for its members.
 REACHABLE: Final = """WITH RECURSIVE reached (id) AS (
         SELECT :id
@@ -105,7 +107,8 @@ class EmbeddedStore:
             found = [row for bound in values for row in connection.execute(sql, bound)]
             found.sort(key=_store_order)
             raws = list(rows.raws_of(connection, found))
-        return laws.listing(raws, self._root)
+            convoys = not query.ids and connection.execute(OPEN_CONVOY).fetchone() is not None
+        return replace(laws.listing(raws, self._root), convoys=convoys)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         most = -1 if limit is None else max(limit, 0)

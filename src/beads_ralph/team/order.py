@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from beads_ralph.config import Config
+from beads_ralph.items import Item, Standing
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.ports import Ports
 from beads_ralph.protocols import AgentCLI, Forge
@@ -45,6 +46,10 @@ def _nothing_said() -> str:
     return ""
 
 
+def _unseen(_gate: Item) -> Standing:
+    return Standing("failed", "nothing here can look at GitHub")
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the work is done with."""
@@ -65,6 +70,8 @@ class Tools:
     half of it."""
     rests: Rests = field(default_factory=Rests)
     """Which programs cannot play now; what one bead has met, the others need not meet again."""
+    look: Callable[[Item], Standing] = _unseen
+    """How that stands which a gate waits for outside of the repository."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,191 @@
+"""convoy create, add, show, list: a set of beads across plans, followed until all of it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beads_ralph import workspace
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer
+from beads_ralph.errors import Code, RalphError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from beads_ralph.cli.settling import Settlement
+    from beads_ralph.convoys import Member, Progress
+    from beads_ralph.items import Item
+    from beads_ralph.protocols import Store
+    from beads_ralph.workspace import OpenStore, Workspace
+
+app = typer.Typer(help="Sets of beads across plans, followed until all are closed.", no_args_is_help=True)
+MARKS = {
+    "open": "[cyan]○[/cyan]",
+    "in_progress": "[yellow]▶[/yellow]",
+    "blocked": "[red]✗[/red]",
+    "missing": "[red]✗[/red]",
+    "closed": "[green]✓[/green]",
+}
+
+Followed = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID…", help="Beads, molecules, tasks, gates.", show_default=False),
+]
+Plans = Annotated[
+    list[Path] | None,
+    typer.Option("--plan", help="All beads of this plan; repeatable.", show_default=False, readable=False),
+]
+Named = Annotated[
+    str, typer.Argument(metavar="CONVOY", help="The convoy's id, or its name.", show_default=False)
+]
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
+    ids: Followed = None,
+    plan: Plans = None,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Make a convoy that follows these beads."""
+    from beads_ralph import convoys
+
+    space, opened = _opened(store)
+    made = convoys.create(opened.store, name, [*(ids or ()), *_of_plans(space, opened.store, plan)])
+    return _shown(opened, made.id)
+
+
+@app.command("add")
+def add(
+    convoy: Named,
+    ids: Followed = None,
+    plan: Plans = None,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Let a convoy follow more; a closed one is open again where one of them is not closed."""
+    from beads_ralph import convoys
+
+    space, opened = _opened(store)
+    wanted = [*(ids or ()), *_of_plans(space, opened.store, plan)]
+    if not wanted:
+        raise RalphError(Code.USAGE, "nothing to add", suggested_action="Name beads, or a plan with --plan")
+    found = convoys.add(opened.store, convoys.named(opened.store, convoy), wanted)
+    return _shown(opened, found.id)
+
+
+@app.command("show")
+def show(convoy: Named, store: options.Store = None, json_: options.Json = False) -> Answer:
+    """Show what a convoy follows, how far each is, and what holds it up."""
+    from beads_ralph import convoys
+
+    _, opened = _opened(store)
+    return _shown(opened, convoys.named(opened.store, convoy).id)
+
+
+@app.command("list")
+def list_convoys(
+    all_: Annotated[bool, typer.Option("--all", help="Closed ones too.")] = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """List the convoys that are not closed, each with how far it is."""
+    from beads_ralph import convoys
+    from beads_ralph.cli.settling import settle
+
+    _, opened = _opened(store)
+    settled = settle(opened.store)
+    wanted = [item for item in convoys.every(opened.store) if all_ or item.status != "closed"]
+    rows = convoys.progress(opened.store, wanted)
+    data = {
+        "convoys": [row.to_json() for row in rows],
+        "settled": settled.to_json(),
+        "store": opened.store.kind,
+    }
+    return Answer(data, lambda console: _show_all(console, rows, settled), opened.warnings)
+
+
+# --- what is followed -------------------------------------------------------------------------------
+
+
+def _opened(choice: workspace.StoreChoice | None) -> tuple[Workspace, OpenStore]:
+    space = workspace.find()
+    return space, workspace.open_store(space, choice)
+
+
+def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> list[str]:
+    """The beads of the plans; what was poured for a sprint as the molecule that it is."""
+    from beads_ralph.protocols import Query
+
+    ids: list[str] = []
+    for path in plans or ():
+        beads = store.find(Query(plan_file=space.relative(path))).beads
+        if not beads:
+            action = f"Compile it first: beads-ralph mason {path}"
+            raise RalphError(Code.UNRESOLVED, f"no bead of {path} is in the store", suggested_action=action)
+        ids += [bead.metadata.molecule or bead.id for bead in beads]
+    return ids
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+def _shown(opened: OpenStore, convoy_id: str) -> Answer:
+    """The convoy as it is after everything has settled."""
+    from beads_ralph import convoys
+    from beads_ralph.cli.settling import settle
+
+    settled = settle(opened.store)
+    (progress,) = convoys.progress(opened.store, [_again(opened.store, convoy_id)])
+    data: dict[str, Any] = {
+        "convoy": progress.to_json() | {"members": [member.to_json() for member in progress.members]},
+        "settled": settled.to_json(),
+        "store": opened.store.kind,
+    }
+    return Answer(data, lambda console: _show_one(console, progress, settled), opened.warnings)
+
+
+def _again(store: Store, convoy_id: str) -> Item:
+    from beads_ralph.protocols import ItemQuery
+
+    return store.items.find(ItemQuery(ids=[convoy_id]))[0]
+
+
+def _show_one(console: Console, progress: Progress, settled: Settlement) -> None:
+    from rich.markup import escape
+
+    for member in progress.members:
+        console.print(f"{MARKS[member.status]} {member.id}  {escape(_about(member))}")
+    if not progress.members:
+        console.print(f"it follows nothing yet; beads-ralph convoy add {progress.convoy.id} ID…")
+    own = str(progress)
+    for line in settled.lines:
+        if own not in line:
+            console.print(escape(line))
+    mark = MARKS[progress.convoy.status]
+    console.print(f"{mark} [bold]{escape(own)}[/bold]  [dim]{progress.convoy.id}[/dim]")
+
+
+def _about(member: Member) -> str:
+    waits = f"  waits for {', '.join(member.waits_for)}" if member.waits_for else ""
+    if member.status in ("blocked", "missing"):
+        waits = f"  {'is not in the store' if member.status == 'missing' else 'is blocked'}{waits}"
+    return f"{member.title}{waits}"
+
+
+def _show_all(console: Console, rows: Sequence[Progress], settled: Settlement) -> None:
+    from rich.markup import escape
+
+    for line in settled.lines:
+        console.print(escape(line))
+    for row in rows:
+        stuck = f"  [red]{len(row.blocked)} blocked[/red]" if row.blocked else ""
+        name = escape(str(row))
+        console.print(f"{MARKS[row.convoy.status]} {name}{stuck}  [dim]{row.convoy.id}[/dim]")
+    if not rows:
+        console.print("no convoys here; make one: beads-ralph convoy create NAME ID…")

@@ -1,0 +1,43 @@
+"""What every command says of molecules, epics and convoys that were closed or opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beads_ralph import convoys
+from beads_ralph.items import CONVOY, Item
+from beads_ralph.protocols import ItemQuery, Store
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """Containers whose status has followed what they hold."""
+
+    closed: tuple[Item, ...] = ()
+    reopened: tuple[Item, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {word: [item.brief for item in getattr(self, word)] for word in ("closed", "reopened")}
+
+
+def settle(store: Store) -> Settlement:
+    """Let them follow, and say so."""
+    done = store.items.settle()
+    changed = [*done.closed, *done.reopened]
+    found = {item.id: item for item in store.items.find(ItemQuery(ids=changed))} if changed else {}
+    closed = tuple(found[name] for name in done.closed if name in found)
+    reopened = tuple(found[name] for name in done.reopened if name in found)
+    again = (f"○ {item.issue_type} {item.title} is open again" for item in reopened)
+    return Settlement(closed, reopened, (*ended(store, closed), *again))
+
+
+def ended(store: Store, closed: Sequence[Item]) -> list[str]:
+    """`✓ convoy Launch: all 5 closed`; of a molecule its id, too, since many have the same name."""
+    followed = [item for item in closed if item.issue_type == CONVOY]
+    rows = [str(progress) for progress in convoys.progress(store, followed)] if followed else []
+    others = [item for item in closed if item.issue_type != CONVOY]
+    rows += [f"{item.issue_type} {item.id} ({item.title}): all closed" for item in others]
+    return [f"✓ {row}" for row in rows]
