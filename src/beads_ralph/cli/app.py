@@ -10,6 +10,7 @@ import typer
 from beads_ralph import __version__
 from beads_ralph.cli import (
     agents,
+    alchemy,
     analyzing,
     asking,
     beads,
@@ -44,6 +45,8 @@ app.command("agents")(agents.agents)
 app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
+formula.app.command("find")(alchemy.find)
+formula.app.command("make")(alchemy.make)
 app.add_typer(formula.app, name="formula")
 app.command("mason")(mason.mason)
 app.command("run")(run.run)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beads_ralph.formula.folders import Entry, Folders
     from beads_ralph.formula.model import Formula, Var
 
-app = typer.Typer(help="Patterns of work: list, look at, check.", no_args_is_help=True)
+app = typer.Typer(help="Patterns of work: list, look at, check, find in a plan, make.", no_args_is_help=True)
 
 SUFFIXES: Final = (".json", ".toml")
 

@@ -32,6 +32,8 @@ PATTERNS: Final[Mapping[str, Sequence[str]]] = {
 """The patterns a person would write for such a thing, the narrow ones first. Prose has none."""
 CLOSED: Final[Mapping[str, Sequence[str]]] = {"model": MODELS, "template": get_args(TemplateName)}
 """Words that have a list of their own."""
+BOUND: Final = frozenset({"sprint_slug", "phase", "phase_number"})
+"""What a sprint's number fixes; other derived names may take any form that their source has."""
 FEW: Final = 5
 WORD: Final = re.compile(r"[\w./:@-]{1,40}", re.ASCII)
 
@@ -106,7 +108,9 @@ def _kind(variable: Variable) -> str:
 
 
 def pattern(variable: Variable) -> str | None:
-    """The narrowest evident pattern that all values have."""
+    """The narrowest evident pattern that all values have; what is derived has that of its source."""
+    if variable.derive is not None and variable.base not in BOUND:
+        return None
     for candidate in PATTERNS.get(_kind(variable), ()):
         bare = re.compile(candidate.removeprefix("^").removesuffix("$"), re.ASCII)
         if all(bare.fullmatch(str(value)) for value in variable.values):
@@ -159,7 +163,7 @@ def definition(variable: Variable, field: str, own_default: str | None = None) -
         found["default"] = own_default
     else:
         found["required"] = True
-    choice = None if variable.kind == "list" else enum(variable)
+    choice = None if variable.kind == "list" or variable.derive is not None else enum(variable)
     if choice is not None:
         found["enum"] = choice
     elif variable.kind == "string" and (form := pattern(variable)) is not None:
