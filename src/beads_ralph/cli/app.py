@@ -22,12 +22,14 @@ from beads_ralph.cli import (
     gate,
     mason,
     plan,
+    pouring,
     ralph,
     run,
     schema,
     setup,
     state,
     watching,
+    wisps,
 )
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
@@ -49,6 +51,8 @@ formula.app.command("find")(alchemy.find)
 formula.app.command("make")(alchemy.make)
 app.add_typer(formula.app, name="formula")
 app.command("mason")(mason.mason)
+app.command("pour")(pouring.pour)
+app.add_typer(wisps.app, name="wisp")
 app.command("run")(run.run)
 app.command("status")(watching.status)
 app.command("logs")(watching.logs)
