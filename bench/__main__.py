@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import agents, analyses, chaos, loops, plan_check, records, startup, stores, watching
+from bench import agents, analyses, chaos, loops, plan_check, pours, records, startup, stores, watching
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -29,6 +29,8 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "embedded-growth": stores.embedded_growth,
     "embedded-claims": stores.embedded_claims,
     "bd-load": stores.bd_load,
+    "pour": pours.embedded,
+    "bd-pour": pours.bd,
     "analyze": analyses.analyze,
     "overhead": loops.overhead,
     "dispatch": loops.dispatch,
@@ -47,6 +49,7 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"bench: no such measurement: {', '.join(unknown)}; there are: {_listed()}\n")
         return 2
+    MEASUREMENTS["bd-pour"] = partial(pours.bd, count=arguments.rows)
     MEASUREMENTS["chaos"] = partial(chaos.kills, count=arguments.kills, seed=arguments.seed)
     with tempfile.TemporaryDirectory(prefix="beads-ralph-bench-") as folder:
         scratch = Scratch(Path(folder).resolve())
@@ -71,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "names", nargs="*", metavar="NAME", help=f"what to measure; all without one: {_listed()}"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; times are not judged")
+    parser.add_argument("--rows", type=int, metavar="N", help="how many rows bd-pour pours; 40 without it")
     parser.add_argument("--kills", type=int, metavar="N", help="how often chaos kills the loop")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="which moments chaos chooses")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from beads_ralph import strays
+from beads_ralph.agents.hearing import LONGEST_LINE
 from beads_ralph.agents.known import AGENTS
 from beads_ralph.agents.replies import output_of
 from beads_ralph.executors.local import LocalExecutor
@@ -18,7 +19,6 @@ from beads_ralph.jobs import Exit, Job, Transcript
 from beads_ralph.memory import proportional
 from beads_ralph.strays import Family, start_of
 from beads_ralph.supervise import MARK, entry, given, marked
-from beads_ralph.team.calls import LONGEST_LINE
 from beads_ralph.work import AgentTask, Reply
 from bench import places
 from tests.agents.running import spec, task, transcript
