@@ -249,6 +249,11 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
         "formula check": answer(repo, "formula", "check", "x"),
         "formula find": answer(repo, "formula", "find", "plan.md"),
         "formula make": answer(repo, "formula", "make", "z", "--from", "plan.md", "--sprints", "1.1"),
+        "pour, wisp pour": answer(repo, "pour", "x", "--var", "v=w")
+        | answer(repo, "wisp", "x", "--var", "v=w"),
+        "wisp list": answer(repo, "wisp", "list"),
+        "wisp gc": answer(repo, "wisp", "gc"),
+        "wisp burn": answer(repo, "wisp", "burn", "bd-x-002", "--force"),
         "doctor": answer(repo, "doctor"),
         "demo": answer(repo, "demo", "--dir", "scratch", "--plan-only"),
         "plan check": answer(repo, "plan", "check", "plan.md"),
