@@ -173,24 +173,23 @@ class Dod(Record):
 # --- executions and results -------------------------------------------------------------------------
 
 
-class DevExecution(Record):
+class Execution(Record):
+    """One call of an agent, as the bead keeps it."""
+
     attempt: Positive
     session_id: str | None = None
     agent_path: str
     model: str | None = None
     started_at: Timestamp
     completed_at: Timestamp | None = None
+
+
+class DevExecution(Execution):
     status: Literal["completed", "failed", "timeout"]
     feedback_from_qa: str | None = None
 
 
-class QAExecution(Record):
-    attempt: Positive
-    session_id: str | None = None
-    agent_path: str
-    model: str | None = None
-    started_at: Timestamp
-    completed_at: Timestamp | None = None
+class QAExecution(Execution):
     status: QAStatus
     message: str
     details: dict[str, Any] | None = None
@@ -250,6 +249,22 @@ class WorkPlace(Record):
         if not self.sprint.startswith(f"{self.phase}."):
             raise constraint_fault(f"{self.sprint} does not lie in phase {self.phase}", "sprint")
         return self
+
+
+RUN_FIELDS: Final = frozenset(
+    {
+        "attempt_count",
+        "scrum_master_session_id",
+        "dev_agent_session_id",
+        "dev_agent_executions",
+        "qa_agent_executions",
+        "pr_url",
+        "pr_number",
+        "scrum_result",
+    }
+)
+"""Metadata that runs write: neither a plan nor a formula says it. Besides, they fill in the `agent_id` of the
+bead's agents."""
 
 
 class Metadata(WorkPlace):

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-TRACKING: Final = frozenset(
-    {
-        "attempt_count",
-        "scrum_master_session_id",
-        "dev_agent_session_id",
-        "dev_agent_executions",
-        "qa_agent_executions",
-        "pr_url",
-        "pr_number",
-        "scrum_result",
-    }
-)
-"""What a run writes down; a new bead has none of it, so no formula says it."""
+from beads_ralph.models import RUN_FIELDS
+from beads_ralph.personas import without_sessions
+
 Bead = Mapping[str, Any]
 Instance = Sequence[Bead]
 
@@ -27,8 +17,8 @@ def essence(bead: Bead) -> dict[str, Any]:
     that is filled in anyway. Dependencies are apart, since steps have two words for them."""
     metadata = {
         key: value
-        for key, value in bead["metadata"].items()
-        if key not in TRACKING and not (key == "branches_to_merge" and value is None)
+        for key, value in without_sessions(bead["metadata"]).items()
+        if key not in RUN_FIELDS and not (key == "branches_to_merge" and value is None)
     }
     core = ("issue_type", "priority", "title", "description", "labels")
     return {**{key: bead[key] for key in core}, "metadata": metadata}

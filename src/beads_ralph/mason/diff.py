@@ -10,26 +10,13 @@ from beads_ralph import graph, personas
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.items import CONTAINERS, Item
 from beads_ralph.mason.load import Batch, Held
-from beads_ralph.models import Bead
+from beads_ralph.models import RUN_FIELDS, Bead
 from beads_ralph.protocols import Changes, Progress, Store, Stored, silent
 from beads_ralph.smelter.molecule import Molecule
 
 ORPHANED: Final = "orphaned"
 AUTHOR: Final = "beads-mason"
 CORE_FIELDS: Final = ("title", "description", "priority", "issue_type", "labels", "dependencies")
-RUN_FIELDS: Final = frozenset(
-    {
-        "attempt_count",
-        "scrum_master_session_id",
-        "dev_agent_session_id",
-        "dev_agent_executions",
-        "qa_agent_executions",
-        "pr_url",
-        "pr_number",
-        "scrum_result",
-    }
-)
-"""Metadata that the run writes; a plan says nothing about it."""
 
 
 @dataclass(frozen=True)
