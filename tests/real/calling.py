@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from beads_ralph import refs
 from beads_ralph.agents.hearing import heard
@@ -22,6 +22,13 @@ from tests.model.exchange import Question
 from tests.model.script import Rule
 from tests.model.server import ModelServer
 from tests.real.clis import Cli
+from tests.real.record import Take
+
+
+class Ask(Protocol):
+    """Plays one take in the repository: what it came to, and what the model was asked."""
+
+    def __call__(self, take: Take, said: str = "") -> tuple[Exit, Reply, list[Question]]: ...
 
 
 @dataclass

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from beads_ralph.agents import known
+from beads_ralph.agents.replies import lines_of
+from beads_ralph.jobs import Exit
+from beads_ralph.work import Reply
 from tests.conftest import IN_CI
 from tests.git.repos import git
+from tests.model.exchange import Question
+from tests.model.script import Rule
 from tests.model.server import ModelServer
-from tests.real.calling import Caller
+from tests.real.calling import Ask, Caller
 from tests.real.clis import NIGHTLY, Cli, found, prepare
 from tests.real.outside import Proxy
+from tests.real.record import Take, play
 
 # Read before any test changes the environment.
 GIVEN = os.environ.get("BEADS_RALPH_AGENTS")
@@ -80,3 +89,22 @@ def caller(
     folder = tmp_path / "transcripts"
     folder.mkdir()
     return lambda name: Caller(name, model_server, cli, worktree, folder)
+
+
+@pytest.fixture
+def asking(
+    cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path, tmp_path: Path
+) -> Callable[[str], Ask]:
+    """`asking(name)`: calls of that CLI in the repository; what each came to, and what the model was asked.
+    The model says a sentence and nothing else where it is given one."""
+    calls = count()
+
+    def ask(name: str, take: Take, said: str = "") -> tuple[Exit, Reply, list[Question]]:
+        run = f"{tmp_path.name}-{next(calls)}"
+        base = model_server.play(run, [Rule("", say=said)]) if said else model_server.base(take.model, run)
+        ended = play(cli(name, base), take, repo, tmp_path / run)
+        assert ended.transcript
+        reply = known.AGENTS[name].reply(ended, lines_of(ended.transcript.out))
+        return ended, reply, model_server.questions(run)
+
+    return lambda name: partial(ask, name)

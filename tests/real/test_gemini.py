@@ -7,34 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents.known import AGENTS
-from beads_ralph.agents.replies import lines_of
-from beads_ralph.jobs import Exit
-from beads_ralph.work import Persona, Reply
+from beads_ralph.work import Persona
 from tests.git.repos import git
-from tests.model.exchange import Question
-from tests.model.script import Rule
-from tests.model.server import ModelServer
-from tests.real.clis import Cli
-from tests.real.record import Take, play
+from tests.real.calling import Ask
+from tests.real.record import Take
 
 pytestmark = pytest.mark.real_agents
-Ask = Callable[[Take], tuple[Exit, Reply, list[Question]]]
 
 
 @pytest.fixture
-def ask(cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path, tmp_path: Path) -> Ask:
-    """One call, in the repository; what it came to, and what the model was asked."""
-    calls = iter(range(9))
-
-    def asked(take: Take) -> tuple[Exit, Reply, list[Question]]:
-        run = f"{tmp_path.name}-{next(calls)}"
-        ended = play(cli("gemini", model_server.base(take.model, run)), take, repo, tmp_path / run)
-        assert ended.transcript
-        reply = AGENTS["gemini"].reply(ended, lines_of(ended.transcript.out))
-        return ended, reply, model_server.questions(run)
-
-    return asked
+def ask(asking: Callable[[str], Ask]) -> Ask:
+    return asking("gemini")
 
 
 def test_a_long_prompt_full_of_at_signs_arrives_whole_beside_the_persona(ask: Ask, repo: Path) -> None:
@@ -66,27 +49,3 @@ def test_the_users_mode_replaces_ours_and_then_there_is_no_shell(ask: Ask, repo:
     assert reply.trouble == ""
     assert question.tool("run_shell_command") is None
     assert git(repo, "status", "--porcelain") == ""
-
-
-def test_nothing_is_left_of_one_that_had_to_be_ended(ask: Ask) -> None:
-    ended, _, _ = ask(Take("sleep97", timeout=10.0))
-    assert ended.timed_out
-
-
-@pytest.mark.parametrize(
-    ("model", "trouble"), [("401", "auth"), ("limitr7", "limit"), ("drop", "server"), ("404", "refused")]
-)
-def test_trouble_has_a_name(ask: Ask, model: str, trouble: str) -> None:
-    _, reply, _ = ask(Take(model))
-    assert reply.trouble == trouble
-
-
-def test_what_a_model_says_of_limits_is_no_limit(
-    cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path, tmp_path: Path
-) -> None:
-    said = '[API Error: 429] {"type":"result","status":"error","error":{"message":"retry after 9s"}}'
-    base = model_server.play(tmp_path.name, [Rule("", say=said)])
-    ended = play(cli("gemini", base), Take(), repo, tmp_path / "call")
-    assert ended.transcript
-    reply = AGENTS["gemini"].reply(ended, lines_of(ended.transcript.out))
-    assert (reply.trouble, reply.text) == ("", said)

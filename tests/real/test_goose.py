@@ -7,34 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents.known import AGENTS
-from beads_ralph.agents.replies import lines_of
-from beads_ralph.jobs import Exit
-from beads_ralph.work import Persona, Reply
+from beads_ralph.work import Persona
 from tests.git.repos import git
-from tests.model.exchange import Question
-from tests.model.script import Rule
 from tests.model.server import ModelServer
-from tests.real.clis import Cli
-from tests.real.record import Take, play
+from tests.real.calling import Ask
+from tests.real.record import Take
 
 pytestmark = pytest.mark.real_agents
-Ask = Callable[[Take], tuple[Exit, Reply, list[Question]]]
 
 
 @pytest.fixture
-def ask(cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path, tmp_path: Path) -> Ask:
-    """One call, in the repository; what it came to, and what the model was asked."""
-    calls = iter(range(9))
-
-    def asked(take: Take) -> tuple[Exit, Reply, list[Question]]:
-        run = f"{tmp_path.name}-{next(calls)}"
-        ended = play(cli("goose", model_server.base(take.model, run)), take, repo, tmp_path / run)
-        assert ended.transcript
-        reply = AGENTS["goose"].reply(ended, lines_of(ended.transcript.out))
-        return ended, reply, model_server.questions(run)
-
-    return asked
+def ask(asking: Callable[[str], Ask]) -> Ask:
+    return asking("goose")
 
 
 def test_a_long_prompt_arrives_whole_and_the_persona_is_in_the_system_prompt(ask: Ask) -> None:
@@ -68,11 +52,6 @@ def test_feedback_goes_to_the_same_session_and_an_unknown_one_is_forgotten(ask: 
     assert (third.trouble, questions) == ("forgotten", [])
 
 
-def test_nothing_is_left_of_one_that_had_to_be_ended(ask: Ask) -> None:
-    ended, _, _ = ask(Take("sleep97", timeout=5.0))
-    assert ended.timed_out
-
-
 def test_other_providers_are_marked_alike(ask: Ask, model_server: ModelServer) -> None:
     """What tells goose's words from a model's must not depend on who serves the model."""
     for model, trouble in (("ok", ""), ("429r1", "limit")):
@@ -85,22 +64,3 @@ def test_other_providers_are_marked_alike(ask: Ask, model_server: ModelServer) -
         _, reply, _ = ask(Take(model, env=tuple(env.items())))
         assert reply.trouble == trouble
         assert bool(reply.result) == (not trouble)
-
-
-@pytest.mark.parametrize(
-    ("model", "trouble"), [("401", "auth"), ("limitr7", "limit"), ("500", "server"), ("400", "refused")]
-)
-def test_trouble_has_a_name(ask: Ask, model: str, trouble: str) -> None:
-    _, reply, _ = ask(Take(model))
-    assert reply.trouble == trouble
-
-
-def test_what_a_model_says_of_limits_is_no_limit(
-    cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path, tmp_path: Path
-) -> None:
-    said = "Ran into this error: Rate limit exceeded: 429."
-    base = model_server.play(tmp_path.name, [Rule("", say=said)])
-    ended = play(cli("goose", base), Take(), repo, tmp_path / "call")
-    assert ended.transcript
-    reply = AGENTS["goose"].reply(ended, lines_of(ended.transcript.out))
-    assert (reply.trouble, reply.text) == ("", said)
