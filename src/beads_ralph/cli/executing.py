@@ -15,7 +15,7 @@ from beads_ralph.agents import known
 from beads_ralph.cli.answer import FAILED, OK, Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import execute, files
-from beads_ralph.dod.execute import Desk, Done, Pace
+from beads_ralph.dod.desk import Desk, Done, Pace
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.team import isolation

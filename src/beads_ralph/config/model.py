@@ -3,69 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
-from beads_ralph import personas
-from beads_ralph.legacy import persona_path
-from beads_ralph.models import AgentSpec, Player, TemplateName, Verifier
-from beads_ralph.values import Filled, Positive, SourceBranch, seconds_of
+from beads_ralph.config.kinds import Agent, Command, Seconds
+from beads_ralph.models import Player, TemplateName
+from beads_ralph.values import Filled, Positive, SourceBranch
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
-DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
-
-
-# --- kinds of values --------------------------------------------------------------------------------
-
-
-def _duration(value: Any) -> Any:
-    """`30s`, `15m`, `1h30m` or a number of seconds."""
-    seconds = seconds_of(value) if isinstance(value, str) else None
-    return value if seconds is None else seconds
-
-
-def _agent(value: Any) -> Any:
-    """An agent as in a plan's bullet, or spelled out as a mapping."""
-    if isinstance(value, str):
-        return personas.parse_agent(value)
-    if isinstance(value, dict):
-        spec = {"role": "polecat", **value}
-        if isinstance(spec.get("agent"), str):
-            spec["agent"] = persona_path(spec["agent"])
-        return AgentSpec.model_validate(spec)
-    return value
-
-
-def _verifier(value: Any) -> Any:
-    return Verifier(name=value, command=value) if isinstance(value, str) else value
-
-
-def _kind(name: str, *shapes: Mapping[str, Any]) -> WithJsonSchema:
-    """The JSON Schema of a value that may be written in several ways; the title is what people call it."""
-    return WithJsonSchema({"title": name, "anyOf": list(shapes)})
-
-
-def _mapping(model: type[BaseModel], *required: str) -> dict[str, Any]:
-    """A mapping with the keys of a model; what their values must be, reading the file says."""
-    keys = dict.fromkeys(model.model_fields, True)
-    return {"type": "object", "properties": keys, "required": [*required], "additionalProperties": False}
-
-
-TEXT: Final = {"type": "string", "minLength": 1}
-Seconds = Annotated[
-    float,
-    BeforeValidator(_duration),
-    Field(gt=0, allow_inf_nan=False),
-    _kind(
-        "duration", {"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}
-    ),
-]
-Agent = Annotated[AgentSpec, BeforeValidator(_agent), _kind("agent", TEXT, _mapping(AgentSpec, "agent"))]
-Command = Annotated[
-    Verifier, BeforeValidator(_verifier), _kind("command", TEXT, _mapping(Verifier, "name", "command"))
-]
-
 
 # --- the settings -----------------------------------------------------------------------------------
 

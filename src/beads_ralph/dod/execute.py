@@ -9,113 +9,35 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from beads_ralph import __version__, runs, strays, verify
-from beads_ralph.config import Config
-from beads_ralph.dod.calling import Caller, branch_of, commit_of, environment, spec_of
+from beads_ralph import __version__, verify
+from beads_ralph.dod.calling import Caller, branch_of
+from beads_ralph.dod.desk import Desk, Done, Examiner, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
-from beads_ralph.events import Journal, Kind
-from beads_ralph.protocols import AgentCLI, Executor, Forge
+from beads_ralph.events import Kind
 from beads_ralph.records import Keeper, StateFolder
 from beads_ralph.records.reasons import Reason
 from beads_ralph.shelf import Shelf
-from beads_ralph.team import Tools
 from beads_ralph.team.calls import Call
 from beads_ralph.team.rests import moment_of
-from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
-from beads_ralph.verify import Bench, Subject
+from beads_ralph.verify import Bench
 from beads_ralph.work import Evidence, Verdict
 
 MOST_LIMITS: Final = 20
 """So often an agent's limit is waited out for one attempt; then it is a failure like any other."""
 INTERRUPTIONS_KEPT: Final = 20
-DOUBLINGS: Final = 30
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long to wait before the next attempt: doubled each time, up to a most."""
-
-    first: float = 30.0
-    most: float = 300.0
-
-    def after(self, attempt: int) -> float:
-        return min(self.first * float(2 ** min(attempt - 1, DOUBLINGS)), self.most)
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What beads are executed with."""
-
-    place: Path
-    """Where agents and verifiers work."""
-    root: Path
-    """Where the settings and the agent files are."""
-    config: Config
-    executor: Executor
-    select: Callable[[str], AgentCLI]
-    forge: Forge
-    state: Path
-    """Where run and result records lie."""
-    program: str | None
-    pace: Pace
-    say: Say
-
-    def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
-        known = environment(shelf, folder.run_id, self.config.agent_env)
-        return Bench(self.executor, folder, journal, known)
-
-    def caller(self, found: BeadFile, shelf: Shelf, bench: Bench) -> Caller:
-        limit = {"dev_agent_timeout": self.config.exec_agent_timeout}
-        tools = Tools(self.root, self.config.model_copy(update=limit), bench, self.select, self.forge)
-        return Caller(found, shelf, tools, spec_of(tools, self.program), bench.folder.run_id)
-
-
-@dataclass(frozen=True)
-class Done:
-    """How the execution of a bead ended."""
-
-    file: Path
-    key: str
-    title: str
-    status: str
-    """What the bead's file says now."""
-    passed: bool
-    reason: str
-    attempts: int
-    rows: Sequence[Evidence]
-    evidence: Sequence[str]
-    seconds: float
-    warnings: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": str(self.file),
-            "id": self.key,
-            "title": self.title,
-            "status": self.status,
-            "passed": self.passed,
-            "reason": self.reason,
-            "attempts": self.attempts,
-            "verifiers": [row.to_json() for row in self.rows],
-            "evidence": list(self.evidence),
-            "seconds": round(self.seconds, 3),
-            "warnings": list(self.warnings),
-        }
 
 
 async def execute(found: BeadFile, desk: Desk) -> Done:
     """Work on one bead until it is done or cannot be."""
-    with _held(found, desk) as (shelf, bench):
+    with held(found, desk) as (shelf, bench):
         keeper = Keeper(StateFolder(desk.state), desk.place, bench.folder.run_id, source="exec")
         with keeper.listening(bench.journal), _released(shelf, bench):
             return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
@@ -137,10 +59,10 @@ def _released(shelf: Shelf, bench: Bench) -> Iterator[None]:
 
 async def verify_only(found: BeadFile, desk: Desk) -> Done:
     """Only what the verifiers say; no agent is called, and the bead's file stays as it is."""
-    with _held(found, desk) as (shelf, bench):
+    with held(found, desk) as (shelf, bench):
         began = time.monotonic()
         rows = await Examiner(found, shelf, bench).examine(0)
-        _show(rows, desk.say)
+        show(rows, desk.say)
         verdict = verify.verdict(rows)
         return Done(
             file=found.path,
@@ -154,50 +76,6 @@ async def verify_only(found: BeadFile, desk: Desk) -> Done:
             evidence=[shelf.shown(path) for path in shelf.attached()],
             seconds=time.monotonic() - began,
         )
-
-
-def _show(rows: Sequence[Evidence], say: Say) -> None:
-    for row in rows:
-        say(f"  ✓ {row.name}" if row.ruling == "pass" else f"  ✗ {row.name}: {row.message}")
-
-
-@contextmanager
-def _held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
-    """The bead is ours alone; what a killed execution of it left running is ended first."""
-    shelf = Shelf(desk.place, found.key)
-    shelf.make()
-    run_id = runs.new_run_id()
-    folder = runs.RunFolder(shelf.home, run_id)
-    with runs.exclusive(shelf.home, run_id, subject=f"{found.key} is worked on"):
-        left = [(old, strays.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)]
-        journal = Journal(folder.journal, run_id)
-        for old, pids in left:
-            runs.mark_swept(old)
-            if pids:
-                journal.tell("strays_ended", found.key, pids=pids)
-        try:
-            yield shelf, desk.bench(shelf, folder, journal)
-        finally:
-            journal.close()
-
-
-@dataclass(frozen=True)
-class Examiner:
-    """Runs the verifiers of a bead, and looks for its evidence."""
-
-    found: BeadFile
-    shelf: Shelf
-    bench: Bench
-
-    async def examine(self, attempt: int) -> list[Evidence]:
-        bead = self.found.bead
-        commit = await in_thread(commit_of, self.shelf.place)
-        subject = Subject(self.shelf.key, attempt, self.shelf.place, commit)
-        rows = await verify.run_verifiers(bead.verifiers(), subject, self.bench)
-        held = all(row.ruling == "pass" for row in rows)
-        if held and bead.dod.evidence_required:
-            rows.append(verify.attachments(self.shelf, commit))
-        return rows
 
 
 class Over(NamedTuple):
@@ -314,7 +192,7 @@ class Execution:
     async def _examine(self) -> Verdict:
         self.rows = await self.examiner.examine(self.attempt)
         verdict = verify.verdict(self.rows)
-        _show(self.rows, self.desk.say)
+        show(self.rows, self.desk.say)
         # What a killed agent had finished is the work of its attempt; what it had not, is not judged.
         if not self.cut:
             self._tell_verdict(self.attempt, verdict)

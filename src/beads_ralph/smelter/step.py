@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph import schema
 from beads_ralph.config import PlanDefaults
-from beads_ralph.config.model import Agent
+from beads_ralph.config.kinds import Agent
 from beads_ralph.drafts.metadata import bead_json, tracking
 from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault
