@@ -183,7 +183,7 @@ def age_of(text: str) -> timedelta:
     """`24h`, `90m`, `1h30m`, `7d`, or a number of seconds."""
     from pydantic import TypeAdapter, ValidationError
 
-    from beads_ralph.config.model import Seconds
+    from beads_ralph.config.kinds import Seconds
 
     word = re.sub(r"(\d{1,6})\s*d", lambda found: f"{int(found[1]) * 24}h", text.strip())
     if re.fullmatch(r"0+\s*[smh]?", word):
