@@ -188,6 +188,14 @@ def test_nothing_waits_in_a_circle(store: Store) -> None:
     assert found(store) == []
     assert store.find(Query()) == Listing()
 
+    # A new member makes what is stored wait.
+    store.create([make_item("bd-root", MOLECULE), make_item("bd-in", EPIC, parent="bd-root")])
+    store.create([make_bead("bd-after", dependencies=["bd-in"])])
+    for needed in ("bd-root", "bd-after"):
+        error = refused(store.create, [make_bead("bd-m", parent="bd-in", dependencies=[needed])])
+        assert error.code == Code.CYCLE_DETECTED
+    assert ids(store.find(Query())) == ["bd-after"]
+
 
 # --- waiting ----------------------------------------------------------------------------------------
 

@@ -67,6 +67,11 @@ def check(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
     named = dict.fromkeys(name for entry in entries for name in (entry.id, *entry.named))
     there = bd_rows.by_ids(bd, list(named))
     laws.check_batch(entries, there.__contains__)
+    if any(entry.parent in there for entry in entries):  # what is stored may wait for its new member
+        stored = [
+            laws.Entry(row["id"], bd_shape.blockers(row), row.get("parent")) for row in bd_rows.everything(bd)
+        ]
+        laws.refuse_cycle(laws.waiting([*stored, *entries]))
     for thing in batch:
         laws.check_new(thing, thing.to_json(), root)
 

@@ -137,6 +137,8 @@ class EmbeddedStore:
             for thing, raw in zip(batch, raws, strict=True):
                 laws.check_new(thing, raw, self._root)
             rows.insert(connection, raws)
+            for parent in {thing.parent for thing in batch} - {None, *(thing.id for thing in batch)}:
+                _refuse_cycle(connection, str(parent))
         return [raw["id"] for raw in raws]
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
@@ -255,8 +257,13 @@ def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: S
     if faults:
         raise gathered(faults, f"bead {bead_id}")
     rows.replace_dependencies(connection, bead_id, needs)
-    edges: dict[str, list[str]] = {bead_id: []}
-    for bead, other in connection.execute(REACHABLE, {"id": bead_id}):
+    _refuse_cycle(connection, bead_id)
+
+
+def _refuse_cycle(connection: sqlite3.Connection, start: str) -> None:
+    """Among all that a bead, or a container that has got a new member, waits for."""
+    edges: dict[str, list[str]] = {start: []}
+    for bead, other in connection.execute(REACHABLE, {"id": start}):
         edges.setdefault(bead, []).append(other)
     laws.refuse_cycle(edges)
 

@@ -116,7 +116,7 @@ def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:
         faults += [*_own_faults(entry), *_unresolved(entry, unknown)]
     if faults:
         raise gathered(faults, f"{len(batch)} beads")
-    refuse_cycle(_waiting(batch))
+    refuse_cycle(waiting(batch))
 
 
 def _own_faults(entry: Entry) -> list[Fault]:
@@ -145,7 +145,7 @@ def _strange(bead_id: str, how: str, other: str | None, field: str) -> Fault:
     return Fault(Code.UNRESOLVED, message, field=field)
 
 
-def _waiting(batch: Sequence[Entry]) -> dict[str, list[str]]:
+def waiting(batch: Sequence[Entry]) -> dict[str, list[str]]:
     """Who waits for whom: a container for its members, and they for what it waits for."""
     known = {entry.id: entry for entry in batch}
     edges: dict[str, list[str]] = defaultdict(list)
