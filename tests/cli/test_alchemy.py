@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.protocols import Query, Store
+from beads_ralph.store.bd import BdStore
+from beads_ralph.store.embedded import EmbeddedStore
 from tests.cli.running import Ran, ralph, tree, write
 from tests.formula.plans import endpoint
 from tests.formula.test_make import PHASES
@@ -251,6 +254,70 @@ def test_in_a_worktree_the_formula_is_the_main_repositorys(repo: Path, tmp_path:
     subprocess.run(["git", "worktree", "add", "--quiet", tmp_path / "side"], cwd=repo, check=True, timeout=60)
     make(tmp_path / "side")
     assert (repo / FORMULA).is_file()
+
+
+# --- poured back ------------------------------------------------------------------------------------
+
+NASTY = plan(
+    sprint("1.1", 'Say "hi" \\\\ twice', tasks=["Print {{x}} 100%", "\\# no comment"], labels="a, b"),
+    sprint("1.2", "Größe — 数え方", tasks=["[one], 'two'", "three", "four"]),
+    sprint("2.1", "Last {{title}}", tasks=["= five"], labels="c"),
+)
+
+
+def told(bead: dict[str, Any]) -> dict[str, Any]:
+    """All that a bead says, but for the moment, the pour, and the order of its labels and dependencies."""
+    core = ("id", "title", "description", "issue_type", "priority", "status", "assignee", "metadata")
+    sets = {key: sorted(bead[key]) for key in ("labels", "dependencies")}
+    return {key: bead[key] for key in core} | sets
+
+
+def stored(store: Store) -> dict[str, Any]:
+    return {bead.id: told(bead.to_json()) for bead in store.find(Query()).beads}
+
+
+def planned(root: Path) -> dict[str, Any]:
+    beads = ralph("mason", "plan.md", "--dry-run", "--json", cwd=root).data["beads"]
+    return {bead["id"]: told(bead) for bead in beads}
+
+
+@pytest.mark.parametrize(
+    ("text", "sprints"),
+    [(NASTY, "1.1,1.2,2.1"), (PHASES, "2.1+2.2,3.1+3.2")],
+    ids=["sprints", "phases"],
+)
+@pytest.mark.parametrize("rows", ["rows.csv", "rows.json"])
+def test_pouring_the_rows_puts_the_plans_own_beads_into_the_store(
+    repo: Path, text: str, sprints: str, rows: str
+) -> None:
+    command = make(repo, "--rows", rows, text=text, sprints=sprints).data["pour_command"]
+    poured = ralph(*shlex.split(command)[1:], "--json", cwd=repo).data
+    assert poured["beads_created"] == len(planned(repo))
+    assert stored(EmbeddedStore(repo)) == planned(repo)
+    diff = ralph("plan", "diff", "plan.md", "--json", cwd=repo).data
+    assert (diff["added"], diff["changed"], diff["orphaned"]) == ([], [], [])
+
+
+@pytest.mark.bd
+def test_pouring_the_rows_puts_the_plans_own_beads_into_bd(bd_repo: Path) -> None:
+    command = make(bd_repo, "--rows", "rows.csv", text=NASTY, sprints="1.1,1.2,2.1").data["pour_command"]
+    poured = ralph(*shlex.split(command)[1:], "--store", "bd", "--json", cwd=bd_repo).data
+    assert poured["beads_created"] == 3
+    assert stored(BdStore(bd_repo)) == planned(bd_repo)
+
+
+def test_a_new_sprint_needs_its_number_its_title_and_its_tasks(repo: Path) -> None:
+    make(repo, text=NASTY, sprints="1.1,1.2,2.1")
+    words = ["--var", "sprint_id=7.1", "--var", "title=New one", "--var", "tasks=Do it"]
+    assert ralph("pour", "endpoint", *words, "--json", cwd=repo).data["beads_created"] == 1
+    (bead,) = EmbeddedStore(repo).find(Query()).beads
+    assert bead.id == "bd-7-1-new-one"
+    assert bead.labels[:2] == ["phase-07", "sprint-7-1"]
+    assert (bead.description, bead.metadata.dev_prompts) == ("Do it.", ["Do it"])
+    assert (bead.metadata.phase, bead.metadata.sprint) == ("7", "7.1")
+    assert bead.metadata.plan_file == FORMULA
+    assert bead.metadata.branch.endswith("/7-1-new-one")
+    assert bead.metadata.worktree_path.endswith(bead.metadata.branch)
 
 
 # --- the real bd ------------------------------------------------------------------------------------

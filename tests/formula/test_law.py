@@ -120,7 +120,7 @@ def ats(inner: st.SearchStrategy[Any], low: int, high: int) -> st.SearchStrategy
 
 def agents(count: int, *, told: bool) -> st.SearchStrategy[Any]:
     names = WORDS.map(lambda word: f".claude/agents/{word}.md") | st.just("claude")
-    more = {"context": TEXTS} if told else {}
+    more = {"context": TEXTS | st.just("")} if told else {}
     one = st.fixed_dictionaries({"role": st.just("polecat"), "agent": names, "model": MODELS, **more})
     return ats(one.map(AgentSpec.model_validate), count, count)
 

@@ -72,6 +72,16 @@ def test_what_is_poured_later_is_no_sprint_of_the_plan() -> None:
     assert {row["plan_file"] for row in made(THREE, "2.1", "2.2").rows} == {"plans/shop.md"}
 
 
+def test_a_heading_with_markup_need_not_be_given_again() -> None:
+    text = plan(endpoint("2.1", "`users`"), endpoint("2.2", "`x`"))
+    found = made(text, "2.1", "2.2")
+    assert found.formula["vars"]["plan_section"]["default"] == "work"
+    assert [row["plan_section"] for row in found.rows] == [
+        "### Sprint 2.1: `users` endpoint",
+        "### Sprint 2.2: `x` endpoint",
+    ]
+
+
 def test_dependencies_become_a_list_that_may_be_empty() -> None:
     found = made(THREE, "2.1", "2.2", "3.1")
     assert found.formula["steps"][0]["after"] == ["{{after}}"]

@@ -73,11 +73,14 @@ def test_what_parts_is_named_with_who_would_fit() -> None:
 def test_parting_of_groups_names_sizes_edges_and_numbers_of_entries() -> None:
     text = plan(
         sprint("1.1", "A"), sprint("1.2", "B"), sprint("2.1a", "C"), sprint("2.1b", "D"),
-        sprint("3.1", "E", qa_agents="claude\n- claude (opus)"),
+        sprint("3.1", "E", qa_agents="\n- claude\n- claude (opus)"),
     )  # fmt: skip
     sizes = find_parting(instances(text, "1.1+1.2", "2.1a"))
     assert sizes is not None
     assert (sizes.field, sizes.one, sizes.other) == ("sprints", "2", "1")
+    entries = find_parting(instances(text, "1.1", "3.1"))
+    assert entries is not None
+    assert (entries.field, entries.one, entries.other) == ("metadata.qa_agents", "1 entry", "2 entries")
     edges = find_parting(instances(text, "1.1+1.2", "2.1a+2.1b"))
     assert edges is not None
     assert (edges.field, edges.one, edges.other) == ("dependencies", "2 ← 1", "none inside")

@@ -113,11 +113,9 @@ class _Making:
         return f"Made from {'sprint' if len(sprints) == 1 else 'sprints'} {named}{more} of {plan}"
 
     def _definition(self, variable: Variable, fields: Mapping[str, str]) -> dict[str, Any]:
-        own = None
-        if variable.base == "plan_file":  # what is poured later is no sprint of that plan
-            own = self.around.file
-        elif variable.base == "after":
-            own = ""
+        # What is poured later is no sprint of that plan, and waits for nothing unless somebody says so.
+        usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
+        own = usual.get(variable.base)
         return guess.definition(variable, fields[variable.name], own)
 
 
