@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from beads_ralph.formula.model import Branch
 from beads_ralph.formula.tree import Node, Round
@@ -28,10 +28,9 @@ class Edges:
             for name in branch.steps:
                 self._joined.setdefault(name, []).append(branch.from_)
             self._joined.setdefault(branch.join, []).extend(branch.steps)
-        self._done: dict[Node, dict[Node, None] | None] = {}
+        self._said: dict[Node, list[Node]] = {}
         self._entries: dict[Node | Round, list[Node]] = {}
-        self._owned: dict[Node, list[Node]] = {}
-        self._ends: dict[Round, list[Node]] = {}
+        self._ends: dict[Node | Round, list[Node]] = {}
 
     def needs(self, node: Node) -> list[Node]:
         """The remaining leaves that a remaining step waits for."""
@@ -53,62 +52,63 @@ class Edges:
             self._entries[place] = []  # a circle, which the caller finds in the result, must end here
             leaves = list(_first_part(place).leaves())
             inside = set(leaves)
-            self._entries[place] = [leaf for leaf in leaves if not self._inner(leaf, place) & inside]
+            self._entries[place] = [
+                leaf for leaf in leaves if not inside.intersection(self._inner(leaf, place))
+            ]
         return self._entries[place]
-
-    def _exits(self, one: Round) -> list[Node]:
-        """The leaves of a round that nothing inside of it waits for."""
-        if one not in self._ends:
-            leaves = list(one.leaves())
-            needed = {other for leaf in leaves for other in self._inner(leaf, one)}
-            self._ends[one] = [leaf for leaf in leaves if leaf not in needed]
-        return self._ends[one]
-
-    def _inner(self, leaf: Node, place: Node | Round) -> set[Node]:
-        """What a leaf waits for by what is said inside of a container, loop or round."""
-        found = set(self._own(leaf))
-        for nearer in around(leaf):
-            if nearer is place or (isinstance(nearer, Round) and nearer.loop is place):
-                break
-            found.update(self._before(nearer))
-        return found
 
     def _own(self, node: Node) -> list[Node]:
         """What a step waits for by what is said of itself."""
-        if node not in self._owned:
-            self._owned[node] = self._said(node)
-        return self._owned[node]
+        if node not in self._said:
+            names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
+            watched = spawner(node)
+            names += [watched] if watched is not None else []
+            targets = [target for name in names if (target := node.named(name)) is not None]
+            self._said[node] = list(dict.fromkeys(end for target in targets for end in self._ending(target)))
+        return self._said[node]
 
-    def _said(self, node: Node) -> list[Node]:
-        names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
-        watched = spawner(node)
-        names += [watched] if watched is not None else []
-        targets = [node.named(name) for name in names]
-        return list(dict.fromkeys(leaf for target in targets if target for leaf in self._closed_by(target)))
+    def _inner(self, leaf: Node, place: Node | Round) -> list[Node]:
+        """What a leaf waits for by what is said inside of a container, loop or round."""
+        found = [*self._own(leaf)]
+        for nearer in around(leaf):
+            if nearer is place or (isinstance(nearer, Round) and nearer.loop is place):
+                break
+            found += self._before(nearer)
+        return found
 
-    def _before(self, place: Node | Round) -> Iterable[Node]:
+    def _before(self, place: Node | Round) -> list[Node]:
         """What must be done before a container or loop begins, or a round of one."""
         if isinstance(place, Node):
             return self._own(place)
-        return self._exits(place.earlier) if place.earlier is not None else ()
+        return self._ending(place.earlier) if place.earlier is not None else []
 
-    def _closed_by(self, node: Node) -> list[Node]:
-        """The remaining leaves whose end is the end of a step."""
-        if node not in self._done:
-            self._done[node] = None  # on a circle: nothing, as the caller finds out
-            self._done[node] = dict.fromkeys(self._last(node))
-        return list(self._done[node] or ())
+    def _ending(self, place: Node | Round) -> list[Node]:
+        """The remaining leaves that must be done for a step, container, loop or round to be done."""
+        if place not in self._ends:
+            self._ends[place] = []  # on a circle: nothing, as the caller finds out
+            self._ends[place] = list(dict.fromkeys(self._last(place)))
+        return self._ends[place]
 
-    def _last(self, node: Node) -> Iterable[Node]:
-        leaves = list(node.leaves())
-        if not leaves:
-            bridged = [*self._own(node)]
-            for one in around(node):
-                bridged += self._before(one)
-            return bridged
-        if node.step.loop is None:
-            return leaves
-        return self._exits(next(one for one in reversed(node.rounds) if any(one.leaves())))
+    def _last(self, place: Node | Round) -> Iterator[Node]:
+        leaves = list(place.leaves())
+        if isinstance(place, Node) and place.step.loop is not None:
+            yield from (end for one in place.rounds[-1:] for end in self._ending(one))
+        elif isinstance(place, Round):
+            needed = {other for leaf in leaves for other in self._inner(leaf, place)}
+            yield from (leaf for leaf in leaves if leaf not in needed)
+        else:
+            yield from leaves
+        for gone in _gone(place):
+            yield from self._inner(gone, place)
+        if not leaves and isinstance(place, Node):  # else its first leaves wait for all this themselves
+            for one in (place, *around(place)):
+                yield from self._before(one)
+
+
+def _gone(place: Node | Round) -> Iterator[Node]:
+    """The leaves that conditions took out of a container or round; a loop's are those of its rounds."""
+    if not isinstance(place, Node) or place.is_epic:
+        yield from place.left_out_leaves()
 
 
 def _first_part(place: Node | Round) -> Node | Round:

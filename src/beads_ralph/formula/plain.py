@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from beads_ralph.formula import ranges
@@ -84,7 +85,7 @@ def _body_reasons(loop: Loop, step: Step) -> Iterator[str]:
 
 def _is_chain(body: list[Step]) -> bool:
     """Whether the first step alone waits for nothing in the body, and the last alone is not waited for."""
-    if any(step.children or step.loop for step in body):
+    if not body or any(step.children or step.loop for step in body):
         return False
     ids = {step.id for step in body}
     begin = [step.id for step in body if not ids.intersection(step.waits)]
@@ -96,13 +97,41 @@ def _is_chain(body: list[Step]) -> bool:
 def _lost_needs(formula: Formula) -> Iterator[str]:
     """Steps that others wait for and bd makes nothing of: loops, and what a condition left out."""
     branches = formula.compose.branch if formula.compose is not None else []
-    steps = list(all_steps(formula.steps))
-    needed = {name for _, step in steps for name in step.waits}
+    steps = [step for _, step in all_steps(formula.steps)]
+    needed = {name for step in steps for name in step.waits}
     needed |= {name for branch in branches for name in (branch.from_, *branch.steps)}
-    waiting = {step.id for _, step in steps if step.waits or step.waits_for}
+    waiting = {step.id for step in steps if step.waits or step.waits_for}
     waiting |= {name for branch in branches for name in (*branch.steps, branch.join)}
-    for path, step in steps:
+    for path, step in all_steps(formula.steps):
         if step.loop is not None and step.id in needed:
             yield f"{path} is a loop that another step needs, which bd forgets"
-        if step.condition and step.id in needed & waiting:
-            yield f"{path} may be left out by its condition, and bd would forget what it waits for"
+    for path in _cut(formula.steps, "steps", needed, waiting, _Around()):
+        yield f"{path} may be left out by its condition, and bd would forget what it waits for"
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What holds of a step since it holds of what it is in."""
+
+    optional: bool = False
+    needed: bool = False
+    waiting: bool = False
+
+
+def _cut(
+    steps: list[Step], path: str, needed: Container[str], waiting: Container[str], around: _Around
+) -> Iterator[str]:
+    """The steps between others that may not be there."""
+    for at, step in enumerate(steps):
+        here = f"{path}[{at}]"
+        own = _Around(
+            around.optional or bool(step.condition),
+            around.needed or step.id in needed,
+            around.waiting or step.id in waiting,
+        )
+        if own == _Around(optional=True, needed=True, waiting=True):
+            yield here
+        yield from _cut(step.children, f"{here}.children", needed, waiting, own)
+        yield from _cut(
+            step.loop.body if step.loop is not None else [], f"{here}.loop.body", needed, waiting, own
+        )

@@ -52,6 +52,12 @@ class Node:
         for inner in self.inner():
             yield from inner.leaves()
 
+    def left_out_leaves(self) -> Iterator[Node]:
+        if self.is_leaf and self.left_out:
+            yield self
+        for inner in self.inner():
+            yield from inner.left_out_leaves()
+
     def inner(self) -> Iterator[Node]:
         yield from self.children
         for one in self.rounds:
@@ -90,6 +96,10 @@ class Round:
         for node in self.nodes:
             yield from node.leaves()
 
+    def left_out_leaves(self) -> Iterator[Node]:
+        for node in self.nodes:
+            yield from node.left_out_leaves()
+
 
 class Growing:
     """Builds the tree of one formula; for a look at all of it, without asking the conditions."""
@@ -118,10 +128,11 @@ class Growing:
             self._count(path)
             node = Node(f"{prefix}{step.id}", f"{path}[{at}]", step, filling, scope, parent, above)
             scope[step.id] = node
-            node.left_out = not self._holds(node)
+            around = parent or (above.loop if above is not None else None)
+            node.left_out = (around is not None and around.left_out) or not self._holds(node)
             nodes.append(node)
             if step.loop is not None:
-                node.rounds = [] if node.left_out else list(self._rounds(node, step.loop))
+                node.rounds = list(self._rounds(node, step.loop))
             else:
                 below = f"{node.path}.children"
                 node.children = self._steps(step.children, below, prefix, filling, scope, node, None)
@@ -136,7 +147,8 @@ class Growing:
         return condition.holds(lambda name: self.values.text(name) if name in self.values else "")
 
     def _rounds(self, node: Node, loop: Loop) -> Iterator[Round]:
-        first, last = self._bounds(node, loop)
+        # What is left out counts only by what it waits for, for which one round is enough.
+        first, last = (1, 1) if node.left_out else self._bounds(node, loop)
         earlier: Round | None = None
         for number, value in enumerate(range(first, last + 1), 1):
             said = {**node.filling.rounds, **({loop.var: str(value)} if loop.var else {})}
