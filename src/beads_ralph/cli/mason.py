@@ -168,7 +168,7 @@ def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
     )
     changed = order.annotate and _annotate(order.path, loaded.bead_ids, loaded.created)
     data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built)
-    return Answer(data, lambda console: _show_loaded(console, opened, loaded), _warnings(built, opened))
+    return Answer(data, lambda console: _show_loaded(console, opened, loaded, batch), _warnings(built, opened))
 
 
 def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
@@ -246,10 +246,11 @@ def _annotate(path: Path, ids: Mapping[str, str], created: Sequence[str]) -> boo
 # --- for people -------------------------------------------------------------------------------------
 
 
-def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded) -> None:
+def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded, batch: load.Batch) -> None:
     console.print(f"[dim]{opened.why}[/dim]")
-    for bead_id in (*loaded.molecules, *loaded.created):
-        console.print(f"[green]+[/green] {bead_id}")
+    for each in batch.stored:
+        if each.id in loaded.created or each.id in loaded.molecules:
+            console.print(f"[green]+[/green] {each.id}")
     poured = f", {plural(len(loaded.molecules), 'formula')} poured" if loaded.molecules else ""
     skipped = f", {len(loaded.skipped)} already there" if loaded.skipped else ""
     console.print(f"✓ {len(loaded.created)} beads inserted{poured}{skipped}")

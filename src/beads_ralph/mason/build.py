@@ -15,7 +15,8 @@ from beads_ralph.drafts.metadata import bead_json, sounds_like_merge
 from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault
 from beads_ralph.items import Item
-from beads_ralph.mason.pouring import Around, Pouring
+from beads_ralph.mason.offers import Around
+from beads_ralph.mason.pouring import Pouring
 from beads_ralph.mason.waiting import compile_edges, name_beads, repeated, unique
 from beads_ralph.models import Bead
 from beads_ralph.plan import At, Plan, Sprint

@@ -222,7 +222,8 @@ def _existing(store: Store, batch: Batch) -> frozenset[str]:
         items = store.items.find(ItemQuery(ids=list(planned)))
         faults += [_taken_item(item) for item in items if not _same_item(item, planned[item.id])]
         there |= {item.id for item in items}
-    faults += [_half(name, part, there) for name, part in batch.parts.items() if _is_half(part, there)]
+    if not faults:
+        faults = [_half(name, part, there) for name, part in batch.parts.items() if _is_half(part, there)]
     if faults:
         raise gathered(faults, "the plan")
     return frozenset(there)
@@ -233,11 +234,12 @@ def _same_bead(stored: Bead, planned: Stored) -> bool:
 
 
 def _same_item(stored: Item, planned: Stored) -> bool:
-    """A root says whose it is; what lies below one has an id that begins with the root's."""
+    """A root says whose it is; what lies below one has it as its parent, or another that has."""
     if not isinstance(planned, Item) or stored.issue_type != planned.issue_type:
         return False
     keys = ("plan_file", "plan_sprint_id") if planned.issue_type == MOLECULE else ()
-    return all(stored.metadata.get(key) == planned.metadata.get(key) for key in keys)
+    same = all(stored.metadata.get(key) == planned.metadata.get(key) for key in keys)
+    return same and stored.parent == planned.parent
 
 
 def _is_half(part: AnyBead | Molecule, there: Collection[str]) -> bool:

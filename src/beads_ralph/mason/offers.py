@@ -11,7 +11,7 @@ from beads_ralph.formula.model import Formula, Var
 from beads_ralph.formula.variables import used_names
 from beads_ralph.legacy import AGENTS_DIR, default_team
 from beads_ralph.models import CLAUDE, AgentSpec
-from beads_ralph.plan import Given, Sprint
+from beads_ralph.plan import At, Given, Sprint
 from beads_ralph.slugs import slug
 
 
@@ -46,17 +46,27 @@ def _shaped(value: Given, var: Var) -> Given:
     return (value,) if var.type == "list" else value
 
 
-def offer(
-    sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str | None, waits: Sequence[str]
-) -> Offer:
-    """`waits` are the ids of what the sprint waits for."""
+@dataclass(frozen=True)
+class Around:
+    """What the rest of the plan says about a sprint: its id and branch, and what it waits for."""
+
+    root_id: str
+    branch: str | None
+    """None where only the formula knows the branch that the work starts from."""
+    waits: Sequence[str]
+    """Ids; of a sprint before it that is poured too, those of its last steps."""
+    branches: Mapping[str, str]
+    """Id → branch of the beads before it."""
+
+
+def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> Offer:
     said = {
-        **_identity(sprint, setting, defaults, branch),
+        **_identity(sprint, setting, defaults, around),
         **_words(sprint),
         **_agents("dev", [agent.value for agent in sprint.dev_agents]),
         **_agents("qa", [agent.value for agent in sprint.qa_agents]),
-        "depends_on": tuple(waits),
-        "after": tuple(waits),
+        "depends_on": tuple(around.waits),
+        "after": tuple(around.waits),
     }
     assumed = {
         "source_branch": defaults.source_branch or "",
@@ -93,17 +103,19 @@ def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, 
 
 
 def _identity(
-    sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str | None
+    sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around
 ) -> dict[str, Given]:
-    made = setting.worktree(branch, defaults) if branch else ""
+    made = setting.worktree(around.branch, defaults) if around.branch else ""
     folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
     return {
         "sprint_id": sprint.id.text,
         "sprint_slug": sprint.id.dashed,
         "phase": sprint.id.phase,
+        "phase_number": f"{sprint.id.phase_number:02d}",
         "title": sprint.title,
         "name": _name(sprint),
-        "branch": branch or "",
+        "bead_id": around.root_id,
+        "branch": around.branch or "",
         "worktree_path": folder,
         "plan_file": setting.plan_file,
         "plan_section": sprint.heading,
@@ -122,6 +134,8 @@ def _words(sprint: Sprint) -> dict[str, Given]:
         "source_branch": sprint.source_branch.value if sprint.source_branch else "",
         "team": sprint.team.value if sprint.team else "",
         "tasks": tuple(task.value for task in sprint.tasks),
+        "task": _only(sprint.tasks),
+        "criterion": _only(sprint.criteria),
         "acceptance_criteria": tuple(criterion.value for criterion in sprint.criteria),
         "verify": tuple(check.value.command for check in sprint.verify),
         "labels": tuple(label.value for label in sprint.labels),
@@ -129,6 +143,11 @@ def _words(sprint: Sprint) -> dict[str, Given]:
         "template": sprint.template.value if sprint.template else "",
         "branches_to_merge": tuple(branch.value for branch in sprint.branches_to_merge),
     }
+
+
+def _only(entries: Sequence[At[str]]) -> str:
+    """The one entry of a list that has one."""
+    return entries[0].value if len(entries) == 1 else ""
 
 
 def _agents(role: str, specs: Sequence[AgentSpec]) -> dict[str, Given]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,23 +11,10 @@ from beads_ralph.drafts.setting import Setting
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.variables import used_names, values
-from beads_ralph.mason.offers import offer
+from beads_ralph.mason.offers import Around, offer
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.smelter.molecule import Molecule, compose
 from beads_ralph.smelter.place import Place
-
-
-@dataclass(frozen=True)
-class Around:
-    """What the rest of the plan says about a sprint: its id and branch, and what it waits for."""
-
-    root_id: str
-    branch: str | None
-    """None where only the formula knows the branch that the work starts from."""
-    waits: Sequence[str]
-    """Ids; of a sprint before it that is poured too, those of its last steps."""
-    branches: Mapping[str, str]
-    """Id → branch of the beads before it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ class Pouring:
 
     def _composed(self, sprint: Sprint, formula: Formula, around: Around) -> Molecule:
         given = {name: value.value for name, value in sprint.pour.values.items()} if sprint.pour else {}
-        offered = offer(sprint, self.setting, self.defaults, around.branch, around.waits)
+        offered = offer(sprint, self.setting, self.defaults, around)
         found = values(formula, offered.to(formula, given))
         molecule = compose(formula, found, self.setting, self._place(sprint, formula, around))
         return replace(molecule, root=molecule.root.model_copy(update=self._root(sprint, around, molecule)))
@@ -122,8 +108,8 @@ class Pouring:
 
 
 TAKEN: Final = {
-    "tasks": ("tasks", "dev_prompts"),
-    "criteria": ("acceptance_criteria", "criteria"),
+    "tasks": ("tasks", "task", "dev_prompts"),
+    "criteria": ("acceptance_criteria", "criteria", "criterion"),
     "verify": ("verify", "verifiers"),
     "description": ("description", "desc"),
 }
