@@ -1,4 +1,4 @@
-"""Plans with formula sprints, run to the end: one graph, and the work of every step reaches what comes after."""
+"""Plans with formula sprints, run to the end: the work of every step reaches what comes after."""
 
 from __future__ import annotations
 

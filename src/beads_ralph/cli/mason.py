@@ -168,7 +168,8 @@ def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
     )
     changed = order.annotate and _annotate(order.path, loaded.bead_ids, loaded.created)
     data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built)
-    return Answer(data, lambda console: _show_loaded(console, opened, loaded, batch), _warnings(built, opened))
+    warnings = _warnings(built, opened)
+    return Answer(data, lambda console: _show_loaded(console, opened, loaded, batch), warnings)
 
 
 def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:

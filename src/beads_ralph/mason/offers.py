@@ -138,6 +138,7 @@ def _words(sprint: Sprint) -> dict[str, Given]:
         "criterion": _only(sprint.criteria),
         "acceptance_criteria": tuple(criterion.value for criterion in sprint.criteria),
         "verify": tuple(check.value.command for check in sprint.verify),
+        "verify_command": sprint.verify[0].value.command if len(sprint.verify) == 1 else "",
         "labels": tuple(label.value for label in sprint.labels),
         "priority": str(sprint.priority.value) if sprint.priority else "",
         "template": sprint.template.value if sprint.template else "",

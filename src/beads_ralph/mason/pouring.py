@@ -110,7 +110,7 @@ class Pouring:
 TAKEN: Final = {
     "tasks": ("tasks", "task", "dev_prompts"),
     "criteria": ("acceptance_criteria", "criteria", "criterion"),
-    "verify": ("verify", "verifiers"),
+    "verify": ("verify", "verifiers", "verify_command"),
     "description": ("description", "desc"),
 }
 """What belongs to the whole sprint, by the names under which a formula may take it."""
