@@ -190,6 +190,32 @@ def test_a_formula_that_nobody_has_is_told_with_a_near_name(here: Path) -> None:
     assert "pair" in fault["message"]
 
 
+def test_sprints_that_name_the_formula_made_of_them_give_the_same_beads(here: Path) -> None:
+    """The alchemist's way into a plan: one line more in each sprint, and no value to give."""
+    told = [
+        sprint(f"2.{at}", f"{name} API", verify=f"`make {name}`", tasks=[f"Write {name}", f"Test {name}"])
+        for at, name in enumerate(("Users", "Orders", "Items"), 1)
+    ]
+    path = put(here, plan(*told))
+    words = ["make", "api", "--from", path, "--sprints", "2.1,2.2,2.3", "--json"]
+    assert ralph("formula", *words, cwd=here).code == 0
+    direct = mason(path, "--dry-run", cwd=here).data["beads"]
+    put(here, plan(*(one.replace("API\n", "API\n\n**Formula**: api\n", 1) for one in told)))
+    data = mason(path, "--dry-run", cwd=here).data
+    assert data["mode"] == "formula"
+    assert [bead["id"] for bead in data["beads"]] == [f"{bead['id']}-work" for bead in direct]
+    assert [_without_pour(bead) for bead in data["beads"]] == [_without_pour(bead) for bead in direct]
+
+
+def _without_pour(bead: dict[str, Any]) -> dict[str, Any]:
+    """Without what says that it was poured, and when."""
+    own = {"id", "parent", "dependencies", "created_at", "updated_at", "metadata"}
+    metadata = {
+        key: value for key, value in bead["metadata"].items() if key not in ("formula", "molecule", "step")
+    }
+    return {key: value for key, value in bead.items() if key not in own} | {"metadata": metadata}
+
+
 # --- annotated ----------------------------------------------------------------------------------------
 
 

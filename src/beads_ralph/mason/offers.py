@@ -87,6 +87,9 @@ ALIASES = {
     "worktree": "worktree_path",
     "team_name": "team",
     "desc": "description",
+    "goal": "description",
+    "symptom": "description",
+    "test_command": "verify_command",
     "dev_prompts": "tasks",
     "criteria": "acceptance_criteria",
     "verifiers": "verify",
@@ -102,9 +105,7 @@ def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, 
     return {name: value for name, value in values.items() if value or name in keep}
 
 
-def _identity(
-    sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around
-) -> dict[str, Given]:
+def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> dict[str, Given]:
     made = setting.worktree(around.branch, defaults) if around.branch else ""
     folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
     return {

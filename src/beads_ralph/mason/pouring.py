@@ -110,8 +110,8 @@ class Pouring:
 TAKEN: Final = {
     "tasks": ("tasks", "task", "dev_prompts"),
     "criteria": ("acceptance_criteria", "criteria", "criterion"),
-    "verify": ("verify", "verifiers", "verify_command"),
-    "description": ("description", "desc"),
+    "verify": ("verify", "verifiers", "verify_command", "test_command"),
+    "description": ("description", "desc", "goal", "symptom"),
 }
 """What belongs to the whole sprint, by the names under which a formula may take it."""
 
