@@ -13,7 +13,7 @@ import pytest
 from beads_ralph.items import Item
 from beads_ralph.models import Bead
 from beads_ralph.plan import parse
-from beads_ralph.protocols import Changes, ItemQuery, Query, Store
+from beads_ralph.protocols import Changes, ItemQuery, Query, Store, Stored
 from beads_ralph.store.bd import BdStore
 from beads_ralph.store.embedded import EmbeddedStore
 from tests.cli.running import MASON, RALPH, environment, mason, ralph, run, tree, write
@@ -99,8 +99,9 @@ def test_s1_ov2_s1_fr10_3_a_mixed_plan_goes_in_as_one(root: Path, kind: str) -> 
         "bd-1-2-api": "molecule",
         "bd-1-2-api-agree": "task",
     }
-    assert {each.parent for each in (*held.values(), *around.values())} == {None, "bd-1-2-api"}
-    waits = {each.id: set(each.dependencies) for each in (*held.values(), *around.values())}
+    everyone: list[Stored] = [*held.values(), *around.values()]
+    assert {each.parent for each in everyone} == {None, "bd-1-2-api"}
+    waits = {each.id: set(each.dependencies) for each in everyone}
     assert waits["bd-1-2-api-code"] == {"bd-1-1-start"}
     assert waits["bd-1-2-api-agree"] == {"bd-1-2-api-code"}
     assert waits["bd-1-2-api-ship"] == {"bd-1-2-api-agree", "bd-1-2-api-code"}
@@ -197,7 +198,7 @@ def test_sprints_that_name_the_formula_made_of_them_give_the_same_beads(here: Pa
         for at, name in enumerate(("Users", "Orders", "Items"), 1)
     ]
     path = put(here, plan(*told))
-    words = ["make", "api", "--from", path, "--sprints", "2.1,2.2,2.3", "--json"]
+    words = ["make", "api", "--from", str(path), "--sprints", "2.1,2.2,2.3", "--json"]
     assert ralph("formula", *words, cwd=here).code == 0
     direct = mason(path, "--dry-run", cwd=here).data["beads"]
     put(here, plan(*(one.replace("API\n", "API\n\n**Formula**: api\n", 1) for one in told)))
