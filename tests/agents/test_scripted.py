@@ -16,6 +16,7 @@ import yaml
 from beads_ralph.agents import script
 from beads_ralph.agents.known import AGENTS
 from beads_ralph.agents.script import Call, Step
+from beads_ralph.agents.scripted import Scripted
 from beads_ralph.jobs import Exit
 from beads_ralph.work import Reply, Usage
 from tests.agents import running
@@ -65,6 +66,17 @@ def test_a_script_is_named_by_options_or_env(
     job = SCRIPTED.command(task(tmp_path, spec(**fields)), transcript(tmp_path))
     assert running.environment(job).get("BEADS_RALPH_SCRIPT") == named
     assert "a.yaml" not in job.argv
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"), [({}, "run.yaml"), ({"options": ["--script", "a.yaml"]}, "a.yaml")]
+)
+def test_agents_that_name_no_script_follow_that_of_the_run(
+    tmp_path: Path, fields: dict[str, Any], named: str
+) -> None:
+    scripted = Scripted({"BEADS_RALPH_SCRIPT": "run.yaml"})
+    job = scripted.command(task(tmp_path, spec(**fields)), transcript(tmp_path))
+    assert running.environment(job)["BEADS_RALPH_SCRIPT"] == named
 
 
 def test_a_worktree_cannot_stand_in_for_our_libraries(repo: Path) -> None:

@@ -21,7 +21,8 @@ ARGV: Final = (sys.executable, "-P", "-m", "beads_ralph.agents.player")
 
 
 class Scripted:
-    """The script is named by `env: {BEADS_RALPH_SCRIPT: FILE}` or `options: [--script, FILE]`."""
+    """The script is named by `options: [--script, FILE]`, by `env: {BEADS_RALPH_SCRIPT: FILE}`, or, for
+    agents that name none, by that variable in the environment of the run itself."""
 
     name = "scripted"
     profile = Profile("the scripted agent", session_is_given=True)
@@ -31,7 +32,8 @@ class Scripted:
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = environment.of_task(task, transcript, self.inherited)
-        script = _named(task.spec.options or ())
+        own = _named(task.spec.options or ()) or env.get(SCRIPT)
+        script = own or self.inherited.get(SCRIPT)
         return environment.job_of(
             task,
             transcript,
