@@ -372,6 +372,8 @@ def show_end(console: Console, ended: Ended, store: Store | None = None) -> None
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
     for line in settling.ended(store, ended.finished) if store is not None else ():
         console.print(f"  {escape(line)}")
+    for item in ended.for_people:
+        console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
     for step in _next_steps(ended):
         console.print(f"  → {step}")
 
@@ -384,6 +386,7 @@ def _next_steps(ended: Ended) -> list[str]:
             return ["beads-ralph gate check"]
         steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
     steps += [wait.command for wait in ended.waits if wait.command is not None]
+    steps += [f"beads-ralph close {item.id}" for item in ended.for_people]
     if ended.why in ("stopped", "interrupted") and not ended.complete:
         steps.append("beads-ralph run")
     return steps

@@ -16,6 +16,7 @@ from beads_ralph.events import Journal
 from beads_ralph.items import Item
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.terms import Scope, Settings
+from beads_ralph.loop.waits import for_people
 from beads_ralph.models import Bead, Verifier
 from beads_ralph.protocols import Changes, Findings, ItemQuery, Listing, Query, Store
 from beads_ralph.team import Keep, Order, Outcome, Tools
@@ -67,6 +68,8 @@ class Pool:
         self.known: dict[str, Known] = {}
         self.no_beads: set[str] = set()
         """What beads depend on and what has no branch: gates, people's tasks."""
+        self.parents: set[str] = set()
+        """The molecules and epics whose beads this run has closed."""
         self.may_settle = False
         """Whether a molecule, an epic or a convoy may have come to its end in this run."""
         self.depth: Mapping[str, int] = {}
@@ -195,7 +198,9 @@ class Pool:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
-        self.may_settle |= closed.parent is not None
+        if closed.parent is not None:
+            self.may_settle = True
+            self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         found = Findings(dict(outcome.metadata))
@@ -233,6 +238,10 @@ class Pool:
         again = [item.brief for item in reopened]
         self.journal.tell("items_settled", closed=[item.brief for item in closed], reopened=again)
         return closed
+
+    async def for_people(self) -> list[Item]:
+        """What people can do now that this run has done its part."""
+        return await self.ask(for_people, self.store, self.parents) if self.parents else []
 
 
 def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:

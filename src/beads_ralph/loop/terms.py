@@ -80,6 +80,8 @@ class Ended:
     """What the beads that are left wait for, besides beads."""
     finished: tuple[Item, ...] = ()
     """The molecules, epics and convoys that were closed with this run."""
+    for_people: tuple[Item, ...] = ()
+    """Steps of people that nothing holds up any more, now that this run has done its part."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,6 +91,7 @@ class Ended:
             "blocked": [{"id": bead_id, "reason": reason} for bead_id, reason in self.blocked],
             "waiting_for": [wait.to_json() for wait in self.waits],
             "finished": [item.brief for item in self.finished],
+            "left_for_people": [item.brief for item in self.for_people],
             "pull_requests": [{"bead": bead, **pull.to_json()} for bead, pull in self.pull_requests],
             "attempts": self.attempts,
             "duration_seconds": round(self.seconds, 3),

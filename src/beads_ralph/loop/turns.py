@@ -362,6 +362,8 @@ class Loop:
         blocked = and_before(left, self.gating.blocked() | self.blocked | self.pool.unreadable)
         complete = not left and not self.pool.unreadable and not self.gating.red
         waits = self.waiting.left_over(left)
+        named = {wait.item.id for wait in waits}
+        finished = await self._finished()
         return Ended(
             *self._reason(left, blocked, waits, complete=complete),
             tuple(self.closed),
@@ -371,7 +373,8 @@ class Loop:
             self.meter.seconds,
             complete,
             tuple(waits),
-            tuple(await self._finished()),
+            tuple(finished),
+            tuple(item for item in await self.pool.for_people() if item.id not in named),
         )
 
     async def _finished(self) -> list[Item]:
