@@ -92,7 +92,7 @@ def _embedded(root: Path, count: int) -> float:
 
     def everything() -> None:
         ordered = orders(recipe, rows, {})
-        account = pour(store, recipe, ordered, prepare(store, recipe, ordered), lambda _done, _rows: None)
+        account = pour(store, prepare(store, recipe, ordered), lambda _done, _rows: None)
         if account.poured != count:
             raise subprocess.SubprocessError(f"only {account.poured} of {count} rows were poured")
 

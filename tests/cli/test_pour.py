@@ -260,13 +260,18 @@ def test_people_see_a_bar_at_a_terminal_and_lines_elsewhere(shop: Path) -> None:
     ran = ralph("pour", "row", "--vars-file", "rows.csv", cwd=shop)
     assert ran.err.splitlines() == [f"poured {n * A_BATCH} of {2 * A_BATCH} rows" for n in (1, 2)]
     assert "… and 40 more" in ran.out
+    rows(shop, MANY)
+    ran = ralph("pour", "row", "--vars-file", "rows.csv", cwd=shop)
+    lines = ran.err.splitlines()
+    assert lines[-1] == f"poured {MANY} of {MANY} rows"
+    assert 10 <= len(lines) <= 21
     assert ralph("pour", "row", "--var", "n=1", cwd=shop).err == ""
 
 
 def test_people_see_what_would_be_poured(shop: Path) -> None:
     ran = ralph("pour", "row", "--var", "n=[bold]", "--dry-run", cwd=shop)
     assert "bd-row-001-a  Row [bold]  task" in ran.out
-    assert "1 molecule with 1 beads would be poured; nothing was" in ran.out
+    assert "1 molecule with 1 bead would be poured; nothing was" in ran.out
 
 
 @pytest.mark.parametrize(("said", "left"), [("y\n", 0), ("n\n", 2), ("\n", 2)])

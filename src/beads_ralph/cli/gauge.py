@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from beads_ralph.smelter.pour import Tell
 
 
+LINES = 20
+"""So many lines tell of a pour, and one more; a file of a thousand rows need not fill a log."""
+
+
 @contextmanager
 def meter(rows: int) -> Iterator[Tell]:
     """A bar for a person at a terminal, lines for a file, nothing for a script or a single row."""
@@ -35,9 +39,12 @@ class Gauge:
     def __init__(self, rows: int) -> None:
         self.bar = _bar(rows) if sys.stderr.isatty() else None
         self.silent = False
+        self.told = 0
 
     def tell(self, done: int, rows: int) -> None:
-        if not self.silent:
+        enough = self.bar is not None or done == rows or (done - self.told) * LINES >= rows
+        if enough and not self.silent:
+            self.told = done
             with self._unseen():
                 self._show(done, rows)
 

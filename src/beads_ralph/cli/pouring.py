@@ -239,7 +239,7 @@ class Pouring:
         from beads_ralph.smelter.pour import prepare
 
         try:
-            return prepare(self.opened.store, self.recipe, self.ordered)
+            return list(prepare(self.opened.store, self.recipe, self.ordered).made)
         except RalphError as error:
             if self.why or error.code is not Code.FORMULA_UNSUPPORTED:
                 raise
@@ -254,9 +254,9 @@ class Pouring:
             with meter(len(self.ordered)) as tell:
                 account = smelting.pour_plain(store, self.recipe, self.ordered, tell)
         else:
-            made = smelting.prepare(store, self.recipe, self.ordered)
+            prepared = smelting.prepare(store, self.recipe, self.ordered)
             with meter(len(self.ordered)) as tell:
-                account = smelting.pour(store, self.recipe, self.ordered, made, tell)
+                account = smelting.pour(store, prepared, tell)
         self._require_all(account)
         data = self._data(account.roots, account.members, "poured") | {"account": account.to_json()}
         return Answer(data, lambda console: _show_poured(console, account, self), self.warnings)
@@ -347,11 +347,11 @@ def _show_poured(console: Console, account: Account, pouring: Pouring) -> None:
         console.print(f"[green]+[/green] {identity}")
     if len(account.members) > SHOWN:
         console.print(f"[dim]… and {len(account.members) - SHOWN} more[/dim]")
-    what = "wisps" if pouring.recipe.wisp else "beads"
+    what = plural(len(account.members), "wisp" if pouring.recipe.wisp else "bead")
     made = f"{plural(account.poured, 'molecule')} poured: {account.roots[0]}"
     if account.poured > 1:
         made += f" … {account.roots[-1]}"
-    console.print(f"✓ {made} ({len(account.members)} {what})")
+    console.print(f"✓ {made} ({what})")
 
 
 def _show_dry_run(console: Console, made: Sequence[Molecule], pouring: Pouring) -> None:
@@ -363,7 +363,5 @@ def _show_dry_run(console: Console, made: Sequence[Molecule], pouring: Pouring) 
             waits = f"  ← {', '.join(member.dependencies)}" if member.dependencies else ""
             kind = f"  [dim]{member.issue_type}{waits}[/dim]"
             console.print(f"  {member.id}  {escape(member.title)}{kind}")
-    count = sum(len(molecule.members) for molecule in made)
-    console.print(
-        f"{plural(len(pouring.ordered), 'molecule')} with {count} beads would be poured; nothing was"
-    )
+    count = plural(sum(len(molecule.members) for molecule in made), "bead") if made else "what only bd knows"
+    console.print(f"{plural(len(pouring.ordered), 'molecule')} with {count} would be poured; nothing was")

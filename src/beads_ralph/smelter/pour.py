@@ -6,11 +6,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.formula.model import all_steps
+from beads_ralph.formula.render import render
 from beads_ralph.items import MOLECULE
+from beads_ralph.models import MERGE
 from beads_ralph.protocols import ItemQuery, Pours, Query, Store
 from beads_ralph.smelter.molecule import Molecule
 from beads_ralph.smelter.place import number_in
@@ -21,7 +24,7 @@ BATCH: Final = 60
 TRIES: Final = 50
 """How often another process may take our numbers before we give up."""
 OF_A_ROW: Final = frozenset({Code.DUPLICATE_ID, Code.UNRESOLVED, Code.CYCLE_DETECTED, Code.INSERT_FAILED})
-"""Failures that one row of a batch may be to blame for."""
+"""Failures that one row of a batch may be to blame for; unless they say that something was inserted."""
 
 Tell = Callable[[int, int], None]
 """Hears how many rows are poured, of how many."""
@@ -59,13 +62,34 @@ class Account:
 # --- before -----------------------------------------------------------------------------------------
 
 
-def prepare(store: Store, recipe: Recipe, ordered: Sequence[Order]) -> list[Molecule]:
+@dataclass(frozen=True)
+class Prepared:
+    """Rows that may go into the store, and what each of them will be."""
+
+    recipe: Recipe
+    ordered: Sequence[Order]
+    made: Sequence[Molecule]
+
+
+def prepare(store: Store, recipe: Recipe, ordered: Sequence[Order]) -> Prepared:
     """What every row will be, checked by itself and against the store; nothing is written."""
+    recipe = replace(recipe, branches=_branches(store, recipe, ordered))
     made = molecules(recipe, ordered, next_number(store, recipe))
     faults = _store_faults(store, recipe, ordered, made)
     if faults:
         raise refused(recipe, faults)
-    return made
+    return Prepared(recipe, ordered, made)
+
+
+def _branches(store: Store, recipe: Recipe, ordered: Sequence[Order]) -> dict[str, str]:
+    """The branches of what merge steps wait for outside: those are what they merge."""
+    steps = [step for formula in recipe.formulas for _, step in all_steps(formula.steps)]
+    if not any(step.after and step.type.strip() == MERGE for step in steps):
+        return {}
+    pairs = [pair for order in ordered for pair in zip(recipe.formulas, order.values, strict=True)]
+    rendered = [step for formula, values in pairs for step in render(formula, values).steps]
+    wanted = sorted({name for step in rendered for name in step.after})
+    return {bead.id: bead.metadata.branch for bead in store.find(Query(ids=wanted)).beads} if wanted else {}
 
 
 def next_number(store: Store, recipe: Recipe) -> int:
@@ -138,11 +162,9 @@ def interruptible() -> Iterator[Interruption]:
             signal.signal(number, handler)
 
 
-def pour(
-    store: Store, recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule], tell: Tell
-) -> Account:
+def pour(store: Store, prepared: Prepared, tell: Tell) -> Account:
     """Put the prepared molecules into the store, in batches of whole rows."""
-    return _run(_Rendered(store, recipe, ordered, made), ordered, tell)
+    return _run(_Rendered(store, prepared), prepared.ordered, tell)
 
 
 def pour_plain(store: Pours, recipe: Recipe, ordered: Sequence[Order], tell: Tell) -> Account:
@@ -174,20 +196,26 @@ class _Plain:
 
     def step(self, account: Account) -> None:
         order = self.ordered[account.poured]
-        given = {name: text for name, text in order.values[0].texts().items() if text}
+        given = {
+            name: text for name, text in order.values[0].texts().items() if text or self._has_default(name)
+        }
         poured = self.store.pour(
             self.recipe.formula.name, given, wisp=self.recipe.wisp, assignee=self.recipe.assignee
         )
         account.roots.append(poured.root)
         account.members += [identity for identity in poured.ids.values() if identity != poured.root]
 
+    def _has_default(self, name: str) -> bool:
+        """bd takes an empty value for a missing one, unless there is a default that it replaces."""
+        var = self.recipe.formula.vars.get(name)
+        return var is not None and bool(var.default)
+
 
 class _Rendered:
-    def __init__(
-        self, store: Store, recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]
-    ) -> None:
-        self.store, self.recipe, self.ordered = store, recipe, ordered
-        self.made = list(made)
+    def __init__(self, store: Store, prepared: Prepared) -> None:
+        self.store = store
+        self.recipe, self.ordered = prepared.recipe, prepared.ordered
+        self.made = list(prepared.made)
         self.rows = self._rows()
         self.size = BATCH
         self.tries = TRIES
@@ -220,7 +248,7 @@ class _Rendered:
         if error.code is Code.DUPLICATE_ID and self.tries and not self._taken(batch):
             self.tries -= 1
             self._renumber(start)
-        elif error.code in OF_A_ROW and len(batch) > 1 and self.size:
+        elif error.code in OF_A_ROW and not error.data and len(batch) > 1 and self.size:
             self.size = 0
         else:
             raise error

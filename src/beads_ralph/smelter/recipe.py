@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from beads_ralph.drafts import places
 from beads_ralph.drafts.setting import Setting
@@ -29,13 +29,21 @@ class Recipe:
     attached: tuple[Formula, ...] = ()
     wisp: bool = False
     assignee: str | None = None
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The branches of beads outside that steps wait for."""
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
         return (self.formula, *self.attached)
 
     def molecule(self, order: Order, number: int) -> Molecule:
-        place = Place(root_id(self.formula.name, number), self.file, number, label=order.row.label)
+        place = Place(
+            root_id(self.formula.name, number),
+            self.file,
+            number,
+            branches=self.branches,
+            label=order.row.label,
+        )
         own, *others = order.values
         return compose(
             self.formula,
@@ -105,15 +113,26 @@ def _unknown(name: str, row: str, known: Sequence[str], formula: Formula) -> Fau
 def molecules(recipe: Recipe, ordered: Sequence[Order], first: int) -> list[Molecule]:
     """What every row becomes, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
     made: list[Molecule] = []
-    faults: list[Fault] = []
+    unfit: list[Fault] = []
     for number, order in enumerate(ordered, first):
-        made.append(recipe.molecule(order, number))
-        faults += made[-1].faults
+        try:
+            made.append(recipe.molecule(order, number))
+        except RalphError as error:
+            if error.code is Code.FORMULA_UNSUPPORTED:  # whatever the values are
+                raise
+            unfit += [_of_row(fault, order.row) for fault in error.faults]
+    if unfit:
+        raise gathered(unfit, recipe.formula.name)
+    faults = [fault for molecule in made for fault in molecule.faults]
     faults += _twice(recipe, ordered, made)
     faults += _clashes(recipe, ordered, made)
     if faults:
         raise refused(recipe, faults)
     return made
+
+
+def _of_row(fault: Fault, row: Row) -> Fault:
+    return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
 
 
 def _twice(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -> Iterable[Fault]:
