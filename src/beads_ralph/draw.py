@@ -44,7 +44,8 @@ class Node:
         """Its title, and what is poured there: one box, however many steps."""
         if self.formula is None:
             return self.title
-        return f"{self.title} ({self.formula}: {plural(len(self.steps), 'step')})"
+        steps = f": {plural(len(self.steps), 'step')}" if self.steps else ""  # none where it has faults
+        return f"{self.title} ({self.formula}{steps})"
 
     def poured_json(self) -> dict[str, Any]:
         if self.formula is None:

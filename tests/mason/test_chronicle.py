@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from beads_ralph import graph
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula
-from beads_ralph.items import Item
+from beads_ralph.items import CONTAINERS, GATE, Item
 from beads_ralph.mason import load
 from beads_ralph.mason.build import Built
 from beads_ralph.models import MERGE, WORK, Bead
@@ -361,6 +361,12 @@ def test_a_pour_that_cannot_be_read_is_the_only_fault_of_its_sprint() -> None:
     assert [fault.code for fault in compiled(text, ONE).all_faults] == codes
 
 
+def test_a_type_is_said_to_mean_nothing_for_a_poured_sprint() -> None:
+    text = plan(poured("1.1", "A", "one", type="work"))
+    (warning,) = whole(text, ONE).warnings
+    assert warning.line == at_line(text, "**Type**")
+
+
 def test_the_legacy_schema_refuses_formula_sprints() -> None:
     text = plan(poured("1.1", "A", "one"), sprint("1.2", "B"))
     built = compiled(text, ONE, schema="legacy")
@@ -472,10 +478,24 @@ def formulas(draw: st.DrawFn, name: str) -> Formula:
     """Steps of all kinds that wait for some of those before them."""
     steps: list[dict[str, Any]] = []
     for at in range(draw(st.integers(1, 4))):
-        make = draw(st.sampled_from([work, person]))
+        make = draw(st.sampled_from([work, person, gated, epic, loop]))
         needs = draw(st.lists(st.sampled_from([one["id"] for one in steps]), unique=True)) if steps else []
         steps.append(make(f"s{at}", needs=needs))
     return formula(name, *steps)
+
+
+def gated(step: str, **said: Any) -> dict[str, Any]:
+    return work(step, gate={"type": "human", "id": "go"}, **said)
+
+
+def epic(step: str, **said: Any) -> dict[str, Any]:
+    inner = [work(f"{step}a"), person(f"{step}b", needs=[f"{step}a"]), work(f"{step}c")]
+    return {"id": step, "title": f"All of {step}", "children": inner, **said}
+
+
+def loop(step: str, **said: Any) -> dict[str, Any]:
+    body = [work("try"), person("look", needs=["try"])]
+    return {"id": step, "title": f"Again {step}", "loop": {"count": 2, "body": body}, **said}
 
 
 @st.composite
@@ -532,16 +552,16 @@ def test_law_one_acyclic_graph_in_which_later_beads_reach_all_earlier_ones(
     assert graph.dangling(edges) == []
     for name in built.edges:
         before = reachable(built.edges, name)
-        ids = {each.id for other in before for each in things_of(built, other)}
-        for each in things_of(built, name):
-            if not isinstance(each, Item) or each.issue_type != "molecule":
-                assert ids <= reachable(edges, each.id)
+        ids = {each.id for other in before for each in steps_of(built, other)}
+        for each in steps_of(built, name):
+            assert ids <= reachable(edges, each.id)
 
 
-def things_of(built: Built, name: str) -> list[Stored]:
-    """Without roots, which wait for nothing themselves."""
+def steps_of(built: Built, name: str) -> list[Stored]:
+    """Without what waits for nothing itself: roots, epics and gates."""
     part = built.molecules.get(name)
-    return list(part.members) if part else [built.beads[name]]
+    found: Sequence[Stored] = part.members if part else [built.beads[name]]
+    return [each for each in found if each.issue_type not in (*CONTAINERS, GATE)]
 
 
 @settings(max_examples=150)

@@ -97,7 +97,7 @@ class _Drafts:
         self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.warnings: list[Fault] = []
         self.branches = {sprint.id.text: self._branch(sprint) for sprint in unique(self.plan.sprints)}
-        self.poured_branches: dict[str, str] = {}
+        """By sprint; and by id of what is compiled already."""
 
     def compile(self) -> None:
         """What waits comes last: it must know the last steps of a formula before it."""
@@ -114,20 +114,25 @@ class _Drafts:
         self.faults[sprint.id.text] += found
         if bead is not None:
             self.beads[sprint.id.text] = bead
+            self.branches[bead.id] = bead.metadata.branch
 
     def _pour(self, sprint: Sprint) -> None:
         name = sprint.id.text
         waits = [self.ids.get(other, other) for other in self._waits(name)]
-        known = {self.ids[other]: self.branches[other] for other in self.beads}
         branch = self.branches[name]
         named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
-        around = Around(self.ids[name], named, waits, {**known, **self.poured_branches})
+        around = Around(self.ids[name], named, waits, self.branches)
         molecule, found = Pouring(self.plan, self.setting, self.defaults).molecule(sprint, around)
         self.faults[name] += found
         if molecule is not None:
             self.molecules[name] = molecule
             beads = (member for member in molecule.members if isinstance(member, Bead))
-            self.poured_branches |= {bead.id: bead.metadata.branch for bead in beads}
+            self.branches |= {bead.id: bead.metadata.branch for bead in beads}
+        if sprint.type is not None:
+            message = (
+                f"sprint {sprint.id}: **Type** says nothing of a sprint that is poured; its steps have types"
+            )
+            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.type.line))
 
     def _waits(self, sprint: str) -> list[str]:
         """Sprints and ids; the last steps of a poured sprint in its place, so that their work is there."""
@@ -159,8 +164,7 @@ class _Drafts:
         if missing:
             return None, missing
         waits = self._waits(sprint.id.text)
-        branches = {**self.branches, **self.poured_branches}
-        raw = bead_json(sprint, self.setting, self.defaults, self.ids, waits, branches)
+        raw = bead_json(sprint, self.setting, self.defaults, self.ids, waits, self.branches)
         self._notice_oddities(sprint, raw)
         checked = schema.check(raw, self.setting.schema)
         faults = [self._at(sprint, fault) for fault in checked.faults]

@@ -175,6 +175,10 @@ class _Composing:
             return given
         return member_id(self.place.root_id, step.key)  # in a plan the sprint's own id is the root's
 
+    def _branches_among(self, ids: Iterable[str]) -> dict[str, str]:
+        known = (self.branches, self.place.branches)
+        return {one: there[one] for one in ids for there in known if one in there}
+
     def _branch(self, key: str, sprint: SprintId) -> str:
         word = self._word(key, sprint)
         return branch_of(self.steps[key].step, self.setting, self.place, word, alone=self.alone)
@@ -232,7 +236,7 @@ class _Composing:
             sprint,
             self._word(key, sprint),
             waits,
-            {**self.place.branches, **self.branches},
+            self._branches_among((self.ids[key], *waits)),
             placed.formula,
             self.alone,
         )
