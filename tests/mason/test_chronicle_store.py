@@ -178,7 +178,7 @@ def test_the_legacy_schema_is_refused(here: Path) -> None:
     assert only.code == 0
 
 
-def test_a_shipped_or_a_users_formula_is_found_as_well(here: Path, isolated: Path) -> None:
+def test_a_users_formula_is_found_as_well(here: Path, isolated: Path) -> None:
     written(isolated, raw("mine", work("code")))
     assert compiled(here, plan(poured("1.1", "A", "mine")))["formulas_poured"] == 1
 
@@ -215,6 +215,23 @@ def _without_pour(bead: dict[str, Any]) -> dict[str, Any]:
         key: value for key, value in bead["metadata"].items() if key not in ("formula", "molecule", "step")
     }
     return {key: value for key, value in bead.items() if key not in own} | {"metadata": metadata}
+
+
+def test_what_ships_is_poured_by_a_plan_that_gives_what_it_must(here: Path) -> None:
+    """The sprint's own text, tasks and check are values already."""
+    checked = "\n\n**Verify**: `make test`\n"
+    text = plan(
+        "### Sprint 1.1: Pay\n\nPeople pay.\n\n**Formula**: feature" + checked,
+        "### Sprint 1.2: Crash\n\nIt crashes.\n\n**Formula**: bug-fix" + checked
+        + "\n**Pour**: test_file=tests/x.py, reproduction=`pytest tests/x.py`\n",
+        "### Sprint 1.3: Look\n\n**Formula**: security-review" + checked + "\n**Pour**: scope=src\n",
+        "### Sprint 1.4: Out\n\n**Formula**: release" + checked
+        + "\n**Pour**: version=1.0.0, version_file=VERSION\n",
+        sprint("1.5", "After"),
+    )  # fmt: skip
+    data = compiled(here, text)
+    assert (data["mode"], data["formulas_poured"]) == ("mixed", 4)
+    assert {bead.metadata.plan_file for bead in beads(here).values()} == {"plan.md"}
 
 
 # --- annotated ----------------------------------------------------------------------------------------
