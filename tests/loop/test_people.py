@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.dod import gates
 from beads_ralph.items import Item
 from beads_ralph.protocols import Changes, ItemQuery, Query
 from beads_ralph.store.embedded import EmbeddedStore
@@ -396,6 +397,17 @@ def test_what_holds_up_an_epic_holds_up_the_beads_below_it(make: Make) -> None:
     again = project.run()
     assert again.data["closed"] == ["bd-inner"]
     assert names(again.data["finished"], "id") == ["bd-epic"]
+
+
+def test_a_check_of_the_repository_that_waits_for_a_person_counts_once_that_is_done(here: Make) -> None:
+    """The other gates: beads with the label, which hold features up while they are red."""
+    project = here(ONE)
+    store = project.store
+    store.create([Item(id="bd-sign", title="Sign", issue_type="task")])
+    store.update(FIRST, Changes(labels=["gate"], dependencies=["bd-sign"]))
+    assert [found.colour for found in gates.find(project.root, store)] == ["waiting"]
+    store.items.close("bd-sign", "anna", "signed")
+    assert [found.colour for found in gates.find(project.root, store)] == ["red"]
 
 
 # --- wisps ------------------------------------------------------------------------------------------

@@ -202,3 +202,12 @@ def test_an_epic_is_not_for_people_to_close() -> None:
     found = judged([bead("a", "e")], task("e", kind="epic"))
     assert [wait.command for wait in found.waits] == [None]
     assert not found.hopeful
+
+
+def test_what_holds_up_an_epic_holds_up_beads_and_gates_below_it() -> None:
+    epic = task("e", "h", kind="epic")
+    below = make_bead("a", dependencies=["g"], parent="e")
+    timer = Item.model_validate({**gate("g", "timer", timeout="1m").to_json(), "parent": "e"})
+    found = judged([below], timer, epic, gate("h", "human"))
+    assert states(found) == {"g": "waits", "h": "person"}
+    assert not found.hopeful, "only a person can help, though the timer has run out"

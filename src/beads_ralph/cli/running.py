@@ -167,7 +167,7 @@ def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead
     seen = waits.overview(opened.store, left, beads)
     _require_sources(root, beads, scope, seen)
     waves, waiting = foresee(beads, scope, seen)
-    for gate in gates.known(root, stored):
+    for gate in gates.known(root, stored, opened.store):
         if gate.colour != "green":
             waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
 

@@ -23,7 +23,7 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.models import Bead, Verifier
-from beads_ralph.protocols import Changes, Findings, Query, Store
+from beads_ralph.protocols import Changes, Findings, ItemQuery, Query, Store
 from beads_ralph.ralph_dir import NAME, ralph_dir
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
@@ -82,17 +82,27 @@ class Gate:
 def find(root: Path, store: Store | None) -> list[Gate]:
     """Every gate: those of the store, by priority, then the files, by name."""
     beads = store.find(Query()).beads if store is not None else ()
-    return known(root, beads)
+    return known(root, beads, store)
 
 
-def known(root: Path, beads: Iterable[Bead]) -> list[Gate]:
+def known(root: Path, beads: Iterable[Bead], store: Store | None) -> list[Gate]:
+    """The gates among beads that were looked up already, and the files."""
     last = _last(root)
     everything = list(beads)
-    closed = {bead.id for bead in everything if bead.status == "closed"}
+    closed = {bead.id for bead in everything if bead.status == "closed"} | _items_closed(everything, store)
     found = [_of_bead(bead, closed, last.get(bead.id)) for bead in everything if is_gate(bead)]
     folder = root / NAME / FOLDER
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     return found + [_of_file(path, root, last) for path in paths]
+
+
+def _items_closed(beads: Sequence[Bead], store: Store | None) -> set[str]:
+    """Of what gates wait for and what is no bead; asked for only where there is such a thing."""
+    ids = {bead.id for bead in beads}
+    others = {name for bead in beads if is_gate(bead) for name in bead.dependencies if name not in ids}
+    if store is None or not others:
+        return set()
+    return {item.id for item in store.items.find(ItemQuery(ids=sorted(others), statuses=["closed"]))}
 
 
 def _of_bead(bead: Bead, closed: set[str], last: Mapping[str, Any] | None) -> Gate:

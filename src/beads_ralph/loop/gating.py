@@ -50,7 +50,7 @@ class Gating:
 
     def begin(self, beads: Iterable[Bead]) -> None:
         """What was found at the start of the run; its first check begins."""
-        self.gates = gates.known(self.checker.root, beads)
+        self.gates = gates.known(self.checker.root, beads, self.checker.store)
         self.checked = not self.gates
         if self.gates:
             self._start()

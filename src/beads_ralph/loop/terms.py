@@ -137,8 +137,11 @@ def about(bead: Bead) -> dict[str, Any]:
     }
 
 
-def why_of(left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = ()) -> tuple[Why, str]:
-    """Why nothing more can start, where nobody has told the run to end."""
+def why_of(
+    left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = (), *, hopeful: bool = False
+) -> tuple[Why, str]:
+    """Why nothing more can start, where nobody has told the run to end. `hopeful`: waiting would have
+    helped."""
     if not left and not blocked:
         return "done", "every bead is closed"
     if blocked:
@@ -147,7 +150,7 @@ def why_of(left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wai
         return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done{also}"
     if waits:
         by_itself = all(wait.standing.state == "waits" for wait in waits)
-        return "stopped" if by_itself else "blocked", sentence(waits)
+        return "stopped" if hopeful else "no_progress" if by_itself else "blocked", sentence(waits)
     shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
     return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
 

@@ -394,4 +394,4 @@ class Loop:
         if self.gating.red or self.parking:
             end: Why = "blocked" if self.gating.red else "stopped"
             return end, f"{counted(len(left), 'is', 'are')} left: {self.gating.why or self.parking}"
-        return why_of(left, blocked, waits)
+        return why_of(left, blocked, waits, hopeful=self.waiting.survey.hopeful)

@@ -30,18 +30,15 @@ class Scene:
     gone: frozenset[str] = frozenset()
     """Ids that somebody waits for, and that are nothing in the store."""
 
-    def needs(self, bead: Bead) -> list[str]:
-        """What it waits for, and what everything above it waits for."""
-        return [*bead.dependencies, *self.inherited(bead)]
-
-    def inherited(self, bead: Bead) -> list[str]:
-        found: list[str] = []
-        above, seen = bead.parent, set[str]()
+    def before(self, thing: Bead | Item) -> list[str]:
+        """What holds it up: what it waits for, and what everything above it waits for."""
+        found = list(thing.dependencies)
+        above, seen = thing.parent, set[str]()
         while above is not None and above not in seen and (item := self.items.get(above)) is not None:
             seen.add(above)
             found += item.dependencies
             above = item.parent
-        return found
+        return self.unmet(found)
 
     def unmet(self, ids: Iterable[str]) -> list[str]:
         """Those that hold up what depends on them."""
@@ -171,7 +168,7 @@ def gather(store: Store, left: Iterable[Bead], open_beads: Iterable[Bead], close
         found = store.items.find(ItemQuery(ids=sorted(wanted)))
         items |= {item.id: item for item in found}
         behind = {name for item in found if item.status != "closed" for name in _behind(item)}
-        behind |= {item.parent for item in found if item.parent and item.issue_type in CONTAINERS}
+        behind |= {item.parent for item in found if item.parent and item.status != "closed"}
         wanted = behind - asked - set(closed) - beads.keys()
     rest = asked - items.keys()
     others = store.find(Query(ids=sorted(rest))).beads if rest else ()
@@ -211,9 +208,7 @@ def overview(store: Store, left: Sequence[Bead], beads: Iterable[Bead], *, hurri
     scene = gather(store, left, open_beads, {bead.id for bead in everything if bead.status == "closed"})
     found = survey(scene, left, unseen)
     passed = {wait.item.id for wait in found.passed}
-    needs = {
-        bead.id: [name for name in scene.unmet(scene.needs(bead)) if name not in passed] for bead in left
-    }
+    needs = {bead.id: [name for name in scene.before(bead) if name not in passed] for bead in left}
     return Overview(found, needs)
 
 
@@ -238,27 +233,26 @@ def _held_up(scene: Scene, left: Sequence[Bead]) -> dict[str, list[str]]:
     """Open items → the beads that wait for them, be it behind another item."""
     held: dict[str, list[str]] = {}
     for bead in left:
-        for name in _items_before(scene, scene.needs(bead), set()):
+        for name in _items_before(scene, bead, set()):
             held.setdefault(name, []).append(bead.id)
     return held
 
 
-def _items_before(scene: Scene, names: Iterable[str], seen: set[str]) -> Iterator[str]:
-    for name in scene.unmet(names):
+def _items_before(scene: Scene, thing: Bead | Item, seen: set[str]) -> Iterator[str]:
+    for name in scene.before(thing):
         item = scene.items.get(name)
         if item is not None and name not in seen:
             seen.add(name)
             yield name
-            yield from _items_before(scene, item.dependencies, seen)
+            yield from _items_before(scene, item, seen)
 
 
 def standing(scene: Scene, item: Item, look: Look, now: datetime) -> Standing:
     """How an open item stands."""
-    before = scene.unmet(item.dependencies)
-    if before and item.issue_type not in CONTAINERS:
-        return Standing("waits", f"waits for {', '.join(before)}")
     if item.issue_type in CONTAINERS:
         return Standing("waits", "closes when everything below it is closed")
+    if before := scene.before(item):
+        return Standing("waits", f"waits for {', '.join(before)}")
     if item.issue_type != GATE:
         who = f", {item.assignee}" if item.assignee else ""
         return Standing("person", f"a person's task{who}")
@@ -316,7 +310,7 @@ class _Hope:
 
     def of_bead(self, bead: Bead) -> bool:
         """One that waits for nothing could have been started, and was not."""
-        before = self.scene.unmet(self.scene.needs(bead))
+        before = self.scene.before(bead)
         return bead.status == "open" and bool(before) and all(map(self.of, before))
 
     def of(self, name: str) -> bool:
@@ -331,7 +325,7 @@ class _Hope:
             return name in self.ours and self.of_bead(bead)
         if item is None or item.issue_type != GATE:
             return False
-        before = self.scene.unmet(item.dependencies)
+        before = self.scene.before(item)
         if before:
             return (rule_of(item) or _PERSON).type in ALONE and all(map(self.of, before))
         return self.states.get(name) in ("waits", "passed") and self._of_awaited(item)

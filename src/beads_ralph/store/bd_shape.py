@@ -142,7 +142,9 @@ def _gate(row: Row) -> dict[str, Any]:
     """The rule of a gate that bd itself made; one that we do not know is for a person to close."""
     if row.get("await_type") not in get_args(GateType):
         return {}
-    rule = {"type": row["await_type"], "await_id": row.get("await_id")}
+    said = row.get("metadata")
+    repo = said.get("repo") if isinstance(said, dict) else None
+    rule = {"type": row["await_type"], "await_id": row.get("await_id"), "repo": repo}
     known = rule | {"timeout": _duration(int(row.get("timeout") or 0))}
     return {"gate": {key: value for key, value in known.items() if value}}
 
