@@ -19,7 +19,9 @@ from beads_ralph.values import moment_of
 from tests.cli.running import Ran
 from tests.forge.github_server import GitHub, Pull, WorkflowRun
 from tests.forge.places import on_github
-from tests.loop.plans import Project, fails, loop_of, names, soon, sprint, work
+from tests.loop.plans import Project, fails, git, loop_of, names, soon, sprint, work
+from tests.mason import formulas
+from tests.mason.plans import plan
 
 ONE, TWO, THREE = sprint("1.1", "One"), sprint("1.2", "Two"), sprint("1.3", "Three")
 FIRST, SECOND, THIRD = "bd-1-1-one", "bd-1-2-two", "bd-1-3-three"
@@ -118,6 +120,36 @@ def test_a_persons_task_ends_the_run_the_same_way_and_what_is_behind_it_is_named
     text = project.ralph("run", "plan.md").out
     assert "holds up bd-1-2-two" in text
     assert "→ beads-ralph close bd-sign" in text
+
+
+def test_a_release_with_a_persons_step_and_a_gate_from_the_plan_to_its_end(make: Make) -> None:
+    """Work, a signature, a gate, work: each run does what it can and names who is next."""
+    project = make(ONE)
+    steps = [
+        formulas.work("build"),
+        formulas.person("sign", needs=["build"]),
+        formulas.work("publish", needs=["sign"], gate={"type": "human"}),
+    ]
+    formulas.written(project.root, formulas.raw("release", *steps))
+    text = plan(ONE, formulas.poured("1.2", "Release", "release"), front_matter="")
+    (project.root / "plan.md").write_text(text, encoding="utf-8")
+    first = project.run()
+    assert (first.code, first.data["ended"]) == (1, "blocked")
+    assert len(first.data["closed"]) == 2
+    told = {row["type"]: row for row in first.data["waiting_for"]}
+    assert set(told) == {"task", "gate"}
+    assert told["task"]["title"] == "Decide sign"
+    assert told["task"]["beads"] == told["gate"]["beads"]
+    (publish,) = told["task"]["beads"]
+    for row in told.values():
+        assert row["command"] == f"beads-ralph close {row['id']}"
+        assert project.ralph("close", row["id"], "--json").code == 0
+    second = project.run()
+    assert (second.code, second.data["closed"]) == (0, [publish])
+    assert [row["type"] for row in second.data["finished"]] == ["molecule"]
+    files = git(project.root, "ls-tree", "--name-only", project.bead(publish).metadata.branch).splitlines()
+    built = [name for name in first.data["closed"] if name != FIRST]
+    assert f"{built[0]}.txt" in files, "it starts with the work before the person's step"
 
 
 def test_what_a_person_lets_pass_during_the_run_is_gone_on_with(here: Make) -> None:
