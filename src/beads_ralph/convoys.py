@@ -32,6 +32,8 @@ class Member:
     of: str | None = None
     """The molecule or epic that is followed, where it is not followed itself."""
     waits_for: tuple[str, ...] = ()
+    reason: str | None = None
+    """Why it is blocked, where somebody has said so."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +43,7 @@ class Member:
             "status": self.status,
             "of": self.of,
             "waits_for": list(self.waits_for),
+            "reason": self.reason,
         }
 
 
@@ -142,7 +145,7 @@ class _Stock:
         if found is None:
             return Member(name, "", "missing", "missing", of)
         waits = () if found.status == "closed" else tuple(self._unmet(found.dependencies))
-        return Member(name, found.title, found.issue_type, found.status, of, waits)
+        return Member(name, found.title, found.issue_type, found.status, of, waits, _why_blocked(found))
 
     def _unmet(self, names: Iterable[str]) -> Iterator[str]:
         """What is not known to be closed; beads outside of the convoy are known where it matters."""
@@ -150,6 +153,11 @@ class _Stock:
             found = self.beads.get(name) or self.items.get(name)
             if found is None or found.status != "closed":
                 yield name
+
+
+def _why_blocked(thing: Bead | Item) -> str | None:
+    result = thing.metadata.scrum_result if isinstance(thing, Bead) else None
+    return result.error if result and thing.status == "blocked" else None
 
 
 def _stock(store: Store, tracks: Collection[str]) -> _Stock:

@@ -11,7 +11,7 @@ import pytest
 from beads_ralph import convoys
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.items import Item
-from beads_ralph.protocols import Changes, ItemQuery, Store
+from beads_ralph.protocols import Changes, Findings, ItemQuery, Query, Store
 from tests.beads import make_bead
 from tests.cli.running import Ran, compiled_here, ralph
 from tests.contract.places import Place
@@ -44,6 +44,7 @@ def item(name: str, kind: str, **more: Any) -> Item:
 
 def test_a_convoy_closes_with_the_last_of_what_it_follows_and_opens_again_with_one_more(store: Store) -> None:
     store.create([make_bead("bd-a"), make_bead("bd-b"), make_bead("bd-c")])
+    assert not store.find(Query()).convoys
     made = convoys.create(store, "Launch day!", ["bd-a", "bd-b", "bd-a"])
     assert (made.id, made.title, sorted(made.tracks)) == (
         "bd-convoy-launch-day",
@@ -51,11 +52,13 @@ def test_a_convoy_closes_with_the_last_of_what_it_follows_and_opens_again_with_o
         ["bd-a", "bd-b"],
     )
     assert [bead.id for bead in store.ready().beads] == ["bd-a", "bd-b", "bd-c"], "it holds nothing up"
+    assert store.find(Query(statuses=["open"])).convoys, "a run need not ask for it"
     close(store, "bd-a")
     assert (far(store, "Launch day!"), store.items.settle().closed) == ((1, 2), ())
     close(store, "bd-b")
     assert store.items.settle().closed == (made.id,)
     assert status(store, made.id) == "closed"
+    assert not store.find(Query()).convoys
     again = convoys.add(store, convoys.named(store, made.id), ["bd-b", "bd-c"])
     assert (again.status, sorted(again.tracks)) == ("open", ["bd-a", "bd-b", "bd-c"])
     assert far(store, made.id) == (2, 3)
@@ -187,7 +190,12 @@ def test_the_commands_say_how_far_it_is_what_holds_it_up_and_what_has_settled(
     ended = said(place, "convoy", "list", "--json").data
     assert (ended["convoys"], [row["title"] for row in ended["settled"]["closed"]]) == ([], ["Both"])
     assert "convoy Both: all 2 closed" in said(place, "convoy", "list", "--all").out
+    assert store.claim("bd-c", "worker").won
+    failed = Findings({"scrum_result": {"bead_id": "bd-c", "success": False, "error": "no way"}})
+    store.release("bd-c", "worker", status="blocked", found=failed)
     more = said(place, "convoy", "add", "Both", "bd-c", "--json").data["convoy"]
+    (stuck,) = [row for row in more["members"] if row["id"] == "bd-c"]
+    assert (more["blocked"], stuck["reason"]) == (["bd-c"], "no way")
     assert (more["status"], more["closed"], more["total"]) == ("open", 2, 3)
     wrong = said(place, "convoy", "add", "Both", "bd-x", "bd-y", "--json").error
     assert wrong["code"] == "DEPENDENCY.UNRESOLVED"

@@ -99,8 +99,9 @@ def test_a_run_ends_at_a_persons_gate_and_says_how_to_go_on(make: Make) -> None:
     shown = project.ralph("status", "--json").data
     assert shown["waiting_for"] == [row]
     assert "beads-ralph close bd-ship-it" in project.ralph("status").out
+    git(project.root, "config", "user.name", "Anna")
     closed = project.ralph("close", "bd-ship-it", "--reason", "it looks good", "--json")
-    assert (closed.code, closed.data["already_closed"]) == (0, False)
+    assert (closed.code, closed.data["already_closed"], closed.data["by"]) == (0, False, "Anna")
     assert item_of(project, "bd-ship-it").status == "closed"
     assert item_of(project, "bd-ship-it").close_reason == "it looks good"
     again = project.run()
@@ -470,6 +471,8 @@ def test_wisps_are_worked_on_only_where_they_are_asked_for(make: Make) -> None:
     assert (ran.code, ran.data["closed"]) == (0, [wisp])
     proven = project.metadata(wisp)["proven"]["commit"]
     assert proven == project.pulls()[f"feature/{wisp}"], "closed with the same proof"
+    places = project.ralph("clean", "--dry-run", "--json").data["worktrees"]
+    assert sorted(names(places)) == sorted([FIRST, wisp, other])
 
 
 def test_a_wisp_in_the_hand_of_a_killed_run_is_given_back_by_any_run(make: Make) -> None:

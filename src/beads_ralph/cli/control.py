@@ -140,7 +140,7 @@ def clean(
 ) -> Answer:
     """Remove the worktrees of closed beads whose work is merged or pushed; keep all others."""
     space = workspace.find()
-    places = _places(workspace.open_store(space, store).store.find(Query()).beads)
+    places = _places(workspace.open_store(space, store).store.find(Query(wisps=True)).beads)
     rows = [_cleaned(space.root, path, beads, dry_run=dry_run) for path, beads in places.items()]
     return Answer({"dry_run": dry_run, "worktrees": rows}, lambda _: _show_cleaned(rows, dry_run=dry_run))
 

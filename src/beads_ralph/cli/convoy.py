@@ -172,10 +172,10 @@ def _show_one(console: Console, progress: Progress, settled: Settlement) -> None
 
 
 def _about(member: Member) -> str:
-    waits = f"  waits for {', '.join(member.waits_for)}" if member.waits_for else ""
-    if member.status in ("blocked", "missing"):
-        waits = f"  {'is not in the store' if member.status == 'missing' else 'is blocked'}{waits}"
-    return f"{member.title}{waits}"
+    waits = f"waits for {', '.join(member.waits_for)}" if member.waits_for else ""
+    blocked = f"is blocked: {member.reason.splitlines()[0]}" if member.reason else "is blocked"
+    why = {"missing": "is not in the store", "blocked": blocked}.get(member.status, waits)
+    return f"{member.title}  {why}".rstrip()
 
 
 def _show_all(console: Console, rows: Sequence[Progress], settled: Settlement) -> None:
