@@ -121,6 +121,8 @@ def test_find_by_type_status_parent_and_id(store: Store) -> None:
     assert found(store, ids=[f"{root}-gate", f"{root}-ship", "bd-nothing", "bd-release"]) == [f"{root}-gate"]
     assert found(store, ids=[f"{root}-gate"], types=[TASK]) == []
     assert found(store, wisps_only=True) == []
+    assert ids(store.find(Query(parents=[f"{root}-prepare"]))) == [f"{root}-build"]
+    assert ids(store.find(Query(parents=[root, "bd-nothing"]))) == [f"{root}-ship"]
 
 
 def test_items_are_no_beads(store: Store, tmp_path: Path) -> None:
