@@ -306,6 +306,18 @@ def test_pouring_the_rows_puts_the_plans_own_beads_into_bd(bd_repo: Path) -> Non
     assert stored(BdStore(bd_repo)) == planned(bd_repo)
 
 
+@pytest.mark.bd
+def test_s1_fr6_5_a_bulk_of_sprints_becomes_one_formula_and_its_beads_in_bd(bd_repo: Path) -> None:
+    words = ["users", "orders", "items", "carts", "taxes", "labels", "notes", "files", "tags", "teams"]
+    text = plan(*(sprint(f"1.{at}", f"Serve {word}", tasks=[word]) for at, word in enumerate(words, 1)))
+    (found,) = find(bd_repo, text).data["patterns"]
+    assert (found["beads"], found["bulk"]) == (len(words), True)
+    sprints = ",".join(one for (one,) in found["sprints"])
+    made = make(bd_repo, "--rows", "rows.csv", text=text, sprints=sprints).data
+    ralph(*shlex.split(made["pour_command"])[1:], "--store", "bd", "--json", cwd=bd_repo)
+    assert stored(BdStore(bd_repo)) == planned(bd_repo)
+
+
 def test_a_new_sprint_needs_its_number_its_title_and_its_tasks(repo: Path) -> None:
     make(repo, text=NASTY, sprints="1.1,1.2,2.1")
     words = ["--var", "sprint_id=7.1", "--var", "title=New one", "--var", "tasks=Do it"]
@@ -333,7 +345,9 @@ def bd(root: Path, program: Path, *words: str) -> str:
 
 @pytest.mark.bd
 @pytest.mark.parametrize("form", ["toml", "json"])
-def test_bd_reads_what_is_written(bd_repo: Path, bd_path: Path, form: str) -> None:
+def test_s1_fr6_1_s1_fr6_2_s1_fr6_3_s1_fr6_4_bd_reads_what_is_written(
+    bd_repo: Path, bd_path: Path, form: str
+) -> None:
     nasty = plan(
         sprint(
             "1.1", 'Say "hi" \\ twice', tasks=["Print {{x}} 100%", "# no comment"], verify="`a 'b' \"c\"`"
