@@ -158,6 +158,11 @@ def test_people_are_told_what_to_do_and_for_whom() -> None:
     assert not found.hopeful
 
 
+def test_what_a_person_is_asked_for_is_said() -> None:
+    (wait,) = judged([bead("a", "g")], gate("g", "human", await_id="go for 2.0")).waits
+    assert wait.standing.text == "waits for a person: go for 2.0"
+
+
 def test_what_a_person_cannot_do_yet_has_no_command() -> None:
     found = judged([bead("a", "t")], task("t", "g"), gate("g", "human"))
     assert {wait.item.id: wait.command for wait in found.waits} == {"t": None, "g": "beads-ralph close g"}

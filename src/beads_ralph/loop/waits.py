@@ -258,7 +258,8 @@ def standing(scene: Scene, item: Item, look: Look, now: datetime) -> Standing:
         return Standing("person", f"a person's task{who}")
     rule = rule_of(item)
     if rule is None or rule.type not in ALONE:
-        return Standing("person", "waits for a person")
+        what = f": {rule.await_id}" if rule and rule.await_id else ""
+        return Standing("person", f"waits for a person{what}")
     if rule.type == "timer":
         return _timer(item, now)
     return _awaited(scene, rule) if rule.type == "bead" else look(item)
