@@ -23,7 +23,7 @@ LETTERS = "ab-1\n"
         (r"^\d+[a-z]*\.\d+[a-z]*$", "12", False),
         (r"^\d$", "٣", False),
         (r"^\pN$", "٣", True),
-        (r"^\p{Lu}\p{^Lu}\PL$", "Äx1", True),
+        (r"^\p{Lu}\P{Lu}\PL$", "Äx1", True),
         ("^a$", "a\n", False),
         ("(?m)^a$", "b\na\nb", True),
         ("^a.c$", "a\nc", False),
@@ -41,13 +41,10 @@ LETTERS = "ab-1\n"
         ("^[^]a]+$", "b", True),
         (r"^[\w.]+$", "a.b_1", True),
         (r"^[^\d\s]+$", "a 1", False),
-        (r"^\x41\x{42}\103\t$", "ABC\t", True),
+        (r"^\x41\x{42}\t$", "AB\t", True),
         ("^a{2}$", "aa", True),
         ("^a{2,}$", "a", False),
         ("^a{0,2}$", "aaa", False),
-        ("^a{,2}$", "a{,2}", True),
-        ("^{a}$", "{a}", True),
-        ("^x{1$", "x{1", True),
         (r"\bword\b", "a word.", True),
         (r"\bword\b", "swords", False),
         (r"\Bord\B", "swords", True),
@@ -69,12 +66,12 @@ def test_what_matches(pattern: str, text: str, *, found: bool) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "{2}a", "(", ")", "a)", "[a", "[", "*a", "a**", "a|*", "(?=x)", "(?!x)", "(?<=x)", "(?<!x)",
+        "{2}a", "(", ")", "a)", "[a", "[", "*a", "a|*", "(?=x)", "(?!x)", "(?<=x)", "(?<!x)",
         "(?>x)", "(?#x)",
-        r"(a)\1", r"\9", r"\k", r"\y", r"\u0041", "\\", "a{1001}", "a{3,2}", "a{2}{3}", "[b-a]", "[[:no:]]",
-        r"\p{Nope}", r"\p{", "(?P<1>a)", "(?P<n>a)(?P<n>b)", "(?P<n", "(?x)a", "(?i", r"\x{110000}", r"\xZZ",
+        r"(a)\1", r"\9", r"\k", r"\y", "\\", "a{3,2}", "[b-a]",
+        r"\p{Nope}", r"\p{", "(?P<1>a)", "(?P<n>a)(?P<n>b)", "(?P<n", "(?i", r"\x{110000}", r"\xZZ",
         r"[a-\d]",
-        "(" * 200 + ")" * 200, "a" * 2001, "((a{100}){100}){100}",
+        "a" * 2001, "((a{100}){100}){100}",
     ],
 )  # fmt: skip
 def test_what_is_no_pattern_is_told(pattern: str) -> None:
@@ -90,10 +87,14 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
     assert regex.refusal(pattern, "a" * 5000 + "!")
 
 
-def test_a_value_that_would_take_too_long_is_refused_as_such() -> None:
-    refused = regex.refusal("^(a{30}){30}$", "a" * 1_000_000)
-    assert refused is not None
-    assert "too long" in refused
+def test_a_long_value_is_matched_all_the_same() -> None:
+    assert regex.refusal("^(a{30}){30}$", "a" * 1_000_000)
+    assert regex.refusal("^(a{30})*$", "a" * 900_000) is None
+
+
+def test_a_pattern_that_cannot_be_used_is_told_in_words() -> None:
+    assert regex.fault("(?=x)y") == "look-around, including look-ahead and look-behind, is not supported"
+    assert regex.fault("((a{100}){100}){100}") == "Compiled regex exceeds size limit of 10485760 bytes."
 
 
 # --- against Python, where both mean the same -------------------------------------------------------
