@@ -431,6 +431,22 @@ def test_s1_n5_1_permission_denied_is_fatal_and_changes_nothing(
     assert tree(shared_repo) == before
 
 
+@pytest.mark.parametrize(
+    ("shut", "words"),
+    [(".beads/formulas", ["list"]), (".beads/formulas/x.formula.toml", ["check", "x"])],
+)
+def test_a_formula_that_must_not_be_read_is_told(shared_repo: Path, shut: str, words: list[str]) -> None:
+    file = shared_repo / ".beads" / "formulas" / "x.formula.toml"
+    file.parent.mkdir(parents=True)
+    write(file, 'formula = "x"\nsteps = [{id = "a", title = "A"}]\n')
+    give_away(shared_repo)
+    assert as_nobody("formula", *words, "--json", cwd=shared_repo).code == 0
+    (shared_repo / shut).chmod(0)
+    ran = as_nobody("formula", *words, "--json", cwd=shared_repo)
+    assert (ran.code, ran.error["code"]) == (1, "IO.PERMISSION_DENIED")
+    assert shut in ran.error["message"]
+
+
 def test_a_store_that_must_not_be_written_is_told_and_kept(shared_repo: Path) -> None:
     ran = as_nobody("init", "--json", cwd=shared_repo)
     assert ran.code == 0, ran.out

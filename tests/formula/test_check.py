@@ -202,6 +202,7 @@ def test_branches_name_steps() -> None:
         ),
         ([step("a", depend_on=["b"])], {}, "steps[0].depend_on"),
         ([step("a", gate={"type": "human", "who": "x"})], {}, "steps[0].gate.who"),
+        ([step("prüfung", ID="x")], {}, "steps[0].ID"),
         ([step("a")], {"variables": {"title": {"requried": True}}}, "vars.title.requried"),
         ([step("a")], {"step": []}, "step"),
         ([step("a", waits_for="all-children")], {}, "steps[0].waits_for"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.folders import Folders
+from beads_ralph.formula.plain import why_not_plain
 from tests.formula.recipes import FIXTURES, faults, loaded, project, step, write
 
 
@@ -60,9 +60,22 @@ def test_the_name_of_the_file_counts(tmp_path: Path) -> None:
 
 
 def test_only_formula_files_are_taken(tmp_path: Path) -> None:
-    for name in ("x.json", "x.toml", "x.formula.yaml", "formula.json", "x.formula.json.bak"):
+    for name in ("x.json", "x.toml", "x.formula.yaml", "formula.json", "x.formula.json.bak", ".formula.json"):
         write(project(tmp_path), name, raw())
+    (project(tmp_path) / ".#x.formula.json").symlink_to("me@host.123:456")  # an editor's lock
     assert refused(tmp_path).code is Code.FORMULA_NOT_FOUND
+    assert [entry for entry in Folders.of(tmp_path).listing() if entry.place != "shipped"] == []
+
+
+def test_a_file_whose_name_no_id_can_have_is_refused(tmp_path: Path) -> None:
+    write(project(tmp_path), "a b.formula.json", raw("a b"))
+    assert "cannot become part of a bead's id" in refused(tmp_path, "a b").message
+
+
+def test_without_any_home_the_rest_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    write(project(tmp_path), "x.formula.json", raw())
+    assert loaded(tmp_path, "x").place == "project"
 
 
 @pytest.mark.parametrize("name", ["../x", "x/", "/etc/passwd", "", ".", "x.formula.json", "x\0"])
@@ -179,17 +192,18 @@ def test_files_that_cannot_be_read_are_told_as_such(tmp_path: Path) -> None:
         assert (error.code, name in error.message) == (code, True)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_must_not_be_read(tmp_path: Path) -> None:
-    write(project(tmp_path), "x.formula.json", raw()).chmod(0)
-    assert refused(tmp_path).code is Code.PERMISSION_DENIED
-
-
 def test_a_key_without_a_value_is_one_that_is_not_there(tmp_path: Path) -> None:
     said = raw("x", step("a", priority=None, labels=None, metadata={"kept": None}), vars=None)
     write(project(tmp_path), "x.formula.json", said)
     (found,) = loaded(tmp_path, "x").steps
     assert (found.priority, found.labels, found.metadata) == (None, [], {"kept": None})
+
+
+def test_a_variable_that_is_null_is_one_without_anything(tmp_path: Path) -> None:
+    write(project(tmp_path), "x.formula.json", raw("x", step("a", title="{{v}}"), vars={"v": None}))
+    found = loaded(tmp_path, "x")
+    assert found.vars["v"].default is None
+    assert why_not_plain(found) == "vars.v is null, on which bd stops"
 
 
 @pytest.mark.parametrize("name", ["sprint-work-pattern", "work-sprint"])

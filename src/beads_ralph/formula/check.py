@@ -29,8 +29,9 @@ from beads_ralph.formula.variables import default_refusal, used_names
 from beads_ralph.models import ISSUE_TYPES, Record
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-STEP_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+STEP_ID: Final = re.compile(r"\w[\w.-]*")
 LONGEST_ID: Final = 80
+ID_RULE: Final = f"letters, digits, _, - and single dots, at most {LONGEST_ID}"
 PRIORITIES: Final = range(5)
 OF_NO_USE: Final = (
     "description",
@@ -124,6 +125,8 @@ class _Looking:
             self.wrong("formula", "is required: the formula's name")
         elif formula.formula != formula.name:
             self.warn("formula", f"says {formula.formula!r}, but the file's name counts: {formula.name!r}")
+        if not _fits_an_id(formula.name) and formula.formula.strip():
+            self.wrong("", f"the name {formula.name!r} cannot become part of a bead's id: {ID_RULE}")
         if formula.version < 1:
             self.wrong("version", "must be 1 or more")
         if formula.phase not in ("", "liquid", "vapor"):
@@ -172,9 +175,8 @@ class _Looking:
     def _step(self, path: str, step: Step) -> None:
         if not step.id:
             self.wrong(f"{path}.id", "is required")
-        elif STEP_ID.fullmatch(step.id) is None or ".." in step.id or len(step.id) > LONGEST_ID:
-            rule = f"letters, digits, _, - and single dots, at most {LONGEST_ID}"
-            self.wrong(f"{path}.id", f"{step.id!r} cannot become part of a bead's id: {rule}")
+        elif not _fits_an_id(step.id):
+            self.wrong(f"{path}.id", f"{step.id!r} cannot become part of a bead's id: {ID_RULE}")
         if not step.title.strip() and not step.expand:
             self.wrong(f"{path}.title", "is required")
         if step.type.strip() in ISSUE_TYPES and step.children:
@@ -309,6 +311,10 @@ class _Looking:
                         self.warn(f"{path}.{field_name}", f"{{{{{name}}}}} is no variable{self._meant(name)}")
 
 
+def _fits_an_id(text: str) -> bool:
+    return STEP_ID.fullmatch(text) is not None and ".." not in text and len(text) <= LONGEST_ID
+
+
 # --- fields that nobody knows -----------------------------------------------------------------------
 
 
@@ -329,6 +335,6 @@ def _strange(prefix: str, part: Record | None) -> Iterator[tuple[str, str]]:
         return
     known = [field.alias or key for key, field in type(part).model_fields.items()]
     for name in part.model_extra or {}:
-        close = difflib.get_close_matches(name, [key for key in known if key not in READERS_OWN], n=1)
+        close = difflib.get_close_matches(name.lower(), [key for key in known if key not in READERS_OWN], n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         yield f"{prefix}{name}", f"is not part of the language, and passed over{meant}"

@@ -16,6 +16,8 @@ from beads_ralph.formula.read import read
 
 BELOW: Final = Path(".beads") / "formulas"
 SUFFIXES: Final = (".toml", ".json")
+OWN: Final = ("project", "checkout")
+"""Places that must be readable where they are there."""
 SHIPPED: Final = Path(__file__).parent / "shipped"
 
 
@@ -61,9 +63,9 @@ class Folders:
         orchestrator = os.environ.get("GT_ROOT")
         wanted: list[tuple[Path | None, Place]] = [
             (root / BELOW, "project"),
-            (checkout / BELOW if checkout is not None else None, "checkout"),
-            (_home() / BELOW, "user"),
-            (Path(orchestrator) / BELOW if orchestrator else None, "gt_root"),
+            (_below(checkout), "checkout"),
+            (_below(_home()), "user"),
+            (_below(Path(orchestrator) if orchestrator else None), "gt_root"),
             (SHIPPED, "shipped"),
         ]
         places: dict[Path, Place] = {}
@@ -124,9 +126,15 @@ class Folders:
         )
 
 
-def _home() -> Path:
-    given = os.environ.get("HOME")
-    return Path(given) if given else Path.home()
+def _below(base: Path | None) -> Path | None:
+    return base / BELOW if base is not None else None
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and nobody of that number in the user database
+        return None
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -134,16 +142,22 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _in_folder(folder: Path, place: Place) -> Iterator[Found]:
-    """By name, and of one name the TOML file first."""
+    """By name, and of one name the TOML file first; what editors leave behind begins with a dot."""
     try:
         files = list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as problem:
+        if place not in OWN:  # somebody else's home, say; bd passes it over, too
+            return
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.FILE_NOT_FOUND
         raise RalphError(code, f"cannot look into {folder}: {problem.strerror}") from None
-    found = [Found(name_of(file), file, place) for file in files if file.name.endswith(EXTENSIONS)]
+    found = [Found(name_of(file), file, place) for file in files if _is_formula(file)]
     yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
+
+
+def _is_formula(file: Path) -> bool:
+    return file.name.endswith(EXTENSIONS) and not file.name.startswith(".")
 
 
 # --- extends ----------------------------------------------------------------------------------------

@@ -54,12 +54,13 @@ def parse(raw: Any, file: Path, place: Place | None = None, *, bom: bool = False
     if not isinstance(raw, dict):
         return Read(None, (_fault(file, "", "a formula must be an object with keys"),))
     said = {key: value for key, value in _without_null(raw).items() if key not in READERS_OWN}
+    said |= _null_variables(raw, said)
     try:
         formula = Formula.model_validate(said)
     except ValidationError as problem:
         return Read(None, tuple(_in_words(error, file) for error in problem.errors(include_url=False)))
     reasons = ["its file begins with a byte order mark, which bd cannot read"] if bom else []
-    reasons += _beyond_bd(said.get("vars", {}), is_json=not file.name.endswith(".toml"))
+    reasons += _beyond_bd(raw.get("vars") or {}, is_json=not file.name.endswith(".toml"))
     told = {"file": file, "place": place, "only_here": tuple(reasons)}
     return Read(formula.model_copy(update=told))
 
@@ -71,10 +72,20 @@ def _without_null(value: Any, key: str = "") -> Any:
     return [_without_null(inner, key) for inner in value] if isinstance(value, list) else value
 
 
+def _null_variables(raw: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """A variable without anything is one all the same."""
+    variables = raw.get("vars")
+    if not isinstance(variables, dict) or None not in variables.values():
+        return {}
+    return {"vars": {name: said["vars"].get(name, {}) for name in variables}}
+
+
 def _beyond_bd(variables: Mapping[str, Any], *, is_json: bool) -> Iterator[str]:
     """How variables may be written here and not for bd."""
     for name, said in variables.items():
-        if not isinstance(said, dict):
+        if said is None:
+            yield f"vars.{name} is null, on which bd stops"
+        elif not isinstance(said, dict):
             if is_json or not isinstance(said, str):
                 yield f"vars.{name} is a bare value, which bd takes only as a text in TOML"
         elif not all(isinstance(word, str) for word in (said.get("default", ""), *said.get("enum", ()))):
