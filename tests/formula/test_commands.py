@@ -59,7 +59,8 @@ def test_list_shows_a_broken_one_and_goes_on(shop: Path) -> None:
     assert said.code == 0
     assert "bad is broken: steps[0].title: is required (and 1 more" in said.err
     assert [line.split()[-1] for line in said.out.splitlines() if line.startswith("bad")] == ["broken"]
-    rows = {row["name"]: row for row in ralph("formula", "list", "--json", cwd=shop).data["formulas"]}
+    listed = ralph("formula", "list", "--json", cwd=shop).data["formulas"]
+    rows = {row["name"]: row for row in listed if row["place"] == "project"}
     assert (rows["bad"]["valid"], len(rows["bad"]["faults"])) == (False, 2)
     assert rows["feature"]["variables"] == ["name", "model", "branch"]
 
@@ -158,6 +159,18 @@ def test_check_says_who_pours_it_and_why(shop: Path) -> None:
     assert plain == "✓ work-sprint (project): 1 step, 3 variables; on the bd store bd itself pours it"
     assert other.endswith("steps[0].labels[0] has a placeholder, which bd does not fill in there")
     assert "vars.worktree: is not used by any step" in said.err
+
+
+def test_check_says_what_only_bd_can_pour_and_what_nobody_can(shop: Path) -> None:
+    write(project(shop), "m.formula.json", {"formula": "m", "steps": [step("a", expand="macro")]})
+    said = ralph("formula", "check", "m", cwd=shop)
+    assert said.code == 0
+    assert "on the bd store bd itself pours it, and nobody on the embedded one: steps[0].expand" in said.out
+    dead = {"formula": "m", "steps": [step("a", expand="macro", bead_id="bd-x")]}
+    write(project(shop), "m.formula.json", dead)
+    said = ralph("formula", "check", "m", "--json", cwd=shop)
+    assert (said.code, said.error["code"]) == (1, "FORMULA.UNSUPPORTED")
+    assert "steps[0].bead_id is not known to bd" in said.error["message"]
 
 
 def test_check_without_a_name_checks_them_all(shop: Path) -> None:

@@ -26,7 +26,9 @@ def refused(root: Path, name: str = "x") -> RalphError:
 # --- the search -------------------------------------------------------------------------------------
 
 
-def test_the_order_of_the_search(tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s1_fr6_1_the_order_of_the_search(
+    tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, checkout, town = tmp_path / "root", tmp_path / "checkout", tmp_path / "town"
     monkeypatch.setenv("GT_ROOT", str(town))
     folders = Folders.of(root, checkout)
@@ -207,7 +209,7 @@ def test_a_variable_that_is_null_is_one_without_anything(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["sprint-work-pattern", "work-sprint"])
-def test_the_formulas_of_the_requirements_are_sound(tmp_path: Path, name: str) -> None:
+def test_s1_fr6_2_s1_fr6_3_s1_fr6_4_the_formulas_of_the_seed_are_sound(tmp_path: Path, name: str) -> None:
     text = (FIXTURES / f"{name}.formula.json").read_text(encoding="utf-8")
     write(project(tmp_path), f"{name}.formula.json", text)
     (entry,) = [entry for entry in Folders.of(tmp_path).listing() if entry.place == "project"]

@@ -67,6 +67,7 @@ def check(
     """Find every fault of formulas at once; exit 0 only when there is none."""
     here = _Here.find()
     entries = [here.entry_or_fault(name) for name in names] if names else here.folders.listing()
+    entries = [_with_dead_ends(entry) for entry in entries]
     faults = [fault for entry in entries for fault in entry.faults]
     warnings = [warning for entry in entries for warning in entry.warnings]
     data = {"formulas": [_checked(entry) for entry in entries]}
@@ -135,13 +136,38 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _head(entry: Entry, formula: Formula) -> dict[str, Any]:
-    """What show and check say of a sound formula: what it is, and who pours it on the bd store."""
+def _head(entry: Entry, formula: Formula | None) -> dict[str, Any]:
+    """What show and check say of a formula: what it is, and who pours it on the bd store."""
     from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.unsupported import unsupported
 
-    why = why_not_plain(formula)
-    named = {"name": entry.name, "place": entry.place, "file": str(entry.file)}
-    return {**named, "poured_by": "bd" if why is None else "beads-ralph", "why": why}
+    why = why_not_plain(formula) if formula is not None else None
+    pourer = None if formula is None else "bd" if why is None else "beads-ralph"
+    return {
+        "name": entry.name,
+        "place": entry.place,
+        "file": str(entry.file),
+        "poured_by": pourer,
+        "why": why,
+        "only_bd": [fault.message for fault in unsupported(formula)] if formula is not None else [],
+    }
+
+
+def _with_dead_ends(entry: Entry) -> Entry:
+    """What only bd can do, in a formula that bd would not do justice: nobody can pour that."""
+    from dataclasses import replace
+
+    from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.unsupported import unsupported
+
+    if entry.formula is None or entry.formula.type != "workflow":
+        return entry
+    why = why_not_plain(entry.formula)
+    beyond = unsupported(entry.formula)
+    if why is None or not beyond:
+        return entry
+    told = [replace(fault, message=f"{fault.message}; but bd cannot pour it: {why}") for fault in beyond]
+    return replace(entry, formula=None, faults=tuple(told))
 
 
 def _variable(name: str, var: Var) -> dict[str, Any]:
@@ -158,9 +184,8 @@ def _variable(name: str, var: Var) -> dict[str, Any]:
 
 
 def _checked(entry: Entry) -> dict[str, Any]:
-    head = {"name": entry.name, "place": entry.place, "file": str(entry.file), "poured_by": None, "why": None}
     return {
-        **(head if entry.formula is None else _head(entry, entry.formula)),
+        **_head(entry, entry.formula),
         "valid": entry.formula is not None,
         "shadowed": entry.shadowed,
         "faults": [fault.to_json() for fault in entry.faults],

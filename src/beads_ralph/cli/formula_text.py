@@ -99,9 +99,14 @@ def _verdict(entry: Entry) -> str:
 def who_pours(formula: Formula) -> str:
     """Of the bd store; on the embedded one it is always us."""
     from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.unsupported import unsupported
 
     why = why_not_plain(formula)
-    return "on the bd store bd itself pours it" if why is None else f"beads-ralph pours it itself: {why}"
+    if why is not None:
+        return f"beads-ralph pours it itself: {why}"
+    beyond = unsupported(formula)
+    elsewhere = f", and nobody on the embedded one: {beyond[0].message}" if beyond else ""
+    return f"on the bd store bd itself pours it{elsewhere}"
 
 
 def failure(entries: Sequence[Entry], error: RalphError) -> str:
