@@ -111,17 +111,21 @@ def bd(judge: Judge, scratch: Scratch, count: int | None = None) -> Iterator[Row
     rows = values(count or (3 if judge.quick else BD_ROWS))
     ways = ("bare", "plain", "rich")
     taken: dict[str, list[float]] = {name: [] for name in ways}
+    work: dict[str, list[float]] = {name: [] for name in ways}
     for name in ways if judge.quick else (*ways, *reversed(ways)):
         root = scratch.repository()
         initialise(root, program)
+        before = places.processor_time()
         taken[name].append(_bare(program, root, rows) if name == "bare" else _ours(program, root, name, rows))
+        work[name].append(places.processor_time() - before)
     bare = min(taken["bare"])
     yield Row(
         f"bd mol pour, {len(rows)} rows one by one", f"{seconds(bare)} ({seconds(bare / len(rows))} a row)"
     )
     for name, what in (("plain", "a formula that bd pours"), ("rich", "one that is rendered here")):
         ours = min(taken[name])
-        of = f" ({seconds(ours)}, {seconds(ours / len(rows))} a row)"
+        processor = min(work[name]) / min(work["bare"])
+        of = f" ({seconds(ours / len(rows))} a row, processor {processor:.2f} x)"
         yield judge.at_most(f"pour of {len(rows)} rows into bd, {what}", ours / bare, OVERHEAD, of)
 
 

@@ -34,7 +34,7 @@ def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -> None:
     target = tmp_path / "rows.json"
-    done = run("startup", "embedded-claims", "analyze", "--quick", "--json", str(target))
+    done = run("startup", "embedded-claims", "pour", "analyze", "--quick", "--json", str(target))
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(target.read_text("utf-8"))
     assert report["quick"] is True
@@ -44,6 +44,21 @@ def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -
         # Only what can be counted is judged at small sizes, and the counts must be right.
         assert row["ok"] is (True if row["bound"].startswith("=") else None)
     assert any(row["ok"] for row in report["rows"])
+
+
+@pytest.mark.bd
+@pytest.mark.slow
+def test_pours_are_measured_against_bds_own(tmp_path: Path, bd_path: Path) -> None:
+    target = tmp_path / "rows.json"
+    words = ("bd-pour", "--rows", "2", "--quick", "--json", str(target))
+    done = run(*words, BEADS_RALPH_BD=str(bd_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(target.read_text("utf-8"))["rows"]
+    assert [row["measurement"] for row in rows] == [
+        "bd mol pour, 2 rows one by one",
+        "pour of 2 rows into bd, a formula that bd pours",
+        "pour of 2 rows into bd, one that is rendered here",
+    ]
 
 
 @pytest.mark.slow

@@ -319,6 +319,22 @@ def test_s1_fr7_8_nothing_but_gc_and_burn_removes_a_wisp(shop: Path) -> None:
     }
 
 
+def test_s1_fr7_8_what_something_else_waits_for_stays_and_the_rest_goes(shop: Path) -> None:
+    for n in (1, 2):
+        ralph("wisp", "row", "--var", f"n={n}", cwd=shop)
+    waiting = {"formula": "wait", "steps": [{"id": "a", "title": "Row 9", "after": ["bd-row-001-a"]}]}
+    prepared(shop, formula=waiting)
+    assert ralph("pour", "wait", cwd=shop).code == 0
+    done = ralph("wisp", "gc", "--age", "0", "--force", "--json", cwd=shop).data
+    assert set(done["removed"]) == {"bd-row-002", "bd-row-002-a"}
+    (kept,) = done["kept"]
+    assert kept["id"] == "bd-row-001"
+    assert "bd-wait-001-a" in kept["why"]
+    refused = ralph("wisp", "burn", "bd-row-001", "--force", "--json", cwd=shop)
+    assert refused.error["code"] == "DATABASE.CONFLICT"
+    assert len(EmbeddedStore(shop).items.find(ItemQuery(wisps_only=True))) == 2
+
+
 # --- slips ------------------------------------------------------------------------------------------
 
 
