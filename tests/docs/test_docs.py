@@ -31,7 +31,7 @@ from beads_ralph.work import Evidence
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
-RUNNABLE = [PROJECT / "README.md", DOCS / "plan-format.md"]
+RUNNABLE = [PROJECT / "README.md", DOCS / "plan-format.md", DOCS / "formulas.md"]
 MARK = "=== end of block ==="
 
 
