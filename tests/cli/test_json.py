@@ -111,7 +111,7 @@ GOOD: list[tuple[list[str], set[str]]] = [
     (["list"], {"beads", "store", "unreadable"}),
     (["list", "--status", "closed"], {"beads", "store", "unreadable"}),
     (["ready"], {"beads", "store", "unreadable"}),
-    (["show", "bd-1-1-start", "bd-1-3-merge-all"], {"beads", "store"}),
+    (["show", "bd-1-1-start", "bd-1-3-merge-all"], {"beads", "items", "store"}),
     (["validate", "bead.json", "old.json"], {"files"}),
     (["validate", "-"], {"files"}),
     (["migrate", "old.json"], {"beads", "files"}),
