@@ -14,7 +14,7 @@ from typing import Any, Final
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.items import CONTAINERS, CONVOY, Item
 from beads_ralph.models import ISSUE_TYPES, Bead
-from beads_ralph.protocols import ItemQuery, Query, Store
+from beads_ralph.protocols import ItemQuery, Query, Settled, Store
 from beads_ralph.slugs import slug
 
 PREFIX: Final = "bd-convoy-"
@@ -245,3 +245,13 @@ def _fault(name: str, found: Mapping[str, Bead | Item | None]) -> Fault | None:
         action = "Add what it follows, instead"
         return Fault(Code.CONSTRAINT, f"{name} is a convoy itself", suggested_action=action)
     return None
+
+
+def changed(store: Store, settled: Settled) -> tuple[list[Item], list[Item]]:
+    """The containers that a settling has closed, and those that it has opened again."""
+    ids = [*settled.closed, *settled.reopened]
+    found = {item.id: item for item in store.items.find(ItemQuery(ids=ids))} if ids else {}
+    return (
+        [found[name] for name in settled.closed if name in found],
+        [found[name] for name in settled.reopened if name in found],
+    )

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
@@ -187,3 +187,18 @@ def silence(stream: TextIO) -> None:
     """Where nobody reads any more, Python would complain once more when it flushes at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(Path(os.devnull), os.O_WRONLY), stream.fileno())
+
+
+class Display:
+    """Something shown on stderr beside the work."""
+
+    silent = False
+
+    @contextlib.contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Where nobody looks any more, as after `| head` or in a closed window, the work goes on unseen."""
+        try:
+            yield
+        except (OSError, SystemExit):  # rich makes an exit of a broken pipe
+            self.silent = True
+            silence(sys.stderr)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from beads_ralph.cli.answer import Style, silence
+from beads_ralph.cli.answer import Display, Style
 from beads_ralph.events import Event, Journal
 from beads_ralph.legacy import persona_name
 
@@ -117,7 +115,7 @@ def _coloured(text: str) -> Text:
     return shown
 
 
-class Board:
+class Board(Display):
     """Listens to the journal while a run lasts."""
 
     def __init__(self, journal: Journal, style: Style) -> None:
@@ -151,15 +149,6 @@ class Board:
             console=Console(stderr=True), get_renderable=self._table, refresh_per_second=4, transient=True
         )
         self.live.start()
-
-    @contextmanager
-    def _unseen(self) -> Iterator[None]:
-        """Where nobody looks any more, as after `| head` or in a closed window, the run goes on unseen."""
-        try:
-            yield
-        except (OSError, SystemExit):  # rich makes an exit of a broken pipe
-            self.silent = True
-            silence(sys.stderr)
 
     def _hear(self, event: Event) -> None:
         self._note(event)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from beads_ralph.cli.answer import silence
+from beads_ralph.cli.answer import Display
 from beads_ralph.cli.style import current_style
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def meter(rows: int) -> Iterator[Tell]:
         gauge.stop()
 
 
-class Gauge:
+class Gauge(Display):
     """Shows on stderr how far a pour is; where nobody looks any more, the pour goes on unseen."""
 
     def __init__(self, rows: int) -> None:
@@ -59,14 +59,6 @@ class Gauge:
         if self.bar is not None:
             with self._unseen():
                 self.bar.stop()
-
-    @contextmanager
-    def _unseen(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, SystemExit):  # rich makes an exit of a broken pipe
-            self.silent = True
-            silence(sys.stderr)
 
 
 def _bar(rows: int) -> Progress:

@@ -8,7 +8,7 @@ from typing import Any
 
 from beads_ralph import convoys
 from beads_ralph.items import CONVOY, Item
-from beads_ralph.protocols import ItemQuery, Store
+from beads_ralph.protocols import Store
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,9 @@ class Settlement:
 
 def settle(store: Store) -> Settlement:
     """Let them follow, and say so."""
-    done = store.items.settle()
-    changed = [*done.closed, *done.reopened]
-    found = {item.id: item for item in store.items.find(ItemQuery(ids=changed))} if changed else {}
-    closed = tuple(found[name] for name in done.closed if name in found)
-    reopened = tuple(found[name] for name in done.reopened if name in found)
+    closed, reopened = convoys.changed(store, store.items.settle())
     again = (f"○ {item.issue_type} {item.title} is open again" for item in reopened)
-    return Settlement(closed, reopened, (*ended(store, closed), *again))
+    return Settlement(tuple(closed), tuple(reopened), (*ended(store, closed), *again))
 
 
 def ended(store: Store, closed: Sequence[Item]) -> list[str]:

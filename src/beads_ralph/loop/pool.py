@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
-from beads_ralph import graph, runs
+from beads_ralph import convoys, graph, runs
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.events import Journal
 from beads_ralph.items import Item
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.terms import Scope, Settings
-from beads_ralph.loop.waits import for_people
+from beads_ralph.loop.waits import NOT_CLOSED, for_people
 from beads_ralph.models import Bead, Verifier
-from beads_ralph.protocols import Changes, Findings, ItemQuery, Listing, Query, Store
+from beads_ralph.protocols import Changes, Findings, Listing, Query, Store
 from beads_ralph.team import Keep, Order, Outcome, Tools
 from beads_ralph.team.threads import in_thread
 from beads_ralph.values import utc_text
@@ -30,7 +30,6 @@ PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 RETRIES: Final = 3
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 5.0
-LEFT: Final = ("open", "in_progress", "blocked")
 INTERRUPTIONS_KEPT: Final = 20
 
 Given = ParamSpec("Given")
@@ -212,7 +211,7 @@ class Pool:
 
     async def open_beads(self) -> Sequence[Bead]:
         """Every bead of the store that is not closed."""
-        listing = await self.ask(self.store.find, Query(statuses=LEFT, wisps=self.scope.wisps))
+        listing = await self.ask(self.store.find, Query(statuses=NOT_CLOSED, wisps=self.scope.wisps))
         self._note_unreadable(listing)
         self.may_settle |= listing.convoys
         return listing.beads
@@ -229,12 +228,9 @@ class Pool:
     async def settle(self) -> list[Item]:
         """Molecules, epics and convoys follow what they hold; those that are closed now."""
         settled = await self.ask(self.store.items.settle)
-        changed = [*settled.closed, *settled.reopened]
-        if not changed:
+        if not (settled.closed or settled.reopened):
             return []
-        found = {item.id: item for item in await self.ask(self.store.items.find, ItemQuery(ids=changed))}
-        closed = [found[name] for name in settled.closed if name in found]
-        reopened = [found[name] for name in settled.reopened if name in found]
+        closed, reopened = await self.ask(convoys.changed, self.store, settled)
         again = [item.brief for item in reopened]
         self.journal.tell("items_settled", closed=[item.brief for item in closed], reopened=again)
         return closed
