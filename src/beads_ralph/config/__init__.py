@@ -11,7 +11,7 @@ from beads_ralph.config.model import (
     Section,
 )
 from beads_ralph.config.published import json_schema
-from beads_ralph.config.read import Settings, load, parse, plan_defaults, read
+from beads_ralph.config.read import LoadedConfig, load, parse, plan_defaults, read
 
 __all__ = [
     "CONFIG_NAME",
@@ -19,10 +19,10 @@ __all__ = [
     "SHORTCUTS",
     "AgentDefaults",
     "Config",
+    "LoadedConfig",
     "Logging",
     "PlanDefaults",
     "Section",
-    "Settings",
     "json_schema",
     "load",
     "parse",
