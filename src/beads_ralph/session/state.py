@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
+from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Kind
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.journal.records.reasons import Reason
-from beads_ralph.journal.usage import Budget
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.history import Record

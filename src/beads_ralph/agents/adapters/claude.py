@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
+    from beads_ralph.bead.agent_call import Trouble
     from beads_ralph.bead.personas import Persona
-    from beads_ralph.journal.agent_call import Trouble
 
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 SMALLEST_BUDGET: Final = 0.0001

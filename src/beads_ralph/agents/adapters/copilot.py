@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
+    from beads_ralph.bead.agent_call import Trouble
     from beads_ralph.bead.personas import Persona
-    from beads_ralph.journal.agent_call import Trouble
 
 PASSES: Final = (
     r"COPILOT_(GITHUB_TOKEN|GH_HOST|HOME|CACHE_HOME|MODEL|OFFLINE|AUTO_TIER|AUTO_UPDATE|API_URL"
