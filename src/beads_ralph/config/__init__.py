@@ -1,4 +1,7 @@
-"""beads-ralph.yaml: what can be set, how it is read, and the JSON Schema of it."""
+"""beads-ralph.yaml: every setting, how the file is read, and its JSON Schema.
+
+Settings are values; what follows from them is decided by whoever uses them.
+"""
 
 from beads_ralph.config.model import (
     CONFIG_NAME,
