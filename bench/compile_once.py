@@ -4,8 +4,8 @@ import sys
 import time
 from pathlib import Path
 
-from beads_ralph import workspace
 from beads_ralph.compile.plan_file import compile_plan
+from beads_ralph.config import workspace
 
 space = workspace.find()
 start = time.process_time()

@@ -53,7 +53,9 @@ def analyze(
         tally = tallied(records.read_all(space.state, note), _moment(since), also, stretches=html is not None)
     found = advising.advice(tally)
     if html is not None:
-        text_files.write_text(html, page.html(page.Subject(tally, found, now, since, len(unreadable))))
+        text_files.write_text(
+            html, page.html(page.AnalysisSubject(tally, found, now, since, len(unreadable)))
+        )
     data = {
         "generated_at": utc_text(now),
         "filter": {"since": since},

@@ -23,7 +23,7 @@ class Group:
     """Commands below a word of their own."""
 
     help: str
-    commands: Mapping[str, Command]
+    commands: Mapping[str, Command | Group]
     default: str = ""
     """The command meant where the next word is none of them."""
     bare_is_help: bool = False

@@ -70,14 +70,14 @@ def _inner(beads: Mapping[str, Bead]) -> dict[str, list[str]]:
     }
 
 
-def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.Sprint:
+def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.ForecastSprint:
     """As the plan has it now, with the attempts that the store has counted."""
     place = bead.metadata
     first = place.dev_agents[0]
     kind = "merge" if bead.issue_type == MERGE else "work"
     likeness = Likeness(kind, _program(first, space), _model(first, space))
     begun, most = _attempts(stored, place.max_retry_attempts)
-    return forecasting.Sprint(name, place.branch, likeness, most, bead.priority, begun)
+    return forecasting.ForecastSprint(name, place.branch, likeness, most, bead.priority, begun)
 
 
 def _attempts(stored: Bead | None, most: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ class LazyGroup(TyperGroup):
         self.table, self.default = table, default
         self.commands = {name: TyperCommand(name, help=row.help) for name, row in table.items()}
 
-    def load(self, name: str) -> TyperGroup | TyperCommand:
+    def load(self, name: str) -> Any:
         """The whole command, with its options."""
         row = self.table[name]
         return group_of(name, row) if isinstance(row, Group) else command_of(name, row)

@@ -84,9 +84,9 @@ def require_graph(built: Built) -> Built:
     return built
 
 
-def with_known(built: Built, setting: Setting, held: load.Held) -> Built:
+def with_known(built: Built, setting: Setting, held: load.StoredPlan) -> Built:
     """The plan compiled again, its sprints matched to the beads that the store has of it."""
-    return built if held == load.Held(()) else build(built.plan, held.known_to(setting))
+    return built if held == load.StoredPlan(()) else build(built.plan, held.known_to(setting))
 
 
 class PlanBeads:

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from beads_ralph.config import read
 from beads_ralph.config.model import Config
+from beads_ralph.config.read import load
 from beads_ralph.errors import Fault
 from beads_ralph.files.ralph_dir import NAME
 from beads_ralph.git import commands
@@ -51,6 +51,6 @@ def find(start: Path | None = None, config_file: Path | None = None) -> Workspac
     here = (start or Path.cwd()).resolve()
     repository = commands.find(here)
     root = repository.root if repository else here
-    settings, warnings = read.load(root, config_file)
+    settings, warnings = load(root, config_file)
     checkout = commands.toplevel(here) if repository else None
     return Workspace(root, repository, settings, tuple(warnings), checkout)
