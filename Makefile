@@ -19,7 +19,7 @@ TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture test test-nightly lint format bench lock bd agents clean
+.PHONY: help venv demo picture metrics trace dist test test-nightly lint format bench lock bd agents clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,20 @@ demo: venv ## Run the demonstration
 
 picture: venv ## Record the demonstration anew for the README
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
+
+metrics: venv ## Measure the source again; ARGS=--write puts the table into docs/architecture.md
+	@$(BIN)/python tools/metrics.py --trace $(ARGS)
+
+trace: venv ## Print the rooms that one bead goes through; ARGS=--write as above
+	@$(BIN)/python tools/trace_bead.py $(ARGS)
+
+# From a clean export of the last commit: what lies about in the tree does not get into a release.
+dist: venv ## Build wheel and sdist of the last commit into dist/
+	@rm -rf dist
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	git archive HEAD | tar -x -C "$$dir"; \
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && export SOURCE_DATE_EPOCH; \
+	(cd "$$dir" && "$(CURDIR)/$(BIN)/python" -m hatchling build -d "$(CURDIR)/dist")
 
 # Recipe lines share nothing, so what needs bd's path is one shell command.
 test: venv ## Check everything: system packages, bd, agent CLIs, lint, tests with coverage
