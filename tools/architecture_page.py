@@ -1,4 +1,4 @@
-"""Blocks of docs/architecture.md that commands write: each stands between two markers."""
+"""Blocks of pages that commands write: each stands between two markers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ PROJECT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = PROJECT / "docs" / "architecture.md"
 
 
-def block(name: str) -> str:
+def block(name: str, page: Path = PAGE) -> str:
     """Read the block of that name."""
-    return _found(name, PAGE.read_text(encoding="utf-8"))[2].strip("\n")
+    return _found(name, page)[1].strip("\n")
 
 
-def put(name: str, text: str) -> None:
+def put(name: str, text: str, page: Path = PAGE) -> None:
     """Replace the block of that name."""
-    page = PAGE.read_text(encoding="utf-8")
     found = _found(name, page)
-    PAGE.write_text(f"{page[: found.start(2)]}\n{text}\n{page[found.end(2) :]}", encoding="utf-8")
+    whole = found.string
+    page.write_text(f"{whole[: found.start(1)]}{text}\n{whole[found.end(1) :]}", encoding="utf-8")
 
 
-def _found(name: str, page: str) -> re.Match[str]:
-    found = re.search(rf"(<!-- {name} -->\n)(.*?)(<!-- end of {name} -->)", page, re.DOTALL)
+def _found(name: str, page: Path) -> re.Match[str]:
+    wanted = re.compile(rf"<!-- {name} -->\n(.*?)<!-- end of {name} -->", re.DOTALL)
+    found = wanted.search(page.read_text(encoding="utf-8"))
     if found is None:
-        raise ValueError(f"{PAGE.name} has no markers for '{name}'")
+        raise ValueError(f"{page.name} has no markers for '{name}'")
     return found

@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib import import_module
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
@@ -198,9 +199,17 @@ def _prepared(root: Path) -> Callable[[], int]:
         subprocess.run(["git", *words], cwd=root, check=True)
     os.environ.update(HOME=str(root.parent), BEADS_RALPH_SCRIPT=str(root / "script.yaml"))
     os.chdir(root)
-    command: Callable[[], int] = entry_points(group="console_scripts")["beads-ralph"].load()
+    command = _command()
     _call(command, "init", "--no-agents")
     return command
+
+
+def _command() -> Callable[[], int]:
+    """The function behind `beads-ralph`, as pyproject.toml names it."""
+    settings = tomllib.loads((architecture_page.PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = settings["project"]["scripts"]["beads-ralph"].partition(":")
+    found: Callable[[], int] = getattr(import_module(module), name)
+    return found
 
 
 def _call(command: Callable[[], int], *words: str) -> None:
