@@ -4,8 +4,8 @@ from _project import use_project
 
 use_project()
 
-from beads_ralph.legacy import LegacyBead, LegacyMetadata, QAAgent
-from beads_ralph.models import (
+from beads_ralph.bead.legacy import LegacyBead, LegacyMetadata, QAAgent
+from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
     DevExecution,

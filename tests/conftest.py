@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from beads_ralph import sandbox
+from beads_ralph.process import sandbox
 
 # Read before any test changes the environment.
 IN_CI = bool(os.environ.get("CI"))

@@ -8,11 +8,6 @@ cannot look.
 import os
 import sys
 
-import beads_ralph.cli.running
-import beads_ralph.demo
-import beads_ralph.doctor
-import beads_ralph.formula.folders
-import beads_ralph.formula.plain  # noqa: F401
 from beads_ralph import prompts
 from beads_ralph.cli import app
 

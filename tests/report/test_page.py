@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.report.gantt import last_run

@@ -10,7 +10,6 @@ import typer
 from beads_ralph import __version__
 from beads_ralph.cli import (
     agents,
-    alchemy,
     analyzing,
     asking,
     beads,
@@ -19,6 +18,7 @@ from beads_ralph.cli import (
     convoy,
     demo,
     formula,
+    formula_find,
     gate,
     mason,
     plan,
@@ -47,8 +47,8 @@ app.command("agents")(agents.agents)
 app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
-formula.app.command("find")(alchemy.find)
-formula.app.command("make")(alchemy.make)
+formula.app.command("find")(formula_find.find)
+formula.app.command("make")(formula_find.make)
 app.add_typer(formula.app, name="formula")
 app.command("mason")(mason.mason)
 app.command("pour")(pouring.pour)
