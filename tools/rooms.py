@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools import architecture_page
 from tools.architecture_page import PROJECT
-from tools.metrics import SOURCE, layers
+from tools.metrics import SOURCE, levels
 
 BLOCK: Final = "rooms"
 GUIDE: Final = PROJECT / "CONTRIBUTING.md"
@@ -64,8 +63,7 @@ class Room:
 
 def rooms() -> list[Room]:
     """All of them, from the top layer to the bottom one."""
-    named = ((name.strip(" ()"), at) for at, row in enumerate(layers(), 1) for name in re.split("[|:]", row))
-    return [Room(name, at, _about(name)) for name, at in named if not name.startswith("__")]
+    return [Room(name, layer, _about(name)) for name, layer in levels().items()]
 
 
 def _about(name: str) -> str:

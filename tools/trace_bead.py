@@ -3,8 +3,9 @@
     make trace
 
 A plan of one sprint is compiled by `mason` and worked through by `run`, with the scripted agent, in a scratch
-repository. Every call of a function in another room than the call before it on the same thread is a room
-change. The journal tells which stage the bead is at.
+repository. A call into another room than that of the call before it on the same thread is a room change. It
+goes upwards where the caller lies in a lower layer: listeners of the journal, and functions that were handed
+down. The journal tells which stage the bead is at.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
 from io import StringIO
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -30,6 +31,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools import architecture_page
+from tools.metrics import levels
 
 SOURCE: Final = str(architecture_page.PROJECT / "src" / "beads_ralph") + os.sep
 BLOCK: Final = "trace"
@@ -95,6 +97,9 @@ class Entry:
     stage: str
     room: str
     file: str
+    upwards: bool
+    aside: bool
+    """Beneath a call that goes upwards, and so not on the line itself."""
 
 
 @dataclass
@@ -126,6 +131,7 @@ class Trace:
     """What was entered, in order; threads are told apart."""
 
     journal: Journal
+    levels: Mapping[str, int] = field(default_factory=levels)
     entries: list[Entry] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     thread: threading.local = field(default_factory=threading.local)
@@ -133,7 +139,7 @@ class Trace:
     def hear(self, frame: FrameType, event: str, _: object) -> None:
         """Take note of a call, as `sys.setprofile` reports it."""
         name = frame.f_code.co_filename
-        if event != "call" or not name.startswith(SOURCE):
+        if event != "call" or not name.startswith(SOURCE) or _resumed(frame):
             return
         file = name.removeprefix(SOURCE)
         room = room_of(file)
@@ -142,12 +148,23 @@ class Trace:
             self.files.add(file)
             self.thread.room = room
             if entered:
-                self.entries.append(Entry(self._stage(frame), room, file))
+                self.entries.append(Entry(self._stage(frame), room, file, *self._ups(frame, room)))
+
+    def _ups(self, frame: FrameType, room: str) -> tuple[bool, bool]:
+        """Whether this call goes upwards, and whether any that led to it does."""
+        way = [self.levels[room], *(self.levels[room_of(file)] for file, _ in _callers(frame))]
+        ups = [caller > called for called, caller in pairwise(way)]
+        return any(ups[:1]), any(ups)
 
     def _stage(self, frame: FrameType) -> str:
         """Whoever listens to the journal still belongs to the stage that an event ends."""
         listening = any(room_of(file) == JOURNAL for file, _ in _callers(frame))
         return self.journal.stage if listening else self.journal.now()
+
+
+def _resumed(frame: FrameType) -> bool:
+    """A coroutine or a generator that goes on where it was is reported as called once more."""
+    return frame.f_lineno != frame.f_code.co_firstlineno
 
 
 def _importing(frame: FrameType) -> bool:
@@ -226,34 +243,45 @@ def _call(command: Callable[[], int], *words: str) -> None:
 
 def text(found: Trace) -> str:
     """The rooms in the order in which they are first entered: on the whole way, and at each stage."""
-    rooms = list(dict.fromkeys(entry.room for entry in found.entries))
+    rooms = list(dict.fromkeys(entry.room for entry in found.entries if not entry.aside))
+    upwards = sum(entry.upwards for entry in found.entries)
     stages = [
         _stage(name, list(entries)) for name, entries in groupby(found.entries, lambda entry: entry.stage)
     ]
-    totals = f"{len(found.entries):,} room changes through {len(found.files)} files in {len(rooms)} rooms"
-    return "\n".join([_line("plan", [*rooms, "closed"]), "", *stages, "", totals])
+    totals = (
+        f"{len(found.entries):,} room changes, {upwards} of them upwards, through {len(found.files)} files"
+    )
+    return "\n".join([_line("plan", [*rooms, "closed"]), "", *stages, "", f"{totals} in {len(rooms)} rooms"])
 
 
 def _stage(name: str, entries: list[Entry]) -> str:
-    first: dict[str, str] = {}
+    """The file by which each room was first entered; below it, who was called back."""
+    down = _first([entry for entry in entries if not entry.aside])
+    up = _first([entry for entry in entries if entry.upwards])
+    return "\n".join([_line(name, down), *([_line("", up, "↑")] if up else [])])
+
+
+def _first(entries: list[Entry]) -> list[str]:
+    found: dict[str, str] = {}
     for entry in entries:
-        first.setdefault(entry.room, entry.file)
-    return _line(name, list(first.values()))
+        found.setdefault(entry.room, entry.file)
+    return list(found.values())
 
 
-def _line(name: str, words: list[str]) -> str:
+def _line(name: str, words: list[str], arrow: str = "→") -> str:
     """Fold a line at its arrows."""
     lines = [f"{name:<9}"]
     for word in words:
         if len(lines[-1]) + len(word) > WIDTH:
             lines.append(" " * 9)
-        lines[-1] += f" → {word}"
+        lines[-1] += f" {arrow} {word}"
     return "\n".join(lines)
 
 
 def to_json(found: Trace) -> dict[str, Any]:
     return {
         "room_changes": len(found.entries),
+        "upwards": sum(entry.upwards for entry in found.entries),
         "files": sorted(found.files),
         "rooms": list(dict.fromkeys(entry.room for entry in found.entries)),
         "entries": [[entry.stage, entry.room, entry.file] for entry in found.entries],
