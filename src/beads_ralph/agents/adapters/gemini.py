@@ -114,7 +114,7 @@ class Gemini:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _GeminiSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -172,7 +172,7 @@ def _settings(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 @dataclass
-class _Seen:
+class _GeminiSeen:
     """What the events have said so far."""
 
     session: str | None = None
@@ -222,7 +222,7 @@ class _Seen:
         self.answered = True
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _GeminiSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.result is None:
         return _before_the_end(ended)
     if seen.result.get("status") == "success":

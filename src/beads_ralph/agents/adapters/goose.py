@@ -100,7 +100,7 @@ class Goose:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _GooseSeen()
         for event in streams.events(seen.heard(lines)):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -143,7 +143,7 @@ def _fits(text: str) -> bool:
 
 
 @dataclass
-class _Seen:
+class _GooseSeen:
     """What the events have said so far; `words` are those of the last message that has any."""
 
     words: streams.Words = field(default_factory=streams.Words)
@@ -193,7 +193,7 @@ class _Seen:
         self.words.add(words)
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _GooseSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.failure is not None:
         said = streams.text(seen.failure, "message")
         refused = seen.failure.get("kind") == "authentication"
