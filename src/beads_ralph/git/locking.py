@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock
 from beads_ralph.git import commands
 from beads_ralph.process.jobs import Exit
 
@@ -198,41 +198,13 @@ def exclusive(repo_root: Path, name: str, seconds: float = WAIT_SECONDS) -> Iter
     folder = common / "beads-ralph"
     folder.mkdir(exist_ok=True)
     place = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
-    descriptor = _acquire(place, name, seconds)
-    try:
+    with lock.held(place, seconds, lambda: _busy(name, seconds), remove=True):
         yield
-    finally:
-        place.unlink(missing_ok=True)  # first gone, then free: whoever waits sees that it holds a ghost
-        os.close(descriptor)
 
 
-def _acquire(place: Path, name: str, seconds: float) -> int:
-    until = time.monotonic() + seconds
-    while True:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if try_lock(descriptor) and _still_there(descriptor, place):
-            return descriptor
-        os.close(descriptor)
-        if time.monotonic() > until:
-            message = f"another beads-ralph has been at work on {name} for over {seconds:g} s"
-            raise RalphError(Code.GIT_ERROR, message, suggested_action="Wait for it, or stop it")
-        time.sleep(POLL_SECONDS)
-
-
-def try_lock(descriptor: int) -> bool:
-    """Take the file's lock if nobody has it; never waits."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _still_there(descriptor: int, place: Path) -> bool:
-    try:
-        return os.fstat(descriptor).st_ino == place.stat().st_ino
-    except FileNotFoundError:
-        return False
+def _busy(name: str, seconds: float) -> RalphError:
+    message = f"another beads-ralph has been at work on {name} for over {seconds:g} s"
+    return RalphError(Code.GIT_ERROR, message, suggested_action="Wait for it, or stop it")
 
 
 # --- processes by name --------------------------------------------------------------------------------
