@@ -34,7 +34,8 @@ def refused() -> RalphError:
 def held_by_another(path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLDER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout and process.stdout.readline() == "held\n"
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
         try:
             yield process
         finally:
@@ -110,10 +111,11 @@ def test_a_note_replaces_the_one_before_it_in_the_same_file(tmp_path: Path) -> N
 def test_a_lock_that_cannot_be_made_names_its_path(tmp_path: Path) -> None:
     path = tmp_path / "no such folder" / "x.lock"
     with (
-        pytest.raises(RalphError, match="cannot open .*no such folder") as caught,
+        pytest.raises(RalphError, match="cannot open") as caught,
         lock.held(path, 0, refused),
     ):
         pass
+    assert str(path) in caught.value.message
     assert caught.value.code == Code.WRITE_FAILED
 
 

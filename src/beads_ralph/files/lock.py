@@ -1,7 +1,7 @@
 """The one lock on a file: the kernel frees it with its holder, however that one ends.
 
-Whoever removes a lock file does so while holding it, and whoever gets hold of a file looks whether it is still
-the one of that name: two can never hold two files of one name.
+Whoever removes a lock file does so while holding it, and whoever gets hold of a file checks that it is still
+the one of that name. So no two can hold two files of one name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def remove_free(path: Path) -> None:
 
 
 def write_note(descriptor: int, text: str) -> None:
-    """Say in the held file who holds it. In place: the lock belongs to this file, which must not be replaced."""
+    """Say in the held file who holds it; in place, since the lock belongs to the file and not to its name."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text.encode(), 0)
     os.fsync(descriptor)

@@ -6,11 +6,9 @@ import hashlib
 import logging
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +16,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock
 from beads_ralph.git import commands
 from beads_ralph.process.jobs import Exit
+from beads_ralph.process.retry import Retry
 
 LOG: Final = logging.getLogger(__name__)
 PROC: Final = Path("/proc")
@@ -39,36 +38,24 @@ HALF_WRITTEN: Final = re.compile(
 LOCK_FILE: Final = re.compile(r"'([^']*\.lock)'")
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait for a lock: `tries` times, 2^n units apart, each with jitter."""
-
-    tries: int = 5
-    unit: float = 1.0
-
-    def pause(self, attempt: int) -> None:
-        time.sleep(self.unit * 2**attempt * secrets.SystemRandom().uniform(0.5, 1.5))
+PATIENT: Final = Retry(tries=5)
+BRIEF: Final = Retry(tries=5, first=0.05)
 
 
-PATIENT: Final = Patience()
-
-
-def run(*args: str, cwd: Path, patience: Patience = PATIENT) -> Exit:
+def run(*args: str, cwd: Path, retry: Retry = PATIENT) -> Exit:
     """One git command; run again while it fails only because somebody holds a lock."""
-    for attempt in range(patience.tries):
+    for failures in range(1, retry.tries):
         ended = commands.run(*args, cwd=cwd)
         if ended.ok or (not (held := HELD.search(ended.stderr)) and not HALF_WRITTEN.search(ended.stderr)):
             return ended
-        if held and _clear_abandoned(ended.stderr, cwd):
-            continue
-        if attempt + 1 < patience.tries:
-            (patience if held else Patience(unit=0.05)).pause(attempt)
-    return ended
+        if not (held and _clear_abandoned(ended.stderr, cwd)):
+            time.sleep((retry if held else BRIEF).pause(failures))
+    return commands.run(*args, cwd=cwd)
 
 
-def output(*args: str, cwd: Path, patience: Patience = PATIENT) -> str:
+def output(*args: str, cwd: Path, retry: Retry = PATIENT) -> str:
     """What the command printed; GIT.ERROR with git's own words where it failed."""
-    return printed(run(*args, cwd=cwd, patience=patience), args)
+    return printed(run(*args, cwd=cwd, retry=retry), args)
 
 
 def printed(ended: Exit, args: tuple[str, ...]) -> str:
