@@ -40,7 +40,7 @@ class Use:
         return self._exactly
 
 
-class Meter:
+class MemoryMeter:
     """The memory of every family that anybody has asked about, as of the latest look."""
 
     def __init__(self, variable: str) -> None:
@@ -112,4 +112,4 @@ class Meter:
         return os.fsencode(f"{self.variable}={self._marks[key]}")
 
 
-METER: Final = Meter("BEADS_RALPH_JOB")
+METER: Final = MemoryMeter("BEADS_RALPH_JOB")
