@@ -20,6 +20,7 @@ from beads_ralph.mason import load
 from beads_ralph.mason.build import build
 from beads_ralph.plan import parse
 from beads_ralph.store.embedded import EmbeddedStore
+from tests.cli import inside
 
 PROJECT = Path(__file__).parent.parent.parent
 RALPH = (sys.executable, "-m", "beads_ralph")
@@ -78,7 +79,13 @@ def run(
 
 
 def ralph(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
-    """`beads-ralph …`"""
+    """`beads-ralph …`, inside this process."""
+    said = inside.call("beads-ralph", [*map(str, words)], cwd, stdin, environment(env or {}))
+    return Ran(*said)
+
+
+def ralph_alone(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+    """The same in a process of its own, where that matters: signals, start-up, threads beside it."""
     return run(RALPH, *words, cwd=cwd, stdin=stdin, env=env)
 
 
