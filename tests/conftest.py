@@ -8,8 +8,8 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -159,26 +159,38 @@ def _real_homes() -> list[Path]:
 
 
 REAL_HOMES = _real_homes()
+# Where the programs that tests start would write if they found the real home. Everything else there belongs
+# to other programs of the user, which go on working while tests run.
+LEAKS = tuple(
+    """
+    .beads .config/bd .config/beads .cache/bd .cache/beads .local/share/bd .dolt
+    .ralph .config/beads-ralph .cache/beads-ralph/runs .local/state/beads-ralph .local/share/beads-ralph
+    .gitconfig .git .git-credentials .config/git .config/gh .local/state/gh .tmux.conf
+    .claude .claude.json .claude.json.backup .config/claude .cache/claude .cache/claude-cli-nodejs
+    .codex .gemini .config/gemini .cache/gemini .config/goose .local/share/goose .local/state/goose
+    .opencode .config/opencode .cache/opencode .local/share/opencode .local/state/opencode
+    .copilot .config/github-copilot .cache/copilot .local/state/.copilot
+    """.split()
+)
 
 
-def _look(home: Path) -> tuple[int, list[str]]:
-    return home.stat().st_mtime_ns, sorted(entry.name for entry in home.iterdir())
+def _leaked(homes: Sequence[Path]) -> set[Path]:
+    return {home / name for home in homes for name in LEAKS if os.path.lexists(home / name)}
+
+
+@contextmanager
+def untouched(homes: Sequence[Path]) -> Iterator[None]:
+    """Fail when something that only a program of the test could have made appears in one of the homes."""
+    before = _leaked(homes)
+    yield
+    if made := sorted(map(str, _leaked(homes) - before)):
+        pytest.fail(f"made in the real home during the test (or one beside it): {made}", pytrace=False)
 
 
 @pytest.fixture
 def real_home_untouched() -> Iterator[None]:
-    """Fail when the real home's top level changes, which a leak in the isolation would do."""
-    before = [_look(home) for home in REAL_HOMES]
-    yield
-    for home, old in zip(REAL_HOMES, before, strict=True):
-        new = _look(home)
-        if new != old:
-            names = sorted(set(old[1]) ^ set(new[1]))
-            pytest.fail(
-                f"{home} changed during the test (or a test running beside it); "
-                f"names that came or went: {names or 'none that stayed'}",
-                pytrace=False,
-            )
+    with untouched(REAL_HOMES):
+        yield
 
 
 # --- isolation ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import IO, Final, NamedTuple, TextIO
 
 from beads_ralph import entry
 
-MAINS: Final[Mapping[str, Callable[[], int]]] = {"beads-ralph": entry.main, "beads-mason": entry.mason}
+MAINS: Final[dict[str, Callable[[], int]]] = {"beads-ralph": entry.main, "beads-mason": entry.mason}
 HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 # What the interpreter reads when it starts, and never again.
 AT_START: Final = ("PYTHON", "LC_", "LANG")
