@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -273,27 +273,46 @@ def bd_path() -> Path:
     pytest.skip(message)
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    """A fresh git repository with one commit on main."""
-    root = tmp_path / "app"
-    root.mkdir()
+def copied(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None], to: Path) -> Path:
+    """A copy of a folder that the first test to need it makes for all of its process."""
+    made = factory.getbasetemp() / "made-once" / name
+    if not made.exists():
+        half = made.with_name(f"{name}-half")
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
+        make(half)
+        half.rename(made)
+    return shutil.copytree(made, to, symlinks=True, dirs_exist_ok=True)
+
+
+def _first_commit(root: Path) -> None:
     (root / "README.md").write_text("# app\n", encoding="utf-8")
     for words in (["init", "--quiet"], ["add", "README.md"], ["commit", "--quiet", "--message", "first"]):
         subprocess.run(["git", *words], cwd=root, check=True, timeout=60)
-    return root
 
 
 @pytest.fixture
-def bd_repo(repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repo(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh git repository with one commit on main."""
+    return copied(tmp_path_factory, "repo", _first_commit, tmp_path / "app")
+
+
+@pytest.fixture
+def bd_repo(
+    repo: Path, bd_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The fresh git repository with a real, empty bd database; `bd` is on PATH."""
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
-    words = ["init", "--non-interactive", "--prefix", "bd", "--stealth", "--skip-hooks", "--skip-agents"]
-    done = subprocess.run(
-        [bd_path, *words, "--quiet"], cwd=repo, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return repo
+
+    def make(root: Path) -> None:
+        shutil.copytree(repo, root, symlinks=True, dirs_exist_ok=True)
+        words = ["init", "--non-interactive", "--prefix", "bd", "--stealth", "--skip-hooks", "--skip-agents"]
+        done = subprocess.run(
+            [bd_path, *words, "--quiet"], cwd=root, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return copied(tmp_path_factory, "bd-repo", make, repo)
 
 
 def need_bwrap() -> None:

@@ -17,7 +17,7 @@ from beads_ralph.models import Bead
 from beads_ralph.protocols import ItemQuery, Query, Store
 from beads_ralph.store.bd import BdStore
 from beads_ralph.store.embedded import EmbeddedStore
-from tests.cli.running import Ran, ralph, write
+from tests.cli.running import Ran, ralph, ralph_alone, write
 from tests.contract.places import Place
 
 PATTERN = r"^\d+[a-z]*\.\d+[a-z]*$"
@@ -557,10 +557,9 @@ def test_rows_may_wait_for_one_another_in_any_order(shop: Shop) -> None:
 def test_two_processes_get_different_numbers(shop: Shop) -> None:
     name = shop.formula({"formula": "race", "steps": [{"id": "a", "title": "A", "labels": ["{{n}}"]}]})
     rows = {word: "n\n" + "".join(f"{word}{n}\n" for n in range(3)) for word in ("x", "y", "z")}
+    words = ("pour", name, "--vars-file", "-", "--json")
     with ThreadPoolExecutor() as pool:
-        tries = [
-            pool.submit(shop.run, "pour", name, "--vars-file", "-", stdin=text) for text in rows.values()
-        ]
+        tries = [pool.submit(ralph_alone, *words, cwd=shop.root, stdin=text) for text in rows.values()]
         answers = [one.result().data for one in tries]
     numbers = sorted(root for data in answers for root in data["molecules_created"])
     assert len(set(numbers)) == 9
