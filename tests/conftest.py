@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from beads_ralph import sandbox
 
+pytest_plugins = ["tests.selection"]
 # Read before any test changes the environment.
 IN_CI = bool(os.environ.get("CI"))
 GIVEN_BD = os.environ.get("BEADS_RALPH_BD")
@@ -49,9 +49,6 @@ GIT_CONFIG = """\
 
 # Tests run in directories of their own; found examples are to be kept for the next run all the same.
 set_hypothesis_home_dir(Path(__file__).parent.parent / ".hypothesis")
-settings.register_profile("beads-ralph", deadline=None)
-settings.register_profile("beads-ralph-ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("beads-ralph-ci" if IN_CI else "beads-ralph")
 
 
 # --- processes left behind ------------------------------------------------------------------------
@@ -161,16 +158,15 @@ def _real_homes() -> list[Path]:
 REAL_HOMES = _real_homes()
 # Where the programs that tests start would write if they found the real home. Everything else there belongs
 # to other programs of the user, which go on working while tests run.
-LEAKS = tuple(
-    """
-    .beads .config/bd .config/beads .cache/bd .cache/beads .local/share/bd .dolt
-    .ralph .config/beads-ralph .cache/beads-ralph/runs .local/state/beads-ralph .local/share/beads-ralph
-    .gitconfig .git .git-credentials .config/git .config/gh .local/state/gh .tmux.conf
-    .claude .claude.json .claude.json.backup .config/claude .cache/claude .cache/claude-cli-nodejs
-    .codex .gemini .config/gemini .cache/gemini .config/goose .local/share/goose .local/state/goose
-    .opencode .config/opencode .cache/opencode .local/share/opencode .local/state/opencode
-    .copilot .config/github-copilot .cache/copilot .local/state/.copilot
-    """.split()
+LEAKS = (
+    *(".beads", ".config/bd", ".config/beads", ".cache/bd", ".cache/beads", ".local/share/bd", ".dolt"),
+    *(".ralph", ".config/beads-ralph", ".local/state/beads-ralph", ".local/share/beads-ralph"),
+    *(".gitconfig", ".git", ".git-credentials", ".config/git", ".config/gh", ".local/state/gh"),
+    *(".claude", ".claude.json", ".config/claude", ".cache/claude", ".cache/claude-cli-nodejs"),
+    *(".codex", ".gemini", ".config/gemini", ".cache/gemini", ".tmux.conf"),
+    *(".config/goose", ".local/share/goose", ".local/state/goose"),
+    *(".opencode", ".config/opencode", ".cache/opencode", ".local/share/opencode", ".local/state/opencode"),
+    *(".copilot", ".config/github-copilot", ".cache/copilot", ".local/state/.copilot"),
 )
 
 

@@ -90,7 +90,7 @@ def _streams(files: Sequence[IO[bytes]]) -> Iterator[None]:
 
 def _stream(name: str) -> TextIO:
     number = list(ERRORS).index(name)
-    return open(  # noqa: PTH123, SIM115 - a number, which stays open
+    return open(
         number,
         "w" if number else "r",
         encoding="utf-8",

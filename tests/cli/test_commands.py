@@ -438,7 +438,6 @@ def test_s1_n2_3_a_locked_database_is_tried_again(bd_repo: Path, bd_path: Path, 
 
 
 @pytest.mark.bd
-@pytest.mark.slow
 def test_s1_n2_4_forty_bds_at_once_do_not_hinder_mason(bd_repo: Path, bd_path: Path) -> None:
     write(bd_repo / "plan.md", FOUR)
     crowd = [

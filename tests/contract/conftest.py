@@ -24,9 +24,7 @@ def bd_place(request: pytest.FixtureRequest, factory: pytest.TempPathFactory, tm
 
 
 @pytest.fixture(params=["embedded", pytest.param("bd", marks=pytest.mark.bd)])
-def place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Place:
     if request.param == "bd":
         return bd_place(request, tmp_path_factory, tmp_path)
     return Place("embedded", tmp_path / "app")

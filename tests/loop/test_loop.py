@@ -730,7 +730,6 @@ PATHS_SCRIPT = {"1.1a": {"dev": work(), "qa": [fails("once more"), passes()]}, "
 
 
 @pytest.mark.bd
-@pytest.mark.slow
 def test_the_whole_path_on_bd(bd_repo: Path) -> None:
     project = Project.make(bd_repo, PATHS[0], sprint("1.2", "After"), script=PATHS_SCRIPT, store="bd")
     ran = project.run()

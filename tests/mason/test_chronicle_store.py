@@ -307,7 +307,6 @@ def test_killed_at_the_insert_there_is_all_or_nothing_in_bd(
     assert len({*beads(bd_repo), *items(bd_repo)}) == 6
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_there_is_all_or_nothing(here: Path) -> None:
     many = plan(*(poured(f"{at}.1", f"P{at}", "agreed") for at in range(1, 40)))
     put(here, many)

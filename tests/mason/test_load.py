@@ -285,9 +285,7 @@ def test_s1_n2_1_mason_inserts_while_a_loop_claims_and_closes(repo: Path, plan_f
     store = EmbeddedStore(repo)
     ended: list[Ran] = []
     other = write(repo / "other.md", plan(*(sprint(f"2.{n}", f"more {n}") for n in range(1, 9))))
-    second = threading.Thread(
-        target=lambda: ended.append(ralph_alone("mason", other, "--json", cwd=repo))
-    )
+    second = threading.Thread(target=lambda: ended.append(ralph_alone("mason", other, "--json", cwd=repo)))
     second.start()
     for _ in range(4):
         bead = store.ready(1).beads[0]

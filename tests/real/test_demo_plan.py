@@ -59,7 +59,6 @@ def with_agents(text: str) -> str:
 
 
 @pytest.mark.real_agents
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_plan_of_the_demonstration_with_three_real_clis(
     cli: Callable[[str, str], Cli], model_server: ModelServer, tmp_path: Path

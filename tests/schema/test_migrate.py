@@ -19,6 +19,7 @@ from beads_ralph.models import Bead
 from beads_ralph.slugs import slug
 from tests.schema import samples
 from tests.schema.samples import NEW, OLD, blamed, changed, messages, sample
+from tests.selection import examples
 
 ROOT = Path("/srv/app")
 
@@ -128,7 +129,9 @@ def test_what_is_no_path_is_not_made_one(value: Any) -> None:
 
 # --- laws -------------------------------------------------------------------------------------------
 
-SLOW = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(
+    max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 @SLOW
