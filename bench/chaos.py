@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beads_ralph import events
-from beads_ralph.events import Event
+from beads_ralph.journal import events
+from beads_ralph.journal.events import Event
 from bench import rehearsals
 from bench.laws import Watch
 from bench.places import Scratch

@@ -5,7 +5,7 @@ import random
 import sys
 from pathlib import Path
 
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 
 LIMIT = 20
 

@@ -18,9 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, quantiles
 
-from beads_ralph.events import Event
-from beads_ralph.store.bd import initialise
-from beads_ralph.store.bd_rows import FOREIGN_TYPES
+from beads_ralph.journal.events import Event
+from beads_ralph.store.bd.bd_store import initialise
+from beads_ralph.store.bd.queries import FOREIGN_TYPES
 from bench import places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
@@ -33,7 +33,7 @@ DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
 FLAT = 1.25
 SAMPLE_SECONDS = 0.1
-PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.player")
+PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.scripted.player")
 GIT_TRIES = 5
 SHOWN = 0.01
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from beads_ralph.executors.local import LocalExecutor
+from beads_ralph.process.executors.local import LocalExecutor
 from bench.calling import Call
 
 name, program, folder = sys.argv[1:]

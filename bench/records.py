@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from beads_ralph.events import Event, Kind
-from beads_ralph.records import Keeper, StateFolder
+from beads_ralph.journal.events import Event, Kind
+from beads_ralph.journal.records import Keeper, StateFolder
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds
 

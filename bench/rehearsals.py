@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from beads_ralph import events, runs
-from beads_ralph.events import Event
+from beads_ralph.journal import events, runs
+from beads_ralph.journal.events import Event
 from bench.places import COMMAND
 
 SETTINGS = {

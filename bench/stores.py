@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from beads_ralph.drafts.setting import Setting
-from beads_ralph.mason import load
-from beads_ralph.mason.build import build
-from beads_ralph.models import Bead
+from beads_ralph.compile.setting import Setting
+from beads_ralph.compile import load
+from beads_ralph.compile.build import build
+from beads_ralph.bead.model import Bead
 from beads_ralph.plan import parse
-from beads_ralph.protocols import Query
-from beads_ralph.store import bd_shape
-from beads_ralph.store.bd import BdStore, initialise
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.protocol import Query
+from beads_ralph.store.bd import shape
+from beads_ralph.store.bd.bd_store import BdStore, initialise
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from bench import places, plans
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds
@@ -122,7 +122,7 @@ def _flags(bead: Bead) -> list[str]:
         f"--assignee={bead.assignee}",
         f"--labels={','.join(bead.labels)}",
         f"--metadata={json.dumps(raw['metadata'])}",
-        f"--acceptance={bd_shape.acceptance_text(raw['metadata'])}",
+        f"--acceptance={shape.acceptance_text(raw['metadata'])}",
         *(f"--deps=blocked-by:{other}" for other in bead.dependencies),
         "--json",
     ]
@@ -159,7 +159,7 @@ def _processor_time() -> float:
 
 
 def _bare(bd: str, root: Path, beads: Sequence[Bead]) -> float:
-    (root / "graph.json").write_text(bd_shape.graph(beads), encoding="utf-8")
+    (root / "graph.json").write_text(shape.graph(beads), encoding="utf-8")
     words = [bd, "create", "--graph", "graph.json", "--json"]
     return timed(lambda: subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=True))
 

@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from beads_ralph.executors.local import LocalExecutor
-from beads_ralph.jobs import Exit, Job, Transcript
+from beads_ralph.process.executors.local import LocalExecutor
+from beads_ralph.process.jobs import Exit, Job, Transcript
 
 folder = Path(sys.argv[1])
 jobs, processes, lasting, limit = map(int, sys.argv[2:])

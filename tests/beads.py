@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beads_ralph.models import ASSIGNEE, WORK, Bead
+from beads_ralph.bead.model import ASSIGNEE, Bead, WORK
 
 PLAN = "plans/shop.md"
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from beads_ralph import sandbox
+from beads_ralph.process import sandbox
 
 pytest_plugins = ["tests.selection"]
 # Read before any test changes the environment.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beads_ralph.items import Item
+from beads_ralph.bead.items import Item
 
 
 def make_item(item_id: str, kind: str = "task", **fields: Any) -> Item:

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from beads_ralph import events, page, runs
-from beads_ralph.draw import Drawing, Node
-from beads_ralph.events import Event
-from beads_ralph.models import Bead
-from beads_ralph.protocols import Query
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.journal import events, runs
+from beads_ralph.report import run_page
+from beads_ralph.plan.draw import Drawing, Node
+from beads_ralph.journal.events import Event
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Query
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.beads import make_bead
 from tests.cli.running import ralph
 
@@ -203,7 +204,7 @@ def _event(kind: Any, second: int, attempt: int | None = None, **data: Any) -> E
     return Event(kind, f"2026-03-02T10:00:{second:02d}.000Z", "run", "bd-1-1-x", None, attempt, data)
 
 
-def _subject(**changes: Any) -> page.Subject:
+def _subject(**changes: Any) -> run_page.Subject:
     bead = make_bead("bd-1-1-x", title=NASTY)
     told = [
         _event("bead_claimed", 0),
@@ -222,23 +223,23 @@ def _subject(**changes: Any) -> page.Subject:
         "pull_requests": [{"bead": NASTY, "number": None, "branch": NASTY, "commit": "0" * 40}],
     }
     drawing = Drawing.of([Node("1.1", "bd-1-1-x", NASTY, 1)], {"1.1": []})
-    return replace(page.Subject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
+    return replace(run_page.Subject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
 
 
 def test_whatever_agents_and_plans_say_stays_text() -> None:
-    text = page.html(_subject())
+    text = run_page.html(_subject())
     _check_page(text)
     assert "&lt;script&gt;" in text
     assert text.count("</style>") == 1
 
 
 def test_an_attempt_that_was_cut_off_is_shown_as_such() -> None:
-    assert list(page.story(_subject()))[-1][1].startswith("attempt 2 was sent back")
-    assert "interrupted" in page.html(_subject())
+    assert list(run_page.story(_subject()))[-1][1].startswith("attempt 2 was sent back")
+    assert "interrupted" in run_page.html(_subject())
 
 
 def test_a_run_without_events_or_beads_is_a_page_too() -> None:
-    _check_page(page.html(_subject(beads=[], events=[], drawing=Drawing.of([], {}))))
+    _check_page(run_page.html(_subject(beads=[], events=[], drawing=Drawing.of([], {}))))
 
 
 @pytest.mark.parametrize("wide", [1, 2, 7])
@@ -247,8 +248,8 @@ def test_no_two_boxes_of_the_graph_overlap(wide: int) -> None:
     edges: dict[str, list[str]] = {"0.1": [], **{name: ["0.1"] for name in names}}
     edges |= {f"2.{number}": [names[number // 2]] for number in range(wide)}
     drawing = Drawing.of([Node(name, f"bd-{name}", name, 1) for name in edges], edges)
-    text = page.html(_subject(drawing=drawing, beads=[]))
+    text = run_page.html(_subject(drawing=drawing, beads=[]))
     boxes = [(int(x), int(y)) for x, y in re.findall(r'<rect class="box[^>]* x="(\d+)" y="(\d+)"', text)]
     assert len(boxes) == len(edges)
     for at, (x, y) in enumerate(boxes):
-        assert not [other for other in boxes[at + 1 :] if other[1] == y and abs(other[0] - x) < page.BOX[0]]
+        assert not [other for other in boxes[at + 1 :] if other[1] == y and abs(other[0] - x) < run_page.BOX[0]]

@@ -2,6 +2,6 @@
 
 import sys
 
-from beads_ralph.entry import main
+from beads_ralph.cli.entry import main
 
 sys.exit(main())

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from beads_ralph import config, files, git, proc, prompts
+from beads_ralph import config, prompts
+from beads_ralph.files import text_files
+from beads_ralph.git import commands
+from beads_ralph.process import proc
 from beads_ralph.config import CONFIG_NAME, Config
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.legacy import AGENTS_DIR
-from beads_ralph.models import CLAUDE
-from beads_ralph.protocols import Store
-from beads_ralph.ralph_dir import NAME, ralph_dir
-from beads_ralph.store import bd, embedded
+from beads_ralph.bead.legacy import AGENTS_DIR
+from beads_ralph.bead.model import CLAUDE
+from beads_ralph.store.protocol import Store
+from beads_ralph.files.ralph_dir import NAME, ralph_dir
+from beads_ralph.store.bd import bd_store
+from beads_ralph.store.embedded import embedded_store
 
 StoreChoice = Literal["auto", "embedded", "bd"]
 
@@ -26,7 +30,7 @@ class Workspace:
     """A repository (or, outside of git, a folder) with its settings."""
 
     root: Path
-    repository: git.Repository | None
+    repository: commands.Repository | None
     config: Config
     warnings: tuple[Fault, ...] = ()
     checkout: Path | None = None
@@ -57,10 +61,10 @@ class Workspace:
 def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:
     """The workspace around `start`; in a git worktree that is the main repository's."""
     here = (start or Path.cwd()).resolve()
-    repository = git.find(here)
+    repository = commands.find(here)
     root = repository.root if repository else here
     settings, warnings = config.load(root, config_file)
-    checkout = git.toplevel(here) if repository else None
+    checkout = commands.toplevel(here) if repository else None
     return Workspace(root, repository, settings, tuple(warnings), checkout)
 
 
@@ -77,8 +81,8 @@ class OpenStore:
 
 
 STORES: Final[dict[str, Callable[[Workspace], Store]]] = {
-    "embedded": lambda workspace: embedded.EmbeddedStore(workspace.root),
-    "bd": lambda workspace: bd.BdStore(
+    "embedded": lambda workspace: embedded_store.EmbeddedStore(workspace.root),
+    "bd": lambda workspace: bd_store.BdStore(
         workspace.root, timeout=workspace.config.bd_timeout, checkout=workspace.checkout
     ),
 }
@@ -147,13 +151,13 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
     if kind == "bd":
         paths.append(workspace.root / ".beads")
     before = {path for path in paths if path.exists()}
-    (bd if kind == "bd" else embedded).initialise(workspace.root)
+    (bd_store if kind == "bd" else embedded_store).initialise(workspace.root)
     ralph_dir(workspace.root)
     _prepare_state(workspace)
     STORES[kind](workspace).check()
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
-        files.write_text(paths[0], _config_text(workspace, choice, reviewer))
+        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer))
     installed, own = _install_personas(workspace.root) if personas else ([], [])
     return Initialised(
         kind,
@@ -165,7 +169,7 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
 
 def _prepare_state(workspace: Workspace) -> None:
     """The folders of run and result records, with their schemas."""
-    from beads_ralph.records.folder import StateFolder
+    from beads_ralph.journal.records.folder import StateFolder
 
     StateFolder(workspace.state).prepare()
 
@@ -174,12 +178,12 @@ def _install_personas(root: Path) -> tuple[list[str], list[str]]:
     """The agent files that were written, and those that the user has already: theirs stay as they are."""
     made: list[str] = []
     kept: list[str] = []
-    files.make_folder(root / AGENTS_DIR)
+    text_files.make_folder(root / AGENTS_DIR)
     for name, text in sorted(prompts.agent_files().items()):
         path = root / AGENTS_DIR / name
         there = path.exists() or path.is_symlink()
         if not there:
-            files.write_text(path, text)
+            text_files.write_text(path, text)
         (kept if there else made).append(f"{AGENTS_DIR}{name}")
     return made, kept
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents.codex import Codex
-from beads_ralph.agents.strict import strict
+from beads_ralph.agents.adapters.codex import Codex
+from beads_ralph.agents.openai_schema import strict
 from beads_ralph.agents.verdicts import flaws_in
-from beads_ralph.jobs import Exit, Job
-from beads_ralph.models import OUTPUT_SCHEMA
-from beads_ralph.work import Persona
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.bead.model import OUTPUT_SCHEMA
+from beads_ralph.bead.personas import Persona
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript
 

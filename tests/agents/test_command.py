@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.agents import environment
-from beads_ralph.agents.command import Command
-from beads_ralph.agents.known import AGENTS, select
+from beads_ralph.agents.adapters.command import Command
+from beads_ralph.agents.registry import AGENTS, select
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Job
-from beads_ralph.work import Persona, Usage
+from beads_ralph.process.jobs import Job
+from beads_ralph.bead.personas import Persona
+from beads_ralph.journal.usage import Usage
 from tests.agents import running
 from tests.agents.running import call, executable, spec, task, transcript
 

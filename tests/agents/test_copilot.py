@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.agents.copilot import Copilot
-from beads_ralph.agents.replies import output_of
+from beads_ralph.agents.adapters.copilot import Copilot
+from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.agents.verdicts import judge
-from beads_ralph.jobs import Exit, Job
-from beads_ralph.work import Persona, Usage
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.bead.personas import Persona
+from beads_ralph.journal.usage import Usage
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript
 

@@ -9,7 +9,7 @@ import pytest
 from beads_ralph.agents import environment
 from beads_ralph.config import Config
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.team import isolation
+from beads_ralph.session import confinement
 from tests.agents.running import spec, task, transcript
 
 STORE = ["BD_DB", "BD_ACTOR", "BEADS_DIR", "BEADS_DB"]
@@ -82,22 +82,22 @@ def test_the_env_of_an_agent_goes_before_the_configured_home(tmp_path: Path) -> 
     ],
 )
 def test_where_the_home_of_agents_is(tmp_path: Path, said: str | None, meant: str | None) -> None:
-    found = isolation.home_of(Config(agent_home=said), tmp_path)
+    found = confinement.home_of(Config(agent_home=said), tmp_path)
     assert found == (Path(meant.format(home=Path.home(), root=tmp_path)) if meant else None)
 
 
 def test_a_home_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="agent_home") as caught:
-        isolation.require(Config(agent_home="nowhere"), tmp_path)
+        confinement.require(Config(agent_home="nowhere"), tmp_path)
     assert caught.value.code is Code.CONFIG_INVALID
     assert "mkdir" in caught.value.suggested_action
-    isolation.require(Config(agent_home="."), tmp_path)
+    confinement.require(Config(agent_home="."), tmp_path)
 
 
 def test_every_name_that_may_not_be_passed_on_is_named(tmp_path: Path) -> None:
     names = ["JAVA_HOME", "BD_DB", "GH_TOKEN", "CLAUDECODE", "BEADS_RALPH_JOB", "A=B"]
     with pytest.raises(RalphError) as caught:
-        isolation.require(Config(agent_env=names), tmp_path)
+        confinement.require(Config(agent_env=names), tmp_path)
     assert caught.value.code is Code.CONFIG_INVALID
     assert [fault.message.split("'")[1] for fault in caught.value.faults] == names[1:]
-    isolation.require(Config(agent_env=names[:1]), tmp_path)
+    confinement.require(Config(agent_env=names[:1]), tmp_path)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.models import TemplateName
+from beads_ralph.bead.model import TemplateName
 from beads_ralph.prompts import guidance
-from beads_ralph.records import RunRecord
+from beads_ralph.journal.records import RunRecord
 from tests.cli.running import ralph
 from tests.loop.plans import Project
-from tests.mason.plans import only, plan, sprint
+from tests.compile.plans import only, plan, sprint
 
 CHOSEN = {
     "Fix the crash on empty input": "bug-fix",

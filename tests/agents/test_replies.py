@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents import replies, script
-from beads_ralph.agents.replies import MAX_BLOCK, lines_of, read
-from beads_ralph.jobs import Exit
-from beads_ralph.work import Reply, Usage
+from beads_ralph.agents import reply_reader
+from beads_ralph.agents.scripted import script
+from beads_ralph.agents.reply_reader import MAX_BLOCK, lines_of, read
+from beads_ralph.process.jobs import Exit
+from beads_ralph.agents.agent_types import Reply
+from beads_ralph.journal.usage import Usage
 
 PASS = {"status": "pass", "message": "ok"}
 BLOCK = '```json\n{"status": "pass", "message": "ok"}\n```\n'
@@ -155,12 +157,12 @@ def test_a_hundred_megabytes_are_read_in_little_memory() -> None:
     found = read(Exit(0), flood(100_000_000))
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert found.result == PASS
-    assert len(found.text) <= replies.MAX_TEXT
+    assert len(found.text) <= reply_reader.MAX_TEXT
     assert grown < 30_000, f"{grown} KiB more"
 
 
 def test_the_text_is_the_end_of_what_was_said() -> None:
-    found = reply("first\n" + "y" * (2 * replies.MAX_TEXT) + "\nlast words\n\n")
+    found = reply("first\n" + "y" * (2 * reply_reader.MAX_TEXT) + "\nlast words\n\n")
     assert found.text == "last words"
     assert reply("one\ntwo\n").text == "one\ntwo"
 
@@ -198,7 +200,7 @@ def test_a_limit_without_a_time_is_a_limit() -> None:
         assert (found.trouble, found.limit_reset_at) == ("limit", None)
 
 
-@pytest.mark.parametrize("kind", replies.TROUBLES)
+@pytest.mark.parametrize("kind", reply_reader.TROUBLES)
 def test_a_program_says_what_its_trouble_is(kind: str) -> None:
     found = reply("all done", f'BEADS_RALPH_TROUBLE {{"kind": "{kind}", "detail": "because"}}')
     assert (found.trouble, found.detail) == (kind, "because")
@@ -217,7 +219,7 @@ def test_denied_tools_are_named() -> None:
 
 
 def test_the_script_knows_the_same_troubles() -> None:
-    assert script.TROUBLES == replies.TROUBLES
+    assert script.TROUBLES == reply_reader.TROUBLES
 
 
 def test_a_limit_goes_before_an_unreadable_result() -> None:

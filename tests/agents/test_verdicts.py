@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.agents.verdicts import Judgement, flaws_in, judge
-from beads_ralph.jobs import Exit
-from beads_ralph.models import OUTPUT_SCHEMA
-from beads_ralph.work import Reply
+from beads_ralph.process.jobs import Exit
+from beads_ralph.bead.model import OUTPUT_SCHEMA
+from beads_ralph.agents.agent_types import Reply
 
 WANTED: dict[str, Any] = {
     "type": "object",

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Final, NamedTuple, TextIO
 
-from beads_ralph import entry
+from beads_ralph.cli import entry
 
 MAINS: Final[dict[str, Callable[[], int]]] = {"beads-ralph": entry.main, "beads-mason": entry.mason}
 HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)

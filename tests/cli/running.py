@@ -16,10 +16,10 @@ from typing import Any
 
 from beads_ralph import workspace
 from beads_ralph.cli.compiling import plan_setting
-from beads_ralph.mason import load
-from beads_ralph.mason.build import build
+from beads_ralph.compile import load
+from beads_ralph.compile.build import build
 from beads_ralph.plan import parse
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.cli import inside
 
 PROJECT = Path(__file__).parent.parent.parent

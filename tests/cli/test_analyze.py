@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.protocols import Changes
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.protocol import Changes
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.cli.running import PROJECT, Ran, ralph, run
-from tests.records import samples
+from tests.journal import samples
 
 SCRIPT = (str(PROJECT / "scripts" / "analyze-runs.sh"),)
 KEYS = {

@@ -26,7 +26,7 @@ from tests.cli.running import (
     tree,
     write,
 )
-from tests.mason.plans import plan, sprint
+from tests.compile.plans import plan, sprint
 
 GOOD = plan(sprint("1.1", "Start"), sprint("1.2", "Next"))
 

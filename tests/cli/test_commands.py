@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beads_ralph.agents.known import AGENTS as KNOWN_AGENTS
-from beads_ralph.protocols import Query
-from beads_ralph.store.bd import BdStore
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.agents.registry import AGENTS as KNOWN_AGENTS
+from beads_ralph.store.protocol import Query
+from beads_ralph.store.bd.bd_store import BdStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.cli.running import Ran, compiled_here, mason, ralph, tree, write
 from tests.cli.stand_in import bd_script, path_without_bd, wrapped_bd
 from tests.items import make_item
-from tests.mason.plans import plan, sprint
+from tests.compile.plans import plan, sprint
 
 FOUR = plan(
     sprint("1.1", "Start"),

@@ -18,7 +18,7 @@ import pytest
 from beads_ralph.errors import ADVICE, Code
 from tests.cli.running import Ran, environment, mason, ralph, run, tree, write
 from tests.cli.stand_in import bd_script, path_without_bd, willing_bd
-from tests.mason.plans import SEED_BEAD, only, plan, sprint
+from tests.compile.plans import SEED_BEAD, only, plan, sprint
 
 NOBODY = 65534
 

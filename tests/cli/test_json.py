@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import MASON, Ran, compiled_here, mason, ralph, run, write
-from tests.mason.plans import SEED_BEAD, only, plan, sprint
+from tests.compile.plans import SEED_BEAD, only, plan, sprint
 
 PLAN = plan(
     sprint("1.1", "Start"),

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.protocols import Query
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.protocol import Query
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.cli.running import MASON, VALIDATE, Ran, mason, ralph, run, write
 from tests.cli.stand_in import path_without_bd, wrapped_bd
-from tests.mason.plans import SEED_BEAD, SEED_PLAN_FILE, plan, seed_plan, sprint
+from tests.compile.plans import SEED_BEAD, SEED_PLAN_FILE, plan, seed_plan, sprint
 
 IDS = ["bd-1-1-schema", "bd-1-2a-work", "bd-1-2b-merge", "bd-1-3-integration"]
 

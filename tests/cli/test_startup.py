@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import compiled_here, run
-from tests.mason.plans import plan, sprint
+from tests.compile.plans import plan, sprint
 
-HEAVY = {"asyncio", "beads_ralph.loop", "beads_ralph.team", "beads_ralph.page", "beads_ralph.demo", "ssl"}
+HEAVY = {"asyncio", "beads_ralph.loop", "beads_ralph.session", "beads_ralph.report.run_page", "beads_ralph.demo.demonstration", "ssl"}
 
 
 def loaded(*words: str, cwd: Path) -> set[str]:
@@ -46,4 +46,4 @@ def test_only_a_run_loads_the_loop(words: str, repo: Path) -> None:
 
 def test_the_weight_is_noticed_where_it_belongs(repo: Path) -> None:
     compiled_here(repo, plan(sprint("1.1", "Setup", source_branch="main")))
-    assert {"asyncio", "beads_ralph.loop", "beads_ralph.team"} <= loaded("run", "--dry-run", cwd=repo)
+    assert {"asyncio", "beads_ralph.loop", "beads_ralph.session"} <= loaded("run", "--dry-run", cwd=repo)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.items import GateRule, Item
-from beads_ralph.models import Bead
-from beads_ralph.protocols import ItemQuery, Query, Store
-from beads_ralph.store.bd import BdStore
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.bead.items import GateRule, Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.bd.bd_store import BdStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.cli.running import Ran, ralph, ralph_alone, write
 from tests.contract.places import Place
 

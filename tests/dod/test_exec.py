@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from beads_ralph import __version__
-from beads_ralph.dod.desk import Pace
+from beads_ralph.dod.exec_context import Pace
 from tests.cli.running import PROJECT, RALPH, environment, ralph, run
 from tests.dod.beads import (
     EXAMPLE_NAMES,

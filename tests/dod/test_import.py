@@ -126,7 +126,7 @@ def test_importing_is_all_or_nothing(repo: Path) -> None:
 
 
 def test_a_bead_without_verifiers_is_no_ralph_bead(repo: Path) -> None:
-    from beads_ralph.store.embedded import EmbeddedStore
+    from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 
     EmbeddedStore(repo).create([make_bead("bd-a")])
     assert ralph("export", "bd-a", "--json", cwd=repo).error["code"] == "VALIDATION.CONSTRAINT"

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.executors.local import LocalExecutor
-from beads_ralph.executors.tmux import TmuxExecutor
-from beads_ralph.jobs import Exit, Job, Transcript
-from beads_ralph.protocols import Executor
+from beads_ralph.process.executors.local import LocalExecutor
+from beads_ralph.process.executors.tmux import TmuxExecutor
+from beads_ralph.process.jobs import Exit, Job, Transcript
+from beads_ralph.process.protocol import Executor
 
 PATIENCE_SECONDS = 60.0
 OFFSPRING = Path(__file__).with_name("offspring.py")

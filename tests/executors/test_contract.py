@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Exit, Job
-from beads_ralph.protocols import Executor
-from beads_ralph.strays import sweep
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.protocol import Executor
+from beads_ralph.process.process_tree import sweep
 from tests.executors.running import (
     having,
     is_running,

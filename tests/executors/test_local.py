@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.executors.local import LocalExecutor
-from beads_ralph.jobs import Job
-from beads_ralph.strays import Family, is_alive, read_process, sweep
-from beads_ralph.supervise import supervise
+from beads_ralph.process.executors.local import LocalExecutor
+from beads_ralph.process.jobs import Job
+from beads_ralph.process.process_tree import Family, is_alive, read_process, sweep
+from beads_ralph.process.supervise import supervise
 from tests.executors.running import is_running, job, python, run, shell, soon, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def _runs_sleep(pid: int) -> bool:
 
 
 def test_a_sweep_spares_us_and_those_who_started_us(mark: str) -> None:
-    program = f"from beads_ralph.strays import sweep; print(sweep('STRAY', '{mark}'))"
+    program = f"from beads_ralph.process.process_tree import sweep; print(sweep('STRAY', '{mark}'))"
     script = f'{sys.executable} -c "{program}"; echo survived'
     done = subprocess.run(
         ["sh", "-c", script],

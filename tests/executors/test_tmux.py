@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.executors.tmux import TmuxExecutor
-from beads_ralph.jobs import Exit, Job
+from beads_ralph.process.executors.tmux import TmuxExecutor
+from beads_ralph.process.jobs import Exit, Job
 from tests.executors.running import SOCKET, having, is_running, run, shell, soon, wait_until
 
 pytestmark = pytest.mark.tmux

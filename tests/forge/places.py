@@ -14,8 +14,8 @@ import pytest
 
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
-from beads_ralph.protocols import Forge
-from beads_ralph.work import Proposal
+from beads_ralph.forge.protocol import Forge
+from beads_ralph.forge.protocol import Proposal
 from tests.conftest import IN_CI
 from tests.forge.github_server import NAME, OWNER, GitHub, configure, serving
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
-from beads_ralph.work import Proposal
+from beads_ralph.forge.protocol import Proposal
 
 STEPS = frozenset({"subprocess.Popen", "os.rename", "os.mkdir", "os.remove", "fcntl.flock"})
 _seen = 0

@@ -15,7 +15,7 @@ import pytest
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import FORGES
-from beads_ralph.protocols import Forge
+from beads_ralph.forge.protocol import Forge
 from tests.forge.places import Place, git, refs
 
 PROPOSER = Path(__file__).with_name("proposer.py")

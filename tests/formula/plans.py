@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.drafts.setting import Setting
+from beads_ralph.compile.setting import Setting
 from beads_ralph.formula.make import Made, Surroundings, make
 from beads_ralph.formula.shape import Instance
-from tests.mason import plans
+from tests.compile import plans
 
 SETTING = plans.SETTING
 

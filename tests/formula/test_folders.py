@@ -9,7 +9,7 @@ import pytest
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.folders import Folders
-from beads_ralph.formula.plain import why_not_plain
+from beads_ralph.formula.bd_compatible import why_not_plain
 from tests.formula.recipes import FIXTURES, faults, loaded, project, step, write
 
 

@@ -16,7 +16,7 @@ from beads_ralph.formula import conditions, ranges
 from beads_ralph.formula.check import check
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.outline import outline
-from beads_ralph.formula.plain import why_not_plain
+from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.read import parse
 from beads_ralph.formula.render import Rendered, render
 from beads_ralph.formula.substitution import Filling

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.formula.plans import SETTING, endpoint, made
-from tests.mason.plans import plan, sprint
+from tests.compile.plans import plan, sprint
 
 THREE = plan(endpoint("2.1", "users"), endpoint("2.2", "orders"), endpoint("3.1", "bills"))
 

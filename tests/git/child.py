@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from beads_ralph import changes, checkouts, merges, worktrees
+from beads_ralph.git import checkouts, merges, worktree_status, worktrees
 
 
 def prepare(root: str, path: str, branch: str, *dependencies: str) -> None:
@@ -17,7 +17,7 @@ def prepare(root: str, path: str, branch: str, *dependencies: str) -> None:
 
 
 def leftovers(path: str) -> None:
-    print(changes.commit_leftovers(Path(path), "leftovers").commit, flush=True)  # noqa: T201
+    print(worktree_status.commit_leftovers(Path(path), "leftovers").commit, flush=True)  # noqa: T201
 
 
 def merge(path: str, *branches: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import changes, losses, merges
+from beads_ralph.git import merge_loss, merges, worktree_status
 from beads_ralph.errors import RalphError
-from beads_ralph.losses import LostHunk, lost_changes
-from beads_ralph.merges import finish_merge, foresee, merge_all
+from beads_ralph.git.merge_loss import LostHunk, lost_changes
+from beads_ralph.git.merges import finish_merge, foresee, merge_all
 from tests.git.repos import commit, git, lines, on_branch
 
 
@@ -47,7 +47,7 @@ def test_branches_that_edit_a_file_apart_are_merged_clean(repo: Path, tree: Path
     assert outcome.merged == ("one", "two/deep")
     assert (tree / "a.txt").read_text() == lines("5:one's line", "25:two's line")
     assert git(tree, "log", "-1", "--format=%s") == "Merge branch 'two/deep' into merge"
-    assert changes.is_clean(tree)
+    assert worktree_status.is_clean(tree)
     assert lost(repo, "one") == lost(repo, "two/deep") == []
     assert merge_all(tree, ["one", "two/deep"]).contained == ("one", "two/deep")
 
@@ -63,7 +63,7 @@ def test_the_first_conflict_stops_and_is_named(repo: Path, tree: Path) -> None:
     conflict = conflicting(repo, tree)
     assert (conflict.branch, conflict.into, conflict.files) == ("two", "merge", ("a.txt",))
     assert conflict.theirs == git(repo, "rev-parse", "two")
-    assert conflict.ours == changes.head(tree)
+    assert conflict.ours == worktree_status.head(tree)
     again = merge_all(tree, ["one", "two"])
     assert again.conflict == conflict
 
@@ -89,7 +89,7 @@ def test_uncommitted_work_is_committed_before_a_merge(repo: Path, tree: Path) ->
     assert outcome.saved is not None
     assert outcome.merged == ("one",)
     assert (tree / "a.txt").read_text() == lines("5:one's line", "25:an agent's line")
-    assert changes.is_clean(tree)
+    assert worktree_status.is_clean(tree)
 
 
 def test_unrelated_histories_are_an_error_that_leaves_the_tree_clean(repo: Path, tree: Path) -> None:
@@ -99,7 +99,7 @@ def test_unrelated_histories_are_an_error_that_leaves_the_tree_clean(repo: Path,
     with pytest.raises(RalphError, match="merge") as caught:
         merge_all(tree, ["other"])
     assert "unrelated histories" in caught.value.text
-    assert changes.is_clean(tree)
+    assert worktree_status.is_clean(tree)
 
 
 def test_a_committer_is_found_where_git_has_none(
@@ -129,7 +129,7 @@ def test_a_resolution_that_was_not_staged_is_committed(repo: Path, tree: Path) -
     (tree / "b.txt").write_text(lines("1:needed by the resolution"))
     outcome = finish_merge(tree, conflict)
     assert (outcome.conflict, outcome.merged) == (None, ("two",))
-    assert changes.is_clean(tree)
+    assert worktree_status.is_clean(tree)
     assert git(tree, "log", "-1", "--format=%B").strip() == "Merge branch 'two' into merge"
     assert git(tree, "rev-parse", "HEAD^2") == conflict.theirs
     assert lost(repo, "one") == lost(repo, "two") == []
@@ -140,7 +140,7 @@ def test_an_agent_that_did_nothing_gets_its_conflict_again(repo: Path, tree: Pat
     again = finish_merge(tree, conflict).conflict
     assert again is not None
     assert again.markers == ("a.txt:5", "a.txt:7", "a.txt:9")
-    assert changes.unfinished(tree) == "merge"
+    assert worktree_status.unfinished(tree) == "merge"
 
 
 def test_markers_that_an_agent_committed_are_found(repo: Path, tree: Path) -> None:
@@ -206,8 +206,8 @@ def test_a_coming_conflict_is_foreseen_without_touching_anything(repo: Path, tre
     on_branch(repo, "three", {"a.txt": lines("25:three's line")})
     assert foresee(repo, "one", "two") == ["a.txt", "ü b/c.txt"]
     assert foresee(repo, "one", "three") == []
-    assert changes.is_clean(repo)
-    assert changes.is_clean(tree)
+    assert worktree_status.is_clean(repo)
+    assert worktree_status.is_clean(tree)
     with pytest.raises(RalphError, match="merge-tree"):
         foresee(repo, "one", "no-such-branch")
 
@@ -407,6 +407,6 @@ def test_what_is_reported_is_bounded(repo: Path, tree: Path) -> None:
     merge_all(tree, ["one"])
     commit(tree, {"new.txt": "empty\n"})
     (hunk,) = lost_changes(repo, "main", "one", "merge")
-    assert (len(hunk.lines), max(map(len, hunk.lines))) == (losses.MAX_LINES, losses.MAX_WIDTH)
+    assert (len(hunk.lines), max(map(len, hunk.lines))) == (merge_loss.MAX_LINES, merge_loss.MAX_WIDTH)
     assert (hunk.first_line, hunk.last_line, hunk.lost, hunk.total) == (1, 500, 500, 500)
     assert str(hunk) == "new.txt:1-500: dropped (500 of 500 lines)"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import refs
-from beads_ralph.changes import current_branch, head
-from beads_ralph.git import commit_of
+from beads_ralph.git import git_files
+from beads_ralph.git.worktree_status import current_branch, head
+from beads_ralph.git.commands import commit_of
 from tests.git.repos import commit, git, on_branch
 
 
@@ -34,20 +34,20 @@ def test_heads_and_branches_are_as_git_says(repo: Path, tree: Path, packed: bool
         git(repo, "pack-refs", "--all", "--prune")
     for place in (repo, tree):
         for ref in ("HEAD", "refs/heads/main", "refs/heads/feature/a"):
-            assert refs.commit_of(ref, place) == told(place, ref) is not None
-    assert (refs.branch_at(repo), refs.branch_at(tree)) == ("main", "feature/a")
+            assert git_files.commit_of(ref, place) == told(place, ref) is not None
+    assert (git_files.branch_at(repo), git_files.branch_at(tree)) == ("main", "feature/a")
 
 
 def test_a_ref_that_moves_after_it_was_packed_is_read_anew(repo: Path, tree: Path) -> None:
     git(repo, "pack-refs", "--all", "--prune")
     new = commit(tree, {"b.txt": "b\n"})
-    assert refs.commit_of("refs/heads/feature/a", repo) == refs.commit_of("HEAD", tree) == new
+    assert git_files.commit_of("refs/heads/feature/a", repo) == git_files.commit_of("HEAD", tree) == new
 
 
 def test_a_detached_head_is_a_commit_and_no_branch(tree: Path) -> None:
     git(tree, "checkout", "--quiet", "--detach")
-    assert refs.commit_of("HEAD", tree) == head(tree) == told(tree, "HEAD")
-    assert refs.branch_at(tree) is None
+    assert git_files.commit_of("HEAD", tree) == head(tree) == told(tree, "HEAD")
+    assert git_files.branch_at(tree) is None
     assert current_branch(tree) is None
 
 
@@ -55,28 +55,28 @@ def test_what_is_not_plain_to_see_is_left_to_git(repo: Path) -> None:
     git(repo, "tag", "-a", "-m", "one", "one")
     git(repo, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
     for ref in ("refs/tags/one", "refs/heads/alias", "refs/heads/none", "refs/heads/../../HEAD", "main"):
-        assert refs.commit_of(ref, repo) is None
+        assert git_files.commit_of(ref, repo) is None
     assert commit_of("refs/tags/one", repo) == commit_of("refs/heads/alias", repo) == head(repo)
     assert commit_of("refs/heads/none", repo) is None
     inside = repo / "inside"
     inside.mkdir()
-    assert refs.commit_of("HEAD", inside) is None
+    assert git_files.commit_of("HEAD", inside) is None
     assert commit_of("HEAD", inside) == head(repo)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "0" * 40 + "\n", "rubbish\n", "\xff"])
 def test_a_damaged_ref_is_no_commit(repo: Path, text: str) -> None:
     (repo / ".git" / "refs" / "heads" / "broken").write_bytes(text.encode("latin-1"))
-    assert refs.commit_of("refs/heads/broken", repo) is None
+    assert git_files.commit_of("refs/heads/broken", repo) is None
 
 
 def test_a_branch_without_a_commit_has_a_name(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "trunk", "new")
-    assert refs.branch_at(tmp_path / "new") == "trunk"
-    assert refs.commit_of("HEAD", tmp_path / "new") is None
+    assert git_files.branch_at(tmp_path / "new") == "trunk"
+    assert git_files.commit_of("HEAD", tmp_path / "new") is None
 
 
 def test_a_repository_of_another_ref_format_is_left_to_git(repo: Path) -> None:
     (repo / ".git" / "reftable").mkdir()
-    assert refs.commit_of("HEAD", repo) is None
-    assert refs.branch_at(repo) is None
+    assert git_files.commit_of("HEAD", repo) is None
+    assert git_files.branch_at(repo) is None

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import changes, checkouts, locking, worktrees
+from beads_ralph.git import checkouts, locking, worktree_status, worktrees
 from beads_ralph.errors import RalphError
-from beads_ralph.locking import Patience
-from beads_ralph.refs import folders_of
-from beads_ralph.worktrees import Prepared, prepare, remove
+from beads_ralph.git.locking import Patience
+from beads_ralph.git.git_files import folders_of
+from beads_ralph.git.worktrees import Prepared, prepare, remove
 from tests.git.repos import commit, git, lines, on_branch
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +32,13 @@ def test_a_folder_that_is_gone_is_not_mistaken_for_a_missing_git(tmp_path: Path)
     (tmp_path / "file").touch()
     for place in (tmp_path / "gone", tmp_path / "file"):
         with pytest.raises(RalphError, match=f"there is no folder {place}, so git cannot run there"):
-            changes.head(place)
+            worktree_status.head(place)
 
 
 def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RalphError, match="git is not installed"):
-        changes.head(tmp_path)
+        worktree_status.head(tmp_path)
 
 
 def made(repo: Path, beside: Path, branch: str = "feature/x", *dependencies: str) -> Prepared:
@@ -60,8 +60,8 @@ def test_a_worktree_is_made_from_its_source(repo: Path, beside: Path) -> None:
     start = git(repo, "rev-parse", "main")
     first = made(repo, beside)
     assert first == Prepared(beside / "feature/x", "feature/x", start, start, created=True, new_branch=True)
-    assert changes.current_branch(first.path) == "feature/x"
-    assert changes.is_clean(first.path)
+    assert worktree_status.current_branch(first.path) == "feature/x"
+    assert worktree_status.is_clean(first.path)
     assert [path.name for path in (repo / ".git" / "beads-ralph").iterdir()] == []
 
 
@@ -127,7 +127,7 @@ def test_a_rebase_left_by_an_agent_is_named(repo: Path, beside: Path) -> None:
         git(first.path, "rebase", "main")
     again = made(repo, beside)
     assert (again.created, again.unfinished) == (False, "rebase")
-    assert changes.commit_leftovers(first.path, "x") == changes.Leftovers(unfinished="rebase")
+    assert worktree_status.commit_leftovers(first.path, "x") == worktree_status.Leftovers(unfinished="rebase")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="has no commit yet"):
         prepare(tmp_path / "empty", tmp_path / "w", "x", "main", ())
     with pytest.raises(RalphError, match="has no commit yet"):
-        changes.head(tmp_path / "empty")
+        worktree_status.head(tmp_path / "empty")
 
 
 def test_a_missing_source_is_refused(repo: Path, beside: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_detached_main_checkout_and_a_bare_repository_serve_as_well(
 def test_a_living_process_keeps_its_lock_and_it_is_reported(repo: Path, beside: Path) -> None:
     first = made(repo, beside)
     (first.path / "x").write_text("x\n")
-    lock = changes.git_dir(first.path) / "index.lock"
+    lock = worktree_status.git_dir(first.path) / "index.lock"
     with lock.open("w"):
         os.utime(lock, (1, 1))
         with pytest.raises(RalphError, match="add x failed") as caught:
@@ -258,10 +258,10 @@ def test_a_living_process_keeps_its_lock_and_it_is_reported(repo: Path, beside: 
 def test_a_lock_whose_maker_is_dead_is_cleared(repo: Path, beside: Path) -> None:
     first = made(repo, beside)
     (first.path / "x").write_text("x\n")
-    lock = changes.git_dir(first.path) / "index.lock"
+    lock = worktree_status.git_dir(first.path) / "index.lock"
     lock.touch()
     os.utime(lock, (1, 1))
-    assert changes.commit_leftovers(first.path, "work").commit == changes.head(first.path)
+    assert worktree_status.commit_leftovers(first.path, "work").commit == worktree_status.head(first.path)
 
 
 def test_the_lock_of_the_main_checkout_is_never_touched(repo: Path) -> None:
@@ -287,7 +287,7 @@ def test_threads_prepare_side_by_side(repo: Path, beside: Path) -> None:
     with ThreadPoolExecutor(len(branches)) as pool:
         found = list(pool.map(lambda branch: made(repo, beside, branch, "one"), branches))
     assert sum(one.created for one in found) == 10
-    assert all(changes.is_clean(one.path) and (one.path / "one.txt").exists() for one in found)
+    assert all(worktree_status.is_clean(one.path) and (one.path / "one.txt").exists() for one in found)
 
 
 def test_processes_prepare_side_by_side(repo: Path, beside: Path) -> None:
@@ -369,7 +369,7 @@ def test_prepare_survives_being_killed_at_every_hook(deadly: Path, beside: Path,
         branch = f"work/{at}"
         alive = not killed(tmp_path, at, "prepare", str(deadly), str(beside / branch), branch, "one", "two")
         again = made(deadly, beside, branch, "one", "two")
-        assert changes.is_clean(again.path), at
+        assert worktree_status.is_clean(again.path), at
         assert (again.path / "c.txt").read_text() == lines("5:one", "25:two")
         assert git(again.path, "rev-list", "--merges", "--count", "main..HEAD") == "2"
         assert worktrees.find(deadly, again.path) == worktrees.Worktree(again.path, again.head_commit, branch)
@@ -391,7 +391,7 @@ def test_commits_and_merges_survive_being_killed(deadly: Path, beside: Path, tmp
         alive = not killed(tmp_path, at, "merge", str(tree), "one") and alive
         again = made(deadly, beside, f"work/{at}", "one")
         assert again.conflict is None
-        assert changes.commit_leftovers(tree, "rest") == changes.Leftovers()
+        assert worktree_status.commit_leftovers(tree, "rest") == worktree_status.Leftovers()
         assert (tree / "c.txt").read_text() == lines("5:one", "25:mine")
         assert (tree / "new.txt").read_text() == "new\n"
         assert git(tree, "rev-list", "--count", "--no-merges", "main..HEAD", "^one") == "1"
@@ -409,7 +409,7 @@ def test_prepare_survives_the_death_of_its_program_alone(repo: Path, beside: Pat
         process.kill()
     process.communicate()
     again = made(repo, beside, "x", "one")
-    assert changes.is_clean(again.path)
+    assert worktree_status.is_clean(again.path)
     assert len(list(again.path.glob("*.txt"))) == 300
 
 
@@ -422,7 +422,7 @@ def test_changed_files_name_both_sides_of_a_rename(repo: Path, beside: Path) -> 
     git(first.path, "mv", "old ü.txt", "new\tname.txt")
     (first.path / "run.sh").chmod(0o755)
     commit(first.path, {"gone.txt": None, "added.bin": b"\0\1"})
-    found = changes.changed_files(first.path, first.base_commit)
+    found = worktree_status.changed_files(first.path, first.base_commit)
     assert found == ["added.bin", "gone.txt", "new\tname.txt", "old ü.txt", "run.sh"]
 
 
@@ -432,12 +432,12 @@ def test_leftovers_are_committed_but_ignored_files_are_not(repo: Path, beside: P
     (first.path / "old.txt").unlink()
     (first.path / "ü new.txt").write_text("new\n")
     (first.path / "run.log").write_text("noise\n")
-    assert not changes.is_clean(first.path)
-    left = changes.commit_leftovers(first.path, "Keep work")
-    assert left.commit == changes.head(first.path)
-    assert changes.changed_files(first.path, first.head_commit) == ["old.txt", "ü new.txt"]
-    assert changes.is_clean(first.path)
-    assert changes.commit_leftovers(first.path, "Keep work") == changes.Leftovers()
+    assert not worktree_status.is_clean(first.path)
+    left = worktree_status.commit_leftovers(first.path, "Keep work")
+    assert left.commit == worktree_status.head(first.path)
+    assert worktree_status.changed_files(first.path, first.head_commit) == ["old.txt", "ü new.txt"]
+    assert worktree_status.is_clean(first.path)
+    assert worktree_status.commit_leftovers(first.path, "Keep work") == worktree_status.Leftovers()
 
 
 def test_a_failing_hook_does_not_keep_leftovers_out(repo: Path, beside: Path) -> None:
@@ -446,25 +446,25 @@ def test_a_failing_hook_does_not_keep_leftovers_out(repo: Path, beside: Path) ->
     hook.chmod(0o755)
     first = made(repo, beside)
     (first.path / "x").write_text("x\n")
-    assert changes.commit_leftovers(first.path, "work").commit
+    assert worktree_status.commit_leftovers(first.path, "work").commit
 
 
 def test_nested_repositories_are_named_and_left_out(repo: Path, beside: Path) -> None:
     first = made(repo, beside)
     git(first.path, "init", "--quiet", "nested one")
     (first.path / "nested one" / "x").write_text("x\n")
-    assert changes.commit_leftovers(first.path, "w") == changes.Leftovers(nested=("nested one/",))
+    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(nested=("nested one/",))
     (first.path / "y").write_text("y\n")
-    left = changes.commit_leftovers(first.path, "w")
-    assert (left.commit, left.nested) == (changes.head(first.path), ("nested one/",))
-    assert changes.changed_files(first.path, "main") == ["y"]
+    left = worktree_status.commit_leftovers(first.path, "w")
+    assert (left.commit, left.nested) == (worktree_status.head(first.path), ("nested one/",))
+    assert worktree_status.changed_files(first.path, "main") == ["y"]
 
 
 def test_a_detached_head_is_named(repo: Path, beside: Path) -> None:
     first = made(repo, beside)
     git(first.path, "switch", "--quiet", "--detach")
     (first.path / "x").write_text("x\n")
-    assert changes.commit_leftovers(first.path, "w") == changes.Leftovers(unfinished="detached HEAD")
+    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(unfinished="detached HEAD")
     assert (first.path / "x").exists()
 
 
@@ -477,7 +477,7 @@ def test_a_check_sees_exactly_the_commit_and_leaves_nothing(repo: Path, beside: 
     (first.path / "untracked.txt").write_text("x\n")
     with checkouts.checkout_clean(repo, done, tmp_path / "check ü") as place:
         assert sorted(path.name for path in place.iterdir()) == [".git", "README.md", "work.txt"]
-        assert changes.head(place) == done
+        assert worktree_status.head(place) == done
         (place / "cache").mkdir()
         (place / "cache" / "read only").write_text("x\n")
         (place / "cache").chmod(0o500)

@@ -20,21 +20,24 @@ from typing import Any
 
 import yaml
 
-from beads_ralph import executors, forge, runs, workspace
-from beads_ralph.agents import known
-from beads_ralph.events import Journal
+from beads_ralph.process import executors
+from beads_ralph import forge, workspace
+from beads_ralph.journal import runs
+from beads_ralph.agents import registry
+from beads_ralph.journal.events import Journal
 from beads_ralph.loop import Loop, Scope, Settings
-from beads_ralph.models import Bead
-from beads_ralph.protocols import AgentCLI, Query, Store
-from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.store.bd import BdStore
-from beads_ralph.store.embedded import EmbeddedStore
-from beads_ralph.strays import Family
-from beads_ralph.team import Tools
-from beads_ralph.verify import Bench
+from beads_ralph.bead.model import Bead
+from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.store.protocol import Query, Store
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.store.bd.bd_store import BdStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.process.process_tree import Family
+from beads_ralph.session import Tools
+from beads_ralph.session.verify import Bench
 from tests.cli.running import RALPH, Ran, environment, ralph
 from tests.git.repos import git
-from tests.mason.plans import plan, sprint
+from tests.compile.plans import plan, sprint
 
 __all__ = ["Project", "fails", "git", "loop_of", "names", "passes", "soon", "sprint", "work"]
 
@@ -223,7 +226,7 @@ class Project:
 def loop_of(
     project: Project,
     store: Store | None = None,
-    select: Callable[[str], AgentCLI] = known.select,
+    select: Callable[[str], AgentCLI] = registry.select,
     **settings: Any,
 ) -> Iterator[Loop]:
     """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.protocols import Changes
+from beads_ralph.store.protocol import Changes
 from tests.conftest import need_bwrap
 from tests.loop.plans import Project, git, passes, soon, sprint, work
 

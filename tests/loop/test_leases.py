@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from beads_ralph import lending, ports
+from beads_ralph.session import lent_files
+from beads_ralph.process import ports
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.ports import Ports
+from beads_ralph.process.ports import Ports
 from tests.git.repos import commit
 from tests.loop.plans import Project, git, passes, soon, sprint, work
 
@@ -44,7 +45,7 @@ def test_untracked_files_that_match_are_copied_with_their_mode_and_nothing_else(
         (repo / name).write_text(name, "utf-8")
     (repo / ".env").chmod(0o600)
     tree = tree_of(repo)
-    found = lending.lend(repo, tree, [".env", ".env.*", "*/*.local", "nothing-*"])
+    found = lent_files.lend(repo, tree, [".env", ".env.*", "*/*.local", "nothing-*"])
     assert found == [".env", ".env.local", "conf/x.local"]
     assert [(tree / name).read_text("utf-8") for name in found] == found
     assert (tree / ".env").stat().st_mode & 0o777 == 0o600
@@ -59,9 +60,9 @@ def test_what_is_there_is_never_overwritten_and_lending_again_changes_nothing(re
     (repo / "a b[1].env").write_text("odd", "utf-8")
     tree = tree_of(repo)
     (tree / ".env").write_text("its own", "utf-8")
-    assert lending.lend(repo, tree, ["*.env"]) == [".env", "a b[1].env"]
+    assert lent_files.lend(repo, tree, ["*.env"]) == [".env", "a b[1].env"]
     exclude = (repo / ".git/info/exclude").read_text("utf-8")
-    assert lending.lend(repo, tree, ["*.env"]) == [".env", "a b[1].env"]
+    assert lent_files.lend(repo, tree, ["*.env"]) == [".env", "a b[1].env"]
     assert (tree / ".env").read_text("utf-8") == "its own"
     assert (repo / ".git/info/exclude").read_text("utf-8") == exclude
     assert git(tree, "status", "--porcelain") == ""
@@ -71,7 +72,7 @@ def test_a_file_that_the_branch_itself_has_is_not_lent(repo: Path) -> None:
     tree = tree_of(repo)
     commit(tree, {".env": "of the branch"})
     (repo / ".env").write_text("mine", "utf-8")
-    assert lending.lend(repo, tree, [".env"]) == []
+    assert lent_files.lend(repo, tree, [".env"]) == []
     assert (tree / ".env").read_text("utf-8") == "of the branch"
 
 
@@ -152,7 +153,7 @@ def test_a_range_that_somebody_listens_on_is_passed_over(tmp_path: Path) -> None
 def test_another_process_has_others_and_leaves_none_behind_when_it_is_killed(tmp_path: Path) -> None:
     first = free_range(40)
     hold = (
-        "import sys, time; from pathlib import Path; from beads_ralph.ports import Ports\n"
+        "import sys, time; from pathlib import Path; from beads_ralph.process.ports import Ports\n"
         f"with Ports({first}, 10, Path({str(tmp_path / 'p')!r})).lent() as lent:\n"
         "    print(lent.first, flush=True); time.sleep(60)"
     )

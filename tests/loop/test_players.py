@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 
-from beads_ralph import executors, forge, runs
-from beads_ralph.agents import known
+from beads_ralph.process import executors
+from beads_ralph import forge
+from beads_ralph.journal import runs
+from beads_ralph.agents import registry
 from beads_ralph.config import AgentDefaults, Config
-from beads_ralph.events import Event, Journal
+from beads_ralph.journal.events import Event, Journal
 from beads_ralph.loop.recovery import unrecorded
-from beads_ralph.models import AgentSpec, Bead
-from beads_ralph.team import Tools
-from beads_ralph.team.calls import session_after
-from beads_ralph.team.players import of_bead, players
-from beads_ralph.verify import Bench
-from beads_ralph.work import Reply, Session, Usage
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.session import Tools
+from beads_ralph.session.agent_calls import session_after
+from beads_ralph.session.fallback import of_bead, players
+from beads_ralph.session.verify import Bench
+from beads_ralph.agents.agent_types import Reply
+from beads_ralph.journal.agent_call import Session
+from beads_ralph.journal.usage import Usage
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]
@@ -27,7 +31,7 @@ def tools(root: Path, **defaults: Any) -> Tools:
     folder = runs.RunFolder(root / ".ralph", "run")
     bench = Bench(executors.choose("local"), folder, Journal(folder.journal, "run"), {})
     config = Config(agent_defaults=AgentDefaults(**defaults))
-    return Tools(root, config, bench, known.select, forge.choose("none", root))
+    return Tools(root, config, bench, registry.select, forge.choose("none", root))
 
 
 def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any, ...]]:

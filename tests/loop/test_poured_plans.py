@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.protocols import ItemQuery
+from beads_ralph.store.protocol import ItemQuery
 from tests.loop.plans import Project, git, sprint
-from tests.mason.formulas import person, poured, raw, work, written
+from tests.compile.formulas import person, poured, raw, work, written
 
 PAIR = raw("pair", work("code"), work("review", needs=["code"]))
 FORK = raw("fork", work("left"), work("right"))

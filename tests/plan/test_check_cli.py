@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from beads_ralph import draw
+from beads_ralph.plan import draw
 from tests.plan.plans import DEFAULTS, FIXTURES, plan_of
 
 
@@ -190,7 +190,7 @@ def test_usage_errors_leave_with_two(repo: Path) -> None:
 
 def test_s1_fr1_1_s2_in1_s2_st7_s2_o1_all_sprints_without_a_filter_in_a_fenced_envelope(repo: Path) -> None:
     plan = repo / write(repo, SOUND)
-    program = "import sys; from beads_ralph.entry import mason; sys.exit(mason())"
+    program = "import sys; from beads_ralph.cli.entry import mason; sys.exit(mason())"
     done = subprocess.run(
         [sys.executable, "-c", program, "--plan-file", str(plan), "--dry-run"],
         cwd=repo,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from beads_ralph import refs
+from beads_ralph.git import git_files
 from beads_ralph.agents.hearing import heard
-from beads_ralph.agents.known import AGENTS
-from beads_ralph.executors.local import LocalExecutor
-from beads_ralph.jobs import Exit, Job
-from beads_ralph.protocols import AgentCLI
-from beads_ralph.work import AgentTask, Reply
+from beads_ralph.agents.registry import AGENTS
+from beads_ralph.process.executors.local import LocalExecutor
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.agents.agent_types import AgentTask, Reply
 from tests.agents.running import spec, task, transcript
 from tests.git.repos import git
 from tests.model.exchange import Question
@@ -64,7 +64,7 @@ class Caller:
         tmp.mkdir(exist_ok=True)
         env = {**cli.env, "TMPDIR": str(tmp), **fields.pop("env", {})}
         agent = spec(executable=str(cli.program), env=env, options=fields.pop("options", None))
-        given = {"timeout": 120.0, "git_folders": refs.folders_of(self.worktree), **fields}
+        given = {"timeout": 120.0, "git_folders": git_files.folders_of(self.worktree), **fields}
         return task(self.worktree, agent, prompt=prompt, **given)
 
     @property

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents import known
-from beads_ralph.agents.replies import lines_of
-from beads_ralph.jobs import Exit
-from beads_ralph.work import Reply
+from beads_ralph.agents import registry
+from beads_ralph.agents.reply_reader import lines_of
+from beads_ralph.process.jobs import Exit
+from beads_ralph.agents.agent_types import Reply
 from tests.conftest import IN_CI
 from tests.git.repos import git
 from tests.model.exchange import Question
@@ -104,7 +104,7 @@ def asking(
         base = model_server.play(run, [Rule("", say=said)]) if said else model_server.base(take.model, run)
         ended = play(cli(name, base), take, repo, tmp_path / run)
         assert ended.transcript
-        reply = known.AGENTS[name].reply(ended, lines_of(ended.transcript.out))
+        reply = registry.AGENTS[name].reply(ended, lines_of(ended.transcript.out))
         return ended, reply, model_server.questions(run)
 
     return lambda name: partial(ask, name)

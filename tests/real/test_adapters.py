@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from beads_ralph import strays
-from beads_ralph.agents.known import AGENTS
+from beads_ralph.process import process_tree
+from beads_ralph.agents.registry import AGENTS
 from beads_ralph.agents.verdicts import judge
-from beads_ralph.models import OUTPUT_SCHEMA
-from beads_ralph.supervise import MARK
-from beads_ralph.work import Persona
+from beads_ralph.bead.model import OUTPUT_SCHEMA
+from beads_ralph.process.supervise import MARK
+from beads_ralph.bead.personas import Persona
 from tests.git.repos import git
 from tests.real.calling import Caller, says, subjects
 from tests.real.clis import NIGHTLY
@@ -198,7 +198,7 @@ def test_nothing_survives_a_call_that_is_ended(call: Caller) -> None:
 
 def survivors(call: Caller) -> list[int]:
     assert call.job is not None
-    return strays.sweep(MARK, call.job.mark)
+    return process_tree.sweep(MARK, call.job.mark)
 
 
 def assert_bound_to_schema(call: Caller) -> None:

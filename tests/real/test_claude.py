@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from beads_ralph.agents.claude import Claude
-from beads_ralph.work import Persona
+from beads_ralph.agents.adapters.claude import Claude
+from beads_ralph.bead.personas import Persona
 from tests.real.calling import Caller, subjects
 from tests.real.users import unprivileged
 

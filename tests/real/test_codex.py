@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from beads_ralph.models import OUTPUT_SCHEMA
+from beads_ralph.bead.model import OUTPUT_SCHEMA
 from tests.git.repos import git
 from tests.real.calling import Caller, says, subjects
 from tests.real.clis import MODEL

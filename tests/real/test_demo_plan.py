@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beads_ralph import demo
+from beads_ralph.demo import demonstration
 from tests.cli.running import ralph
 from tests.git.repos import git
 from tests.loop.plans import Project
@@ -29,7 +29,7 @@ MIXED = {"claude": "sonnet", "codex": "mock-model", "goose": "gpt-4o"}
 REPAIRED = "bd-1-2b-command-line"
 LIAR = "bd-2a-1-reminders"
 VERDICT = '```json\n{"status": "%s", "message": "%s"}\n```'
-PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.player"
+PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.scripted.player"
 
 
 def rules(script: Path) -> list[Rule]:
@@ -72,7 +72,7 @@ def test_the_plan_of_the_demonstration_with_three_real_clis(
     settings["plan"] |= {"qa_agents": [reviewer]}
     settings |= {"agent_env": ["SCRIPTED_KEY"], "max_parallel_sessions": 2}
     (root / "beads-ralph.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    plan = root / demo.PLAN
+    plan = root / demonstration.PLAN
     plan.write_text(with_agents(plan.read_text("utf-8")), encoding="utf-8")
     for name in ("developer", "reviewer"):
         path = root / ".claude" / "agents" / f"{name}.md"

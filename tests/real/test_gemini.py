@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.work import Persona
+from beads_ralph.bead.personas import Persona
 from tests.git.repos import git
 from tests.real.calling import Ask
 from tests.real.record import Take

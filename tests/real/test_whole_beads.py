@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.agents.gemini import Gemini
-from beads_ralph.agents.goose import Goose
-from beads_ralph.agents.replies import lines_of
-from beads_ralph.protocols import AgentCLI
+from beads_ralph.agents.adapters.gemini import Gemini
+from beads_ralph.agents.adapters.goose import Goose
+from beads_ralph.agents.reply_reader import lines_of
+from beads_ralph.agents.protocol import AgentCLI
 from tests.conftest import need_bwrap
 from tests.git.repos import git
 from tests.loop.plans import Project, sprint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 
 START = datetime(2026, 2, 11, 10, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import Advice, advice
 from tests.report.made import attempt, check, failed, several

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report.forecast import Sprint, forecast
 from beads_ralph.report.history import DEFAULT_MEDIAN, History, Likeness
 from tests.report.made import attempt, failed, several

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.report.gantt import last_run

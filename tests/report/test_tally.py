@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.records import Attempt, read_all
+from beads_ralph.journal.records import Attempt, read_all
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.report.numbers import Rate, Spread, quantile, time_text
 from beads_ralph.report.page import Subject, html
-from tests.records import samples
+from tests.journal import samples
 from tests.report.made import START, attempt, check, failed, several
 from tests.selection import examples
 

@@ -6,10 +6,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from beads_ralph.executors import choose
-from beads_ralph.jobs import Exit, Job, Transcript
-from beads_ralph.sandbox import Sandbox
-from beads_ralph.strays import Family
+from beads_ralph.process.executors import choose
+from beads_ralph.process.jobs import Exit, Job, Transcript
+from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.process.process_tree import Family
 
 os.setgroups([])
 os.setgid(int(sys.argv[1]))

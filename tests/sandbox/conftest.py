@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph import refs
-from beads_ralph.executors import choose
-from beads_ralph.executors.tmux import TmuxExecutor
-from beads_ralph.jobs import Exit, Job, Profile
-from beads_ralph.protocols import Executor
-from beads_ralph.sandbox import Sandbox, Sandboxed
-from beads_ralph.team import isolation
-from beads_ralph.work import AgentRole
+from beads_ralph.git import git_files
+from beads_ralph.process.executors import choose
+from beads_ralph.process.executors.tmux import TmuxExecutor
+from beads_ralph.process.jobs import Exit, Job, Profile
+from beads_ralph.process.protocol import Executor
+from beads_ralph.process.sandbox import Sandbox, Sandboxed
+from beads_ralph.session import confinement
+from beads_ralph.bead.personas import AgentRole
 from tests.agents.running import task
 from tests.conftest import need_bwrap
 from tests.executors.running import SOCKET, job, run
@@ -44,9 +44,9 @@ class Place:
 
     def job(self, script: str, role: AgentRole = "dev", **settings: object) -> Job:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
-        asked = task(self.tree, role=role, git_folders=refs.folders_of(self.tree))
+        asked = task(self.tree, role=role, git_folders=git_files.folders_of(self.tree))
         profile = Profile("a program", state=(".agent", ".agent.json"))
-        writes = (*isolation.written_by_git(asked), *isolation.state_of(profile, env))
+        writes = (*confinement.written_by_git(asked), *confinement.state_of(profile, env))
         given = {"cwd": self.tree, "env": env, "writes": writes, **settings}
         return job(self.folder, "sh", "-c", script, **given)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.bd import initialise
+from beads_ralph.store.bd.bd_store import initialise
 from tests.conftest import copied
 
 Call = Callable[..., Any]

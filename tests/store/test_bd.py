@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.jobs import Exit
-from beads_ralph.models import ASSIGNEE, MERGE, WORK, Bead
-from beads_ralph.protocols import Changes, Findings, Query, Store
-from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.store.bd import BdStore, initialise
-from beads_ralph.store.bd_cli import error_text, is_busy
-from beads_ralph.store.bd_setup import missing_settings
-from beads_ralph.store.bd_shape import dumped, graph, seed
+from beads_ralph.process.jobs import Exit
+from beads_ralph.bead.model import ASSIGNEE, Bead, MERGE, WORK
+from beads_ralph.store.protocol import Changes, Findings, Query, Store
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.store.bd.bd_store import BdStore, initialise
+from beads_ralph.store.bd.cli import error_text, is_busy
+from beads_ralph.store.bd.setup import missing_settings
+from beads_ralph.store.bd.shape import dumped, graph, seed
 from beads_ralph.store.writer_lock import only_writer
 from tests.beads import make_bead
 from tests.store.conftest import Call, calling, git_in
@@ -450,7 +450,7 @@ def test_a_snapshot_precedes_the_first_write(bd_repo: Path, store: BdStore, bd: 
 
 # --- claims -----------------------------------------------------------------------------------------
 
-CLAIM = """import sys; from pathlib import Path; from beads_ralph.store.bd import BdStore
+CLAIM = """import sys; from pathlib import Path; from beads_ralph.store.bd.bd_store import BdStore
 print(BdStore(Path(sys.argv[1])).claim("bd-a", sys.argv[2]).won)"""
 
 

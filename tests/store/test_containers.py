@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.protocols import Settled
+from beads_ralph.store.protocol import Settled
 from beads_ralph.store.containers import Container, settled
 
 CONTAINERS = "ABCDE"

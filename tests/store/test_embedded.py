@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.protocols import Query, Store
-from beads_ralph.store import embedded_database
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.embedded import database
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from tests.beads import make_bead
 from tests.store.by_hand import by_hand, database_of, miscounted
 
@@ -151,7 +151,7 @@ def test_a_forked_child_can_go_on_with_the_store(tmp_path: Path) -> None:
 def test_a_long_wait_for_another_writer_ends_with_advice(
     store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded_database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     store.create([make_bead("bd-a")])
     with closing(sqlite3.connect(database_of(tmp_path), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

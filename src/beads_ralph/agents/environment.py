@@ -25,13 +25,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Code, Fault, gathered
-from beads_ralph.jobs import Job
+from beads_ralph.process.jobs import Job
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from beads_ralph.jobs import Report, Transcript
-    from beads_ralph.work import AgentTask
+    from beads_ralph.process.jobs import Report, Transcript
+    from beads_ralph.agents.agent_types import AgentTask
 
 INHERITED: Final = re.compile(
     r"PATH|HOME|LANG|LC_[A-Z]+|TERM|TMPDIR|TZ|SHELL|USER|LOGNAME|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"

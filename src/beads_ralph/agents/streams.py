@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph.agents import replies
-from beads_ralph.models import MODELS
-from beads_ralph.values import utc_text
+from beads_ralph.agents import reply_reader
+from beads_ralph.bead.model import MODELS
+from beads_ralph.bead.field_types import utc_text
 
 if TYPE_CHECKING:
-    from beads_ralph.jobs import Exit
-    from beads_ralph.work import AgentTask, Trouble
+    from beads_ralph.process.jobs import Exit
+    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.journal.agent_call import Trouble
 
 Event = Mapping[str, Any]
 MAX_DETAIL: Final = 1000
-MAX_WORDS: Final = 2 * replies.MAX_BLOCK
+MAX_WORDS: Final = 2 * reply_reader.MAX_BLOCK
 BLOCK: Final = 64 * 1024
 
 
@@ -97,7 +98,7 @@ class Words:
 
 def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
-    return replies.answer_in(_lines(final_text))
+    return reply_reader.answer_in(_lines(final_text))
 
 
 def _lines(whole: str) -> Iterator[str]:

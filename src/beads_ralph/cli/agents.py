@@ -14,8 +14,8 @@ from beads_ralph.errors import Code, RalphError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.protocols import AgentCLI
-    from beads_ralph.rollcall import Answered, Present
+    from beads_ralph.agents.protocol import AgentCLI
+    from beads_ralph.agents.probe import Answered, Present
 
 Names = Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)]
 
@@ -28,10 +28,10 @@ def agents(
     json_: options.Json = False,
 ) -> Answer:
     """List the agent programs: which are here, in which version, signed in or not."""
-    from beads_ralph import rollcall
+    from beads_ralph.agents import probe
 
     asked = _asked(names or [])
-    present = rollcall.call(asked.values())
+    present = probe.call(asked.values())
     answers = [_smoke(asked[found.name]) for found in present if found.path] if smoke else []
     absent = bool(names) and any(found.path is None for found in present)
     failed = absent or any(not answer.ok for answer in answers)
@@ -43,7 +43,7 @@ def agents(
 
 
 def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
-    from beads_ralph.agents.known import AGENTS
+    from beads_ralph.agents.registry import AGENTS
 
     known = {name: cli for name, cli in AGENTS.items() if cli.profile.executable}
     unknown = [name for name in names if name not in known]
@@ -55,17 +55,18 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> Answered:
-    from beads_ralph import rollcall, workspace
-    from beads_ralph.models import AgentSpec
-    from beads_ralph.personas import DEFAULT_MODEL
-    from beads_ralph.team.isolation import home_of
+    from beads_ralph.agents import probe
+    from beads_ralph import workspace
+    from beads_ralph.bead.model import AgentSpec
+    from beads_ralph.bead.personas import DEFAULT_MODEL
+    from beads_ralph.session.confinement import home_of
 
     space = workspace.find()
     defaults = space.config.agent_defaults
     given: dict[str, object] = {"role": "polecat", "agent": "claude", "executable": cli.profile.executable}
     if cli.name == "claude":
         given["options"] = list(defaults.default_options)
-    return rollcall.smoke(
+    return probe.smoke(
         cli,
         AgentSpec.model_validate(given),
         defaults.default_model or DEFAULT_MODEL,

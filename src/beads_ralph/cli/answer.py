@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
-from beads_ralph.protocols import Progress, silent
+from beads_ralph.store.protocol import Progress, silent
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,29 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from beads_ralph import __version__
-from beads_ralph.cli import (
-    agents,
-    alchemy,
-    analyzing,
-    asking,
-    beads,
-    configuring,
-    control,
-    convoy,
-    demo,
-    formula,
-    gate,
-    mason,
-    plan,
-    pouring,
-    ralph,
-    run,
-    schema,
-    setup,
-    state,
-    watching,
-    wisps,
-)
+from beads_ralph.cli import agents, analyzing, asking, beads, configuring, control, convoy, demo, formula, formula_find, gate, mason, plan, pouring, ralph, run, schema, setup, state, watching, wisps
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError
@@ -47,8 +25,8 @@ app.command("agents")(agents.agents)
 app.add_typer(configuring.app, name="config")
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
-formula.app.command("find")(alchemy.find)
-formula.app.command("make")(alchemy.make)
+formula.app.command("find")(formula_find.find)
+formula.app.command("make")(formula_find.make)
 app.add_typer(formula.app, name="formula")
 app.command("mason")(mason.mason)
 app.command("pour")(pouring.pour)

@@ -13,7 +13,7 @@ from beads_ralph.errors import Code, Fault, RalphError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.team.recall import Heard, Talk
+    from beads_ralph.session.past_sessions import Heard, Talk
     from beads_ralph.workspace import Workspace
 
 BeadArgument = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
@@ -23,9 +23,9 @@ AskedRole = Annotated[Literal["dev", "qa"], typer.Option("--role", help="Whose s
 def sessions(bead: BeadArgument, store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the calls of agents on a bead, and the sessions one can ask."""
     from beads_ralph import workspace
-    from beads_ralph.team import recall
+    from beads_ralph.session import past_sessions
 
-    found = recall.talks(workspace.open_store(workspace.find(), store).store.show(bead))
+    found = past_sessions.talks(workspace.open_store(workspace.find(), store).store.show(bead))
     data = {"bead": bead, "sessions": [one.to_json() for one in found]}
     return Answer(data, lambda console: _show_sessions(console, bead, found))
 
@@ -57,10 +57,11 @@ def ask(
     json_: options.Json = False,
 ) -> Answer:
     """Take an agent's recorded session up again, and print its answer to a question."""
-    from beads_ralph import files, workspace
-    from beads_ralph.team import recall
+    from beads_ralph.files import text_files
+    from beads_ralph import workspace
+    from beads_ralph.session import past_sessions
 
-    text = (files.read_stdin() if question == "-" else question).strip()
+    text = (text_files.read_stdin() if question == "-" else question).strip()
     if not text:
         raise RalphError(Code.USAGE, "the question is empty")
     space = workspace.find()
@@ -68,7 +69,7 @@ def ask(
     if found.status == "in_progress":
         action = f"Ask when it is done; until then: beads-ralph logs {bead}"
         raise RalphError(Code.CONFLICT, f"agents are at work on {bead}", suggested_action=action)
-    talk = recall.pick(found, role, session)
+    talk = past_sessions.pick(found, role, session)
     heard = _heard(space, found, talk, text)
     if heard.call.problem or not heard.call.reply.text.strip():
         problem = heard.call.problem or "gave no answer"
@@ -88,19 +89,19 @@ def ask(
 def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
     import asyncio
 
-    from beads_ralph import runs
+    from beads_ralph.journal import runs
     from beads_ralph.cli import running
-    from beads_ralph.events import Journal
-    from beads_ralph.team import isolation, recall
+    from beads_ralph.journal.events import Journal
+    from beads_ralph.session import confinement, past_sessions
 
-    isolation.require(space.config, space.root)
+    confinement.require(space.config, space.root)
     home = running.asks_home(space)
     running.sweep(home)
     folder = runs.RunFolder(home, runs.new_run_id())
     journal = Journal(folder.journal, folder.run_id)
     try:
         tools = running.tools_for(space, folder, journal, ("local", "none"))
-        return asyncio.run(recall.ask(bead, talk, question, folder.run_id, tools))
+        return asyncio.run(past_sessions.ask(bead, talk, question, folder.run_id, tools))
     finally:
         journal.close()
         runs.mark_swept(folder)

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from beads_ralph import files
-from beads_ralph.drafts.setting import Setting
+from beads_ralph.files import text_files
+from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import RalphError, gathered
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.mason.build import Built, build
+from beads_ralph.compile.build import Built, build
 from beads_ralph.plan import Plan, parse
 from beads_ralph.workspace import Workspace
 
 
 def read_plan(path: Path) -> Plan:
-    return parse(files.read_text(path), str(path))
+    return parse(text_files.read_text(path), str(path))
 
 
 def setting_of(workspace: Workspace, file: Path) -> Setting:

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel
 
 from beads_ralph import config as settings
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
@@ -44,7 +44,7 @@ def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answ
 
 def _root() -> Path:
     here = Path.cwd()
-    repository = git.find(here)
+    repository = commands.find(here)
     return repository.root if repository else here
 
 

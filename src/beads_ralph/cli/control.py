@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from beads_ralph import git, runs, workspace, worktrees
+from beads_ralph.git import commands, worktrees
+from beads_ralph.journal import runs
+from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import Bead
-from beads_ralph.protocols import Changes, ItemQuery, Query, Store
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store
 
 AUTHOR = "beads-ralph"
 BeadArgument = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
@@ -119,7 +121,7 @@ def _refuse_bead(store: Store, name: str) -> None:
 
 def _person(root: Path) -> str:
     """Who sits here: as git knows them, or as they have logged in."""
-    named = git.run("config", "--get", "user.name", cwd=root).stdout.strip()
+    named = commands.run("config", "--get", "user.name", cwd=root).stdout.strip()
     if named:
         return named
     try:

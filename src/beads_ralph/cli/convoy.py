@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.cli.settling import Settlement
-    from beads_ralph.convoys import Member, Progress
-    from beads_ralph.items import Item
-    from beads_ralph.protocols import Store
+    from beads_ralph.store.convoys import Member, Progress
+    from beads_ralph.bead.items import Item
+    from beads_ralph.store.protocol import Store
     from beads_ralph.workspace import OpenStore, Workspace
 
 app = typer.Typer(help="Sets of beads across plans, followed until all are closed.", no_args_is_help=True)
@@ -53,7 +53,7 @@ def create(
     json_: options.Json = False,
 ) -> Answer:
     """Make a convoy that follows these beads."""
-    from beads_ralph import convoys
+    from beads_ralph.store import convoys
 
     space, opened = _opened(store)
     made = convoys.create(opened.store, name, [*(ids or ()), *_of_plans(space, opened.store, plan)])
@@ -69,7 +69,7 @@ def add(
     json_: options.Json = False,
 ) -> Answer:
     """Let a convoy follow more; a closed one is open again where one of them is not closed."""
-    from beads_ralph import convoys
+    from beads_ralph.store import convoys
 
     space, opened = _opened(store)
     wanted = [*(ids or ()), *_of_plans(space, opened.store, plan)]
@@ -82,7 +82,7 @@ def add(
 @app.command("show")
 def show(convoy: Named, store: options.Store = None, json_: options.Json = False) -> Answer:
     """Show what a convoy follows, how far each is, and what holds it up."""
-    from beads_ralph import convoys
+    from beads_ralph.store import convoys
 
     _, opened = _opened(store)
     return _shown(opened, convoys.named(opened.store, convoy).id)
@@ -95,7 +95,7 @@ def list_convoys(
     json_: options.Json = False,
 ) -> Answer:
     """List the convoys that are not closed, each with how far it is."""
-    from beads_ralph import convoys
+    from beads_ralph.store import convoys
     from beads_ralph.cli.settling import settle
 
     _, opened = _opened(store)
@@ -120,7 +120,7 @@ def _opened(choice: workspace.StoreChoice | None) -> tuple[Workspace, OpenStore]
 
 def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> list[str]:
     """The beads of the plans; what was poured for a sprint as the molecule that it is."""
-    from beads_ralph.protocols import Query
+    from beads_ralph.store.protocol import Query
 
     ids: list[str] = []
     for path in plans or ():
@@ -137,7 +137,7 @@ def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> l
 
 def _shown(opened: OpenStore, convoy_id: str) -> Answer:
     """The convoy as it is after everything has settled."""
-    from beads_ralph import convoys
+    from beads_ralph.store import convoys
     from beads_ralph.cli.settling import settle
 
     settled = settle(opened.store)
@@ -151,7 +151,7 @@ def _shown(opened: OpenStore, convoy_id: str) -> Answer:
 
 
 def _again(store: Store, convoy_id: str) -> Item:
-    from beads_ralph.protocols import ItemQuery
+    from beads_ralph.store.protocol import ItemQuery
 
     return store.items.find(ItemQuery(ids=[convoy_id]))[0]
 

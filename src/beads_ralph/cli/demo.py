@@ -15,7 +15,7 @@ from beads_ralph.cli.style import current_style
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.demo import Demonstration
+    from beads_ralph.demo.demonstration import Demonstration
 
 
 def demo(
@@ -28,7 +28,7 @@ def demo(
     json_: options.Json = False,
 ) -> Answer:
     """See the main job done: a sample plan worked through in a scratch repository, without any model."""
-    from beads_ralph import demo as demonstration
+    from beads_ralph.demo import demonstration
     from beads_ralph.cli import running
 
     shown = demonstration.prepare(folder)
@@ -49,7 +49,7 @@ def demo(
 
 
 def _planned(shown: Demonstration) -> Answer:
-    from beads_ralph import demo as demonstration
+    from beads_ralph.demo import demonstration
 
     data = {**shown.to_json(), "ended": None, "report": None, "analysis": None}
 

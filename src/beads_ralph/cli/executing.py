@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beads_ralph import diagnosis, executors, forge, workspace
-from beads_ralph.agents import known
+from beads_ralph.journal import diagnosis
+from beads_ralph.process import executors
+from beads_ralph import forge, workspace
+from beads_ralph.agents import registry
 from beads_ralph.cli.answer import FAILED, OK, Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import execute, files
-from beads_ralph.dod.desk import Desk, Done, Pace
+from beads_ralph.dod.exec_context import Desk, Done, Pace
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.team import isolation
-from beads_ralph.values import plural
+from beads_ralph.session import confinement
+from beads_ralph.bead.field_types import plural
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def run(wishes: Wishes) -> Answer:
     if wishes.dry_run:
         return _planned(beads)
     space = workspace.find(config_file=wishes.config)
-    isolation.require(space.config, space.root)
+    confinement.require(space.config, space.root)
     desk = _desk(space, wishes)
     with diagnosis.logged(space.config.logging, space.root):
         done = asyncio.run(_all(beads, desk, verify_only=wishes.verify_only))
@@ -95,8 +97,8 @@ def _desk(space: Workspace, wishes: Wishes) -> Desk:
         place=Path.cwd(),
         root=space.root,
         config=config,
-        executor=executors.choose(config.executor, isolation.sandbox_of(config, space.root)),
-        select=known.select,
+        executor=executors.choose(config.executor, confinement.sandbox_of(config, space.root)),
+        select=registry.select,
         forge=forge.choose("none", space.root),
         state=space.state,
         program=wishes.program,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph import events, runs, shelf
+from beads_ralph.journal import events, evidence_folder, runs
 from beads_ralph.cli.board import stage_of
-from beads_ralph.cli.standing import at_work, elapsed
-from beads_ralph.events import Event
-from beads_ralph.values import plural
+from beads_ralph.cli.run_status import at_work, elapsed
+from beads_ralph.journal.events import Event
+from beads_ralph.bead.field_types import plural
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ENDS = {"bead_closed": "completed", "bead_blocked": "failed", "bead_released": "
 def homes(space: Workspace) -> list[Path]:
     """A folder for each bead, below the repository and below the folder that one stands in."""
     places = dict.fromkeys((space.root, Path.cwd()))
-    return [home for place in places for home in shelf.homes(place) if runs.latest(home)]
+    return [home for place in places for home in evidence_folder.homes(place) if runs.latest(home)]
 
 
 def rows(found: Sequence[Path]) -> list[dict[str, Any]]:

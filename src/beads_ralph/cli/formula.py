@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.cli import formula_text, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Fault, RalphError, gathered
-from beads_ralph.values import plural
+from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from beads_ralph.formula.folders import Entry, Folders
@@ -92,9 +92,9 @@ class _Here:
         from beads_ralph.formula.folders import Folders
 
         here = Path.cwd()
-        repository = git.find(here)
+        repository = commands.find(here)
         root = repository.root if repository else here
-        return cls(root, Folders.of(root, git.toplevel(here) if repository else None))
+        return cls(root, Folders.of(root, commands.toplevel(here) if repository else None))
 
     def entry(self, name: str) -> Entry:
         """By name; or by a path, wherever that is."""
@@ -138,7 +138,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _head(entry: Entry, formula: Formula | None) -> dict[str, Any]:
     """What show and check say of a formula: what it is, and who pours it on the bd store."""
-    from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.bd_compatible import why_not_plain
     from beads_ralph.formula.unsupported import unsupported
 
     why = why_not_plain(formula) if formula is not None else None
@@ -157,7 +157,7 @@ def _with_dead_ends(entry: Entry) -> Entry:
     """What only bd can do, in a formula that bd would not do justice: nobody can pour that."""
     from dataclasses import replace
 
-    from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.bd_compatible import why_not_plain
     from beads_ralph.formula.unsupported import unsupported
 
     if entry.formula is None or entry.formula.type != "workflow":

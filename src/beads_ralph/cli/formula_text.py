@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Fault, RalphError
-from beads_ralph.values import plural
+from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from beads_ralph.draw import Drawing
+    from beads_ralph.plan.draw import Drawing
     from beads_ralph.formula.folders import Entry
     from beads_ralph.formula.model import Formula, Var
     from beads_ralph.formula.outline import Outline
@@ -98,7 +98,7 @@ def _verdict(entry: Entry) -> str:
 
 def who_pours(formula: Formula) -> str:
     """Of the bd store; on the embedded one it is always us."""
-    from beads_ralph.formula.plain import why_not_plain
+    from beads_ralph.formula.bd_compatible import why_not_plain
     from beads_ralph.formula.unsupported import unsupported
 
     why = why_not_plain(formula)
@@ -170,7 +170,7 @@ def _allowed(var: Var) -> Iterator[str]:
 
 
 def _steps(console: Console, formula: Formula, outline: Outline) -> None:
-    from beads_ralph import draw
+    from beads_ralph.plan import draw
 
     console.print()
     if outline.hindrances:
@@ -194,7 +194,7 @@ def _counted(number: int, noun: str) -> str:
 
 def drawing_of(outline: Outline) -> Drawing:
     """What is worked on or waited for; a container is neither."""
-    from beads_ralph.draw import Drawing, Node
+    from beads_ralph.plan.draw import Drawing, Node
 
     nodes, edges = [], dict[str, list[str]]()
     for step in outline.steps:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.dod.gates import Gate
-    from beads_ralph.protocols import Store
+    from beads_ralph.store.protocol import Store
     from beads_ralph.workspace import Workspace
 
 app = typer.Typer(help="Checks of the repository as a whole; while one is red, no feature starts.")
@@ -69,23 +69,24 @@ def _find(space: Workspace, store: Store) -> list[Gate]:
 def _checked(space: Workspace, store: Store, *, force: bool) -> list[Gate]:
     import asyncio
 
-    from beads_ralph import executors, runs, strays
+    from beads_ralph.process import executors, process_tree
+    from beads_ralph.journal import runs
     from beads_ralph.agents.environment import passed_on
     from beads_ralph.dod import gates
-    from beads_ralph.events import Journal
-    from beads_ralph.team import isolation
-    from beads_ralph.verify import Bench
+    from beads_ralph.journal.events import Journal
+    from beads_ralph.session import confinement
+    from beads_ralph.session.verify import Bench
 
     config, run_id = space.config, runs.new_run_id()
     home = gates.home_of(space.root)
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         for left in runs.unswept(home):
-            strays.sweep("BEADS_RALPH_RUN_ID", left.run_id)
+            process_tree.sweep("BEADS_RALPH_RUN_ID", left.run_id)
             runs.mark_swept(left)
         folder = runs.RunFolder(home, run_id)
         journal = Journal(folder.journal, run_id)
         known = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": run_id}
-        executor = executors.choose(config.executor, isolation.sandbox_of(config, space.root))
+        executor = executors.choose(config.executor, confinement.sandbox_of(config, space.root))
         bench = Bench(executor, folder, journal, known)
         actor = runs.actor_name(space.root, run_id)
         checker = gates.Checker(space.root, config, bench, store, actor, _warn)

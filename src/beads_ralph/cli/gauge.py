@@ -13,7 +13,7 @@ from beads_ralph.cli.style import current_style
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from beads_ralph.smelter.pour import Tell
+    from beads_ralph.compile.pour import Tell
 
 
 LINES = 20

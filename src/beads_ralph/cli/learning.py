@@ -9,21 +9,24 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from beads_ralph import files, personas, records, workspace
+from beads_ralph.files import text_files
+from beads_ralph.bead import personas
+from beads_ralph.journal import records
+from beads_ralph import workspace
 from beads_ralph.cli import figures
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault
-from beads_ralph.mason import load
-from beads_ralph.mason.build import build
-from beads_ralph.models import MERGE, AgentSpec, Bead
-from beads_ralph.records import Attempt
+from beads_ralph.compile import load
+from beads_ralph.compile.build import build
+from beads_ralph.bead.model import AgentSpec, Bead, MERGE
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import forecast as forecasting
 from beads_ralph.report import page, tallied
 from beads_ralph.report.history import History, Likeness
-from beads_ralph.values import utc_text
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.workspace import Workspace
 
 # --- analyze ----------------------------------------------------------------------------------------
@@ -44,7 +47,7 @@ def analyze(config: Path | None, since: datetime | None, asked: str | None, html
         tally = tallied(records.read_all(space.state, note), since, also, stretches=html is not None)
     found = advising.advice(tally)
     if html is not None:
-        files.write_text(html, page.html(page.Subject(tally, found, now, asked, len(unreadable))))
+        text_files.write_text(html, page.html(page.Subject(tally, found, now, asked, len(unreadable))))
     data = {
         "generated_at": utc_text(now),
         "filter": {"since": asked},

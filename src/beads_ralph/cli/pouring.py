@@ -16,17 +16,17 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.gauge import meter
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.values import plural
+from beads_ralph.bead.field_types import plural
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.formula.model import Formula
-    from beads_ralph.smelter.molecule import Molecule
-    from beads_ralph.smelter.pour import Account
-    from beads_ralph.smelter.recipe import Order, Recipe
-    from beads_ralph.smelter.rows import Row
+    from beads_ralph.compile.molecule import Molecule
+    from beads_ralph.compile.pour import Account
+    from beads_ralph.compile.recipe import Order, Recipe
+    from beads_ralph.compile.rows import Row
 
 FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
 Vars = Annotated[
@@ -123,7 +123,7 @@ class Request:
 
 def answer(request: Request) -> Answer:
     """Load, check the variables, render, check the beads, check the store, write: in that order."""
-    from beads_ralph.smelter.recipe import orders
+    from beads_ralph.compile.recipe import orders
 
     space = workspace.find(config_file=request.config)
     recipe = _recipe(request, space)
@@ -138,9 +138,9 @@ def answer(request: Request) -> Answer:
 
 
 def _recipe(request: Request, space: Workspace) -> Recipe:
-    from beads_ralph.drafts.setting import Setting
+    from beads_ralph.compile.setting import Setting
     from beads_ralph.formula.folders import Folders
-    from beads_ralph.smelter.recipe import Recipe
+    from beads_ralph.compile.recipe import Recipe
 
     folders = Folders.of(space.root, space.checkout)
     formula = folders.load(request.name)
@@ -166,16 +166,16 @@ def _file(formula: Formula, space: Workspace) -> str:
 
 
 def _rows(request: Request) -> list[Row]:
-    from beads_ralph import files
-    from beads_ralph.smelter.rows import Row, choose, read
+    from beads_ralph.files import text_files
+    from beads_ralph.compile.rows import Row, choose, read
 
     if request.vars_file is None:
         if request.rows is not None:
             raise _slip("--rows chooses rows of a file", "Give the file with --vars-file")
         return [Row(None, {})]
     if str(request.vars_file) == "-":
-        return choose(read(files.read_stdin(), "<stdin>"), request.rows)
-    return choose(read(files.read_text(request.vars_file), str(request.vars_file)), request.rows)
+        return choose(read(text_files.read_stdin(), "<stdin>"), request.rows)
+    return choose(read(text_files.read_text(request.vars_file), str(request.vars_file)), request.rows)
 
 
 def _common(words: Sequence[str]) -> dict[str, str]:
@@ -197,8 +197,8 @@ def _slip(message: str, action: str) -> RalphError:
 
 def _why_rendered(recipe: Recipe, opened: OpenStore) -> str:
     """Why beads-ralph makes the beads itself; empty where the store pours the formula."""
-    from beads_ralph.formula.plain import why_not_plain
-    from beads_ralph.protocols import Pours
+    from beads_ralph.formula.bd_compatible import why_not_plain
+    from beads_ralph.store.protocol import Pours
 
     if not isinstance(opened.store, Pours):
         return f"the {opened.store.kind} store knows no formulas itself"
@@ -221,7 +221,7 @@ class Pouring:
     why: str
 
     def dry_run(self) -> Answer:
-        from beads_ralph.smelter.pour import Account
+        from beads_ralph.compile.pour import Account
 
         made = self._foreseen()
         things = [thing for molecule in made for thing in molecule.batch]
@@ -236,7 +236,7 @@ class Pouring:
 
     def _foreseen(self) -> list[Molecule]:
         """What a pour would make; nothing where only bd knows."""
-        from beads_ralph.smelter.pour import prepare
+        from beads_ralph.compile.pour import prepare
 
         try:
             return list(prepare(self.opened.store, self.recipe, self.ordered).made)
@@ -246,8 +246,8 @@ class Pouring:
             return []
 
     def pour(self) -> Answer:
-        from beads_ralph.protocols import Pours
-        from beads_ralph.smelter import pour as smelting
+        from beads_ralph.store.protocol import Pours
+        from beads_ralph.compile import pour as smelting
 
         store = self.opened.store
         if not self.why and isinstance(store, Pours):
@@ -287,7 +287,7 @@ class Pouring:
         )
 
     def _left(self, account: Account) -> str | None:
-        from beads_ralph.smelter.rows import spelled
+        from beads_ralph.compile.rows import spelled
 
         left = [order.row.number for order in self.ordered[account.poured :]]
         numbers = [number for number in left if number is not None]

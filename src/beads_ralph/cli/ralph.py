@@ -16,8 +16,8 @@ from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
     from beads_ralph.dod.files import BeadFile
-    from beads_ralph.models import Bead
-    from beads_ralph.protocols import Store
+    from beads_ralph.bead.model import Bead
+    from beads_ralph.store.protocol import Store
 
 AUTHOR = "beads-ralph import"
 BeadFiles = Annotated[
@@ -95,7 +95,7 @@ def export_beads(
     json_: options.Json = False,
 ) -> Answer:
     """Print beads of the store as Ralph beads, with how far they are."""
-    from beads_ralph import files
+    from beads_ralph.files import text_files
     from beads_ralph.dod import imports
     from beads_ralph.dod.files import key_of
 
@@ -107,10 +107,10 @@ def export_beads(
         raise RalphError(Code.CONSTRAINT, message, suggested_action="Give the bead verifiers (**Verify**)")
     written: list[str] = []
     if directory is not None:
-        files.make_folder(directory)
+        text_files.make_folder(directory)
         for bead_id, raw in beads.items():
             path = directory / f"{key_of(bead_id)}.json"
-            files.write_text(path, _pretty(raw) + "\n")
+            text_files.write_text(path, _pretty(raw) + "\n")
             written.append(str(path))
     data: dict[str, Any] = {"beads": list(beads.values()), "files": written, "store": opened.store.kind}
     return Answer(data, lambda _: _show_exported(list(beads.values()), written), opened.warnings)

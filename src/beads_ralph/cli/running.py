@@ -13,23 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph import (
-    changes,
-    checkouts,
-    convoys,
-    diagnosis,
-    executors,
-    forge,
-    git,
-    personas,
-    rollcall,
-    runs,
-    sources,
-    strays,
-    workspace,
-    worktrees,
-)
-from beads_ralph.agents import known
+from beads_ralph.git import checkouts, commands, source_branch, worktree_status, worktrees
+from beads_ralph.store import convoys
+from beads_ralph.journal import diagnosis, runs
+from beads_ralph.process import executors, process_tree
+from beads_ralph import forge, workspace
+from beads_ralph.bead import personas
+from beads_ralph.agents import probe
+from beads_ralph.agents import registry
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
@@ -37,19 +28,19 @@ from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.events import Journal
+from beads_ralph.journal.events import Journal
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.standing import GitHubGates
-from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, foresee, named, waits
-from beads_ralph.models import Bead
-from beads_ralph.protocols import Query, Store
-from beads_ralph.ralph_dir import ralph_dir
-from beads_ralph.records import Keeper, StateFolder
-from beads_ralph.team import Tools, isolation, players
-from beads_ralph.team.threads import in_thread
-from beads_ralph.values import plural
-from beads_ralph.verify import Bench
-from beads_ralph.work import Budget
+from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.loop import Ended, GATE_IS_RED, Loop, Scope, Settings, blockers, foresee, named
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Query, Store
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.session import Tools, confinement, fallback
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import plural
+from beads_ralph.session.verify import Bench
+from beads_ralph.journal.usage import Budget
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
@@ -164,7 +155,7 @@ def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead
     stored = opened.store.find(Query(wisps=scope.wisps)).beads
     beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
     left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
-    seen = waits.overview(opened.store, left, beads)
+    seen = blockers.overview(opened.store, left, beads)
     _require_sources(root, beads, scope, seen)
     waves, waiting = foresee(beads, scope, seen)
     for gate in gates.known(root, stored, opened.store):
@@ -184,8 +175,8 @@ def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead
 
 def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
     """What would make every bead fail is better said before the first one starts. Gives those to come."""
-    changes.head(space.root)  # says what to do where there is no commit that a branch could start from
-    isolation.require(space.config, space.root)
+    worktree_status.head(space.root)  # says what to do where there is no commit that a branch could start from
+    confinement.require(space.config, space.root)
     if space.config.check_before_start:
         _require_space(space)
     stored = opened.store.find(Query(wisps=scope.wisps)).beads
@@ -193,25 +184,25 @@ def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
     faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
     if faults:
         raise gathered(list(faults.values()), "the beads")
-    _require_sources(space.root, stored, scope, waits.overview(opened.store, beads, stored, hurried=True))
+    _require_sources(space.root, stored, scope, blockers.overview(opened.store, beads, stored, hurried=True))
     return beads
 
 
 def _require_sources(
-    root: Path, beads: Sequence[Bead], scope: Scope, seen: waits.Overview | None = None
+    root: Path, beads: Sequence[Bead], scope: Scope, seen: blockers.Overview | None = None
 ) -> None:
     """Of those that would start; what is blocked, or waits for it, needs no branch yet."""
     waves, _ = foresee(beads, scope, seen)
     starting = {bead_id for wave in waves for bead_id in wave}
-    sources.require(root, [bead for bead in beads if bead.id in starting])
+    source_branch.require(root, [bead for bead in beads if bead.id in starting])
 
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools) -> None:
     """Nobody should have to look for it that nobody is asked."""
-    programs = {program for bead in beads for program in players.unasked(bead, tools)}
+    programs = {program for bead in beads for program in fallback.unasked(bead, tools)}
     for program in sorted(programs):
         speaker(current_style())(
-            f"note: {program} runs with {players.SKIP}: its agents may do whatever you may. "
+            f"note: {program} runs with {fallback.SKIP}: its agents may do whatever you may. "
             "agent_defaults.default_options in beads-ralph.yaml changes that."
         )
 
@@ -246,7 +237,7 @@ def sweep(home: Path) -> list[int]:
     """End what killed runs left running. A mark is set when it is done: this, too, may be cut short."""
     ended: list[int] = []
     for left in runs.unswept(home):
-        ended += strays.sweep("BEADS_RALPH_RUN_ID", left.run_id)
+        ended += process_tree.sweep("BEADS_RALPH_RUN_ID", left.run_id)
         runs.mark_swept(left)
     return ended
 
@@ -282,10 +273,10 @@ def _run(
 def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
-    confinement = isolation.sandbox_of(config, space.root)
-    if confinement is not None:
-        git.forgo_hooks()
-    executor = executors.choose(chosen[0], confinement)
+    sandbox = confinement.sandbox_of(config, space.root)
+    if sandbox is not None:
+        commands.forgo_hooks()
+    executor = executors.choose(chosen[0], sandbox)
     bench = Bench(executor, folder, journal, environment)
     network = Network(
         config.max_network_retries,
@@ -297,25 +288,25 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
         space.root,
         config,
         bench,
-        known.select,
+        registry.select,
         forge.choose(chosen[1], space.root, network=network),
-        ports=isolation.ports_of(config),
+        ports=confinement.ports_of(config),
         look=GitHubGates(space.root, network),
     )
 
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in players.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in fallback.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 
 async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
     """While the first agents work: some programs take a second to say their version."""
     for program in sorted(programs):
-        cli = known.select(program)
+        cli = registry.select(program)
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
-            found = await in_thread(rollcall.look_at, cli, program)
+            found = await in_thread(probe.look_at, cli, program)
             if found.untested:
                 journal.tell("warning_given", message=found.untested)
 

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import config, files, git, legacy, personas, schema
+from beads_ralph import config
+from beads_ralph.files import text_files
+from beads_ralph.git import commands
+from beads_ralph.bead import legacy, personas, schema
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.models import Bead
-from beads_ralph.schema import Checked, SchemaName
-from beads_ralph.slugs import slug
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.schema import Checked, SchemaName
+from beads_ralph.bead.slugs import slug
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,12 +60,12 @@ def validate(
 def _root() -> Path:
     """The repository's; its settings play no part, so a fault in them does not hinder looking at a bead."""
     here = Path.cwd()
-    repository = git.find(here)
+    repository = commands.find(here)
     return repository.root if repository else here
 
 
 def _read(path: str) -> str:
-    text = files.read_stdin() if path == STDIN else files.read_text(Path(path))
+    text = text_files.read_stdin() if path == STDIN else text_files.read_text(Path(path))
     return text.removeprefix("\ufeff")
 
 
@@ -147,7 +150,7 @@ def migrate(
     moved = [_migrated(path, root) for path in paths]
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:
-            files.write_text(Path(path), _pretty(new) + "\n")
+            text_files.write_text(Path(path), _pretty(new) + "\n")
     data = {
         "beads": [new for _, _, new in moved],
         "files": [{"file": path, "migrated": old != new} for path, old, new in moved],

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beads_ralph import convoys
-from beads_ralph.items import CONVOY, Item
-from beads_ralph.protocols import Store
+from beads_ralph.store import convoys
+from beads_ralph.bead.items import CONVOY, Item
+from beads_ralph.store.protocol import Store
 
 
 @dataclass(frozen=True)

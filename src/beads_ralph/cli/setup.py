@@ -12,13 +12,13 @@ import typer
 from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.legacy import AGENTS_DIR
+from beads_ralph.bead.legacy import AGENTS_DIR
 from beads_ralph.workspace import StoreChoice
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.doctor import Check
+    from beads_ralph.cli.doctor import Check
 
 MARKS = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
 
@@ -61,7 +61,7 @@ def _grouped(names: Sequence[str]) -> list[str]:
 
 def doctor(json_: options.Json = False) -> Answer:
     """Look at everything the program needs, and say what to do about what is missing."""
-    from beads_ralph import doctor as checkup
+    from beads_ralph.cli import doctor as checkup
 
     checks = checkup.examine(Path.cwd())
     bad = [check for check in checks if check.required and check.status != "found"]

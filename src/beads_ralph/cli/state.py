@@ -12,13 +12,13 @@ from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.errors import RalphError, gathered
-from beads_ralph.values import plural
+from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.records.model import Kind
-    from beads_ralph.records.repair import Report
+    from beads_ralph.journal.records.model import Kind
+    from beads_ralph.journal.records.repair import Report
 
 app = typer.Typer(help="Run and result records: are they as they should be?", no_args_is_help=True)
 
@@ -42,7 +42,7 @@ def validate(
     json_: options.Json = False,
 ) -> Answer:
     """Check records against their schemas, and results against their runs; every fault with its field."""
-    from beads_ralph.records import repair
+    from beads_ralph.journal.records import repair
 
     return _answer([repair.check(path, kind) for path, kind in _asked(paths, runs, results, both=all_)])
 
@@ -56,13 +56,13 @@ def fix(
     json_: options.Json = False,
 ) -> Answer:
     """Bring older records up to date, keeping each as it was beside it (.bak), then validate."""
-    from beads_ralph.records import repair
+    from beads_ralph.journal.records import repair
 
     return _answer([repair.fix(path, kind) for path, kind in _asked(paths, runs, results, both=all_)])
 
 
 def _asked(paths: Sequence[Path] | None, runs: bool, results: bool, *, both: bool) -> list[tuple[Path, Kind]]:
-    from beads_ralph.records import repair
+    from beads_ralph.journal.records import repair
 
     both = both or runs == results
     kinds: list[Kind] = ["run", "result"] if both else ["run"] if runs else ["result"]

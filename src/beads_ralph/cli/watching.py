@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import events, runs, workspace
+from beads_ralph.journal import events, runs
+from beads_ralph import workspace
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line, stage_of
-from beads_ralph.cli.standing import at_work, elapsed, lent, parallel, unavailable
+from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.events import Event
-from beads_ralph.models import Bead
-from beads_ralph.protocols import Query, Store
-from beads_ralph.runs import RunFolder
-from beads_ralph.values import utc_text
+from beads_ralph.journal.events import Event
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Query, Store
+from beads_ralph.journal.runs import RunFolder
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -105,9 +106,9 @@ def _waiting_for(store: Store, beads: Sequence[Bead]) -> list[dict[str, Any]]:
     left = [bead for bead in beads if bead.status != "closed"]
     if all(bead.parent is None and known.issuperset(bead.dependencies) for bead in left):
         return []
-    from beads_ralph.loop import waits
+    from beads_ralph.loop import blockers
 
-    return [wait.to_json() for wait in waits.overview(store, left, beads).survey.waits]
+    return [wait.to_json() for wait in blockers.overview(store, left, beads).survey.waits]
 
 
 def _parked(bead: Bead) -> dict[str, Any] | None:

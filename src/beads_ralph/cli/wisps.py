@@ -16,13 +16,13 @@ from beads_ralph.cli import options, pouring
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.protocols import Store
-from beads_ralph.values import plural
+from beads_ralph.store.protocol import Store
+from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.smelter.wisps import Tree, Wisp
+    from beads_ralph.compile.wisps import Tree, Wisp
 
 POUR = "pour"
 
@@ -78,7 +78,7 @@ def pour_wisps(  # noqa: PLR0913 - one parameter an option
 @app.command("list")
 def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the wisps; those that nobody touched for a day are marked as old."""
-    from beads_ralph.smelter.wisps import trees
+    from beads_ralph.compile.wisps import trees
 
     opened = workspace.open_store(workspace.find(), store)
     now = datetime.now(UTC)
@@ -95,7 +95,7 @@ def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answ
 
 
 def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
-    from beads_ralph.smelter.wisps import OLD, age, seen
+    from beads_ralph.compile.wisps import OLD, age, seen
 
     lasted = age(wisp, now)
     return {
@@ -153,7 +153,7 @@ def collect(
     json_: options.Json = False,
 ) -> Answer:
     """Remove wisps that are finished or that nobody touches; what is in progress stays."""
-    from beads_ralph.smelter.wisps import trees
+    from beads_ralph.compile.wisps import trees
 
     oldest = age_of(age)
     opened = workspace.open_store(workspace.find(), store)
@@ -221,7 +221,7 @@ def burn(
     json_: options.Json = False,
 ) -> Answer:
     """Remove a wisp with everything below it, for good."""
-    from beads_ralph.smelter.wisps import tree_at, trees
+    from beads_ralph.compile.wisps import tree_at, trees
 
     opened = workspace.open_store(workspace.find(), store)
     tree = tree_at(trees(opened.store), identity)

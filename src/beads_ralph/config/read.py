@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from beads_ralph import files
+from beads_ralph.files import text_files
 from beads_ralph.config.model import CONFIG_NAME, INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
 from beads_ralph.errors import Code, Fault, gathered
-from beads_ralph.models import AgentSpec, Expectation, Verifier
-from beads_ralph.schema import faults_of
+from beads_ralph.bead.model import AgentSpec, Expectation, Verifier
+from beads_ralph.bead.schema import faults_of
 
 VARIABLE: Final = "BEADS_RALPH_CONFIG"
 PARTS: Final[Mapping[str, type[BaseModel]]] = {
@@ -56,7 +56,7 @@ def read(root: Path, explicit: Path | None = None) -> Settings:
     if named is None and not path.exists():
         return Settings()
     named_by = "--config" if explicit else VARIABLE if given else ""
-    return replace(_read(files.read_text(path), str(path)), file=path, named_by=named_by)
+    return replace(_read(text_files.read_text(path), str(path)), file=path, named_by=named_by)
 
 
 def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:

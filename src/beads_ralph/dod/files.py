@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import files
+from beads_ralph.files import text_files
 from beads_ralph.dod import model
 from beads_ralph.dod.model import RalphBead
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.shelf import free_name, stamp
+from beads_ralph.journal.evidence_folder import free_name, stamp
 
 SCHEMA: Final = f".beads/schemas/{model.SCHEMA_FILE}"
 ACTIVE: Final = (".beads", "active")
@@ -27,8 +27,8 @@ def install_schema(root: Path) -> bool:
     path = root / SCHEMA
     if path.exists():
         return False
-    files.make_folder(path.parent)
-    files.write_text(path, model.schema_text())
+    text_files.make_folder(path.parent)
+    text_files.write_text(path, model.schema_text())
     return True
 
 
@@ -68,7 +68,7 @@ class BeadFile:
         self.raw["ralph_meta"] = {**self.meta, **said}
         text = json.dumps(self.raw, indent=2, ensure_ascii=False) + "\n"
         self._keep_foreign(changed)
-        files.write_text(self.path, text)
+        text_files.write_text(self.path, text)
         self.written = text.encode()
 
     def _keep_foreign(self, changed: Path) -> None:
@@ -77,7 +77,7 @@ class BeadFile:
         except OSError:
             return
         if found != self.written:
-            files.make_folder(changed)
+            text_files.make_folder(changed)
             kept = free_name(changed, f"changed-{stamp()}", ".json")
             kept.write_bytes(found)
             self.warnings.append(f"{self.path} was changed meanwhile; that version is kept as {kept}")
@@ -87,7 +87,7 @@ class BeadFile:
         if self.path.absolute().parent.parts[-2:] != ACTIVE:
             return self.path
         folder = self.path.absolute().parent.parent / COMPLETED
-        files.make_folder(folder)
+        text_files.make_folder(folder)
         target = free_name(folder, self.path.stem, self.path.suffix)
         try:
             self.path.rename(target)
@@ -99,7 +99,7 @@ class BeadFile:
 
 
 def read(path: Path) -> BeadFile:
-    data = files.read_bytes(path)
+    data = text_files.read_bytes(path)
     raw = model.read(data, str(path))
     return BeadFile(path, raw, RalphBead.model_validate(raw), data)
 

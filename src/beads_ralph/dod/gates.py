@@ -15,20 +15,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from beads_ralph import checkouts, files, git, runs, verify
+from beads_ralph.git import checkouts, commands
+from beads_ralph.files import text_files
+from beads_ralph.journal import runs
+from beads_ralph.session import verify
 from beads_ralph.config import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import Bead, Verifier
-from beads_ralph.protocols import Changes, Findings, ItemQuery, Query, Store
-from beads_ralph.ralph_dir import NAME, ralph_dir
-from beads_ralph.team.threads import in_thread
-from beads_ralph.values import utc_text
-from beads_ralph.verify import Bench, Subject
-from beads_ralph.work import Evidence, Verdict
+from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
+from beads_ralph.files.ralph_dir import NAME, ralph_dir
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.journal.evidence import Evidence, Verdict
 
 FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"
@@ -175,7 +178,7 @@ def _last(root: Path) -> dict[str, Any]:
 def home_of(root: Path) -> Path:
     """Where checks by hand leave what they did, and the lock of all checks lies."""
     home = ralph_dir(root) / CHECKS
-    files.make_folder(home)
+    text_files.make_folder(home)
     return home
 
 
@@ -216,7 +219,7 @@ class Checker:
     async def check(self, gates: Sequence[Gate]) -> list[Gate]:
         """One after the other, since two may want the same port; each as it is afterwards."""
         able = any(gate.colour != "waiting" and gate.verifiers for gate in gates)
-        if able and self.config.gate_checkout and git.find(self.root) is not None:
+        if able and self.config.gate_checkout and commands.find(self.root) is not None:
             done = await self._check_clean(gates)
         else:
             commit = await in_thread(commit_of, self.root)
@@ -235,7 +238,7 @@ class Checker:
 
     def _source_commit(self) -> str:
         branch = self.config.plan.source_branch or "HEAD"
-        return git.output("rev-parse", "--verify", f"{branch}^{{commit}}", cwd=self.root)
+        return commands.output("rev-parse", "--verify", f"{branch}^{{commit}}", cwd=self.root)
 
     async def _one(self, gate: Gate, place: Path, commit: str) -> Gate:
         if gate.colour == "waiting":
@@ -314,7 +317,7 @@ class Checker:
                     "colour": gate.colour,
                     "reason": gate.reason,
                 }
-        files.write_text(self.root / NAME / LAST, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+        text_files.write_text(self.root / NAME / LAST, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
 
     # --- overriding ---------------------------------------------------------------------------------
 

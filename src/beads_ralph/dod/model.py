@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from beads_ralph import schema
+from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.models import Expectation, Record, Verifier
-from beads_ralph.values import constraint_fault, moment_of
+from beads_ralph.bead.model import Expectation, Record, Verifier
+from beads_ralph.bead.field_types import constraint_fault, moment_of
 
 BeadType = Literal["task", "feature", "bugfix", "gate"]
 Status = Literal["pending", "in_progress", "completed", "failed", "blocked"]

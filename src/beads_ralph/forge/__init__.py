@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import github
 from beads_ralph.forge.github import GitHubForge
 from beads_ralph.forge.local import LocalForge
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.none import NoForge
-from beads_ralph.protocols import Forge
+from beads_ralph.forge.protocol import Forge
 
 FORGES: Final[Mapping[str, Callable[[Path, str | None, Network], Forge]]] = {
     "local": LocalForge,
@@ -38,7 +38,7 @@ def choose(name: str, root: Path, remote: str | None = None, network: Network | 
 
 
 def _remote(root: Path, given: str | None) -> str | None:
-    if git.remote_addresses(given or "origin", root):
+    if commands.remote_addresses(given or "origin", root):
         return given or "origin"
     if given is None:
         return None

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.network import Network, TemporaryError, is_temporary, persist, words_of
-from beads_ralph.jobs import Exit
-from beads_ralph.work import Proposal
+from beads_ralph.process.jobs import Exit
+from beads_ralph.forge.protocol import Proposal
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -25,7 +25,7 @@ def check(root: Path, proposal: Proposal) -> None:
             f"{branch} is not proposed: it is protected or the target itself",
             "Give the sprint a branch of its own (**Branch**)",
         )
-    if not git.run("check-ref-format", f"refs/heads/{branch}", cwd=root).ok:
+    if not commands.run("check-ref-format", f"refs/heads/{branch}", cwd=root).ok:
         raise _refused(f"{branch!r} is not a branch name", "Rename the branch in the plan")
     if COMMIT.fullmatch(proposal.commit) is None:
         raise _refused(f"{proposal.commit!r} is not the full name of a commit")
@@ -34,7 +34,7 @@ def check(root: Path, proposal: Proposal) -> None:
 
 def _check_head(root: Path, proposal: Proposal) -> None:
     """Only the commit that the checks ran on is proposed, so the branch must still be there."""
-    held = git.commit_of(f"refs/heads/{proposal.branch}", root)
+    held = commands.commit_of(f"refs/heads/{proposal.branch}", root)
     if held is None:
         raise _refused(f"there is no branch {proposal.branch}")
     if held != proposal.commit:
@@ -54,7 +54,7 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
 
     def push() -> None:
         words = (*config, "push", "--quiet", "--", remote, refspec)
-        ended = git.run(*words, cwd=root, timeout=network.push_timeout)
+        ended = commands.run(*words, cwd=root, timeout=network.push_timeout)
         if not ended.ok:
             raise _not_pushed(ended, remote, proposal.branch, network)
 
@@ -73,7 +73,7 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
     ref = f"refs/heads/{branch}"
 
     def ask() -> str:
-        ended = git.run(*config, "ls-remote", "--", remote, ref, cwd=root, timeout=network.timeout)
+        ended = commands.run(*config, "ls-remote", "--", remote, ref, cwd=root, timeout=network.timeout)
         if not ended.ok:
             raise _failed(ended, f"git ls-remote {remote} failed", network.timeout)
         return ended.stdout

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import proc
+from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.network import Network, TemporaryError, is_temporary, words_of
-from beads_ralph.jobs import Exit, Job
+from beads_ralph.process.jobs import Exit, Job
 
 NEEDS_LOGIN: Final = 4
 UNAUTHENTICATED: Final = re.compile(r"HTTP 401|gh auth login|Bad credentials", re.IGNORECASE)

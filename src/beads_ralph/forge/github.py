@@ -9,12 +9,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import branches, gh
 from beads_ralph.forge.network import Network, TemporaryError, persist
 from beads_ralph.forge.sections import fitting_section
-from beads_ralph.work import Proposal, PullRequest
+from beads_ralph.forge.protocol import Proposal, PullRequest
 
 FIELDS: Final = "number,url,state,headRefOid,baseRefName,isCrossRepository,body"
 MAX_BODY: Final = 65_536
@@ -143,7 +143,7 @@ def usable(root: Path, remote: str, network: Network) -> bool:
 
 def _found(root: Path, remote: str) -> gh.Address | None:
     """Either way of writing the address will do: git may be told to go another way to the same place."""
-    addresses = map(gh.address_of, git.remote_addresses(remote, root))
+    addresses = map(gh.address_of, commands.remote_addresses(remote, root))
     return next((address for address in addresses if address), None)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.pulls import PullDirectory, PullRecord
 from beads_ralph.forge.sections import with_section
-from beads_ralph.values import utc_text
-from beads_ralph.work import Proposal, PullRequest
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.forge.protocol import Proposal, PullRequest
 
 
 class LocalForge:
@@ -38,13 +38,13 @@ class LocalForge:
         with self.pulls.turn():
             pull = self._record(proposal)
             self.pulls.write(pull)
-            git.output("update-ref", pull.ref, pull.commit, cwd=self.root)
+            commands.output("update-ref", pull.ref, pull.commit, cwd=self.root)
         return self._read_back(pull, proposal.commit)
 
     def find(self, branch: str) -> PullRequest | None:
         """Without its ref a record is a proposal that was cut short, not yet a pull request."""
         pull = self.pulls.open_one(branch)
-        held = git.commit_of(pull.ref, self.root) if pull else None
+        held = commands.commit_of(pull.ref, self.root) if pull else None
         return self._answer(pull, held) if pull and held else None
 
     def _record(self, proposal: Proposal) -> PullRecord:
@@ -78,15 +78,15 @@ class LocalForge:
 
     def _next_number(self) -> int:
         """Refs count too: a clean-up may have taken the records, and a ref is never given away."""
-        refs = git.output("for-each-ref", "--format=%(refname)", "refs/pull", cwd=self.root).splitlines()
+        refs = commands.output("for-each-ref", "--format=%(refname)", "refs/pull", cwd=self.root).splitlines()
         named = (ref.split("/")[2] for ref in refs)
         taken = [int(name) for name in named if name.isdecimal()]
         return 1 + max([0, *taken, *(pull.number for pull in self.pulls.all())])
 
     def _check_forward(self, pull: PullRecord, proposal: Proposal) -> None:
         """As with a remote, which takes no push that would lose a commit."""
-        held = git.commit_of(pull.ref, self.root)
-        if held and not git.run("merge-base", "--is-ancestor", held, proposal.commit, cwd=self.root).ok:
+        held = commands.commit_of(pull.ref, self.root)
+        if held and not commands.run("merge-base", "--is-ancestor", held, proposal.commit, cwd=self.root).ok:
             raise RalphError(
                 Code.FORGE_DIVERGED,
                 f"{pull.ref} has commits that are not on {pull.branch} any more; they are not given up",
@@ -94,7 +94,7 @@ class LocalForge:
             )
 
     def _read_back(self, pull: PullRecord, commit: str) -> PullRequest:
-        held = git.commit_of(pull.ref, self.root)
+        held = commands.commit_of(pull.ref, self.root)
         if held != commit:
             message = f"{pull.ref} is at {held or 'nothing'} instead of {commit}"
             raise RalphError(Code.FORGE_FAILED, message)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from beads_ralph.errors import RalphError
-from beads_ralph.jobs import Exit
+from beads_ralph.process.jobs import Exit
 
 Answer = TypeVar("Answer")
 

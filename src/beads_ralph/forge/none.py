@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beads_ralph import git
+from beads_ralph.git import commands
 from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
-from beads_ralph.work import Proposal, PullRequest
+from beads_ralph.forge.protocol import Proposal, PullRequest
 
 
 class NoForge:
@@ -20,7 +20,7 @@ class NoForge:
 
     def propose(self, proposal: Proposal) -> PullRequest:
         branches.check(self.root, proposal)
-        held = git.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
+        held = commands.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
         return PullRequest(None, None, proposal.branch, proposal.target, held)
 
     def find(self, _branch: str) -> PullRequest | None:

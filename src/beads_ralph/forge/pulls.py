@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from beads_ralph import files, ralph_dir
+from beads_ralph.files import ralph_dir, text_files
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.models import Record
-from beads_ralph.values import Positive, Timestamp
+from beads_ralph.bead.model import Record
+from beads_ralph.bead.field_types import Positive, Timestamp
 
 TURN_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.02
@@ -92,9 +92,9 @@ class PullDirectory:
 
     def write(self, pull: PullRecord) -> None:
         """The record goes last: with it the pull request is there and has its number."""
-        files.write_text(self.page_path(pull), pull.page())
+        text_files.write_text(self.page_path(pull), pull.page())
         text = json.dumps(pull.to_json(), indent=2, ensure_ascii=False)
-        files.write_text(self._record_path(pull.number), f"{text}\n")
+        text_files.write_text(self._record_path(pull.number), f"{text}\n")
 
     def page_path(self, pull: PullRecord) -> Path:
         return self.path / f"{pull.number}.md"
@@ -105,7 +105,7 @@ class PullDirectory:
     def _read(self, number: int) -> PullRecord:
         path = self._record_path(number)
         try:
-            return PullRecord.model_validate_json(files.read_text(path))
+            return PullRecord.model_validate_json(text_files.read_text(path))
         except ValidationError as problem:
             wrong = problem.errors()[0]
             raise RalphError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from beads_ralph.slugs import branch_slug, slug
+from beads_ralph.bead.slugs import branch_slug, slug
 
 Given = str | Sequence[str]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from beads_ralph.formula.columns import used
 from beads_ralph.formula.express import Variable
 from beads_ralph.formula.shape import Instance
-from beads_ralph.models import MERGE
-from beads_ralph.slugs import ID_LENGTH, branch_slug
+from beads_ralph.bead.model import MERGE
+from beads_ralph.bead.slugs import ID_LENGTH, branch_slug
 
 
 def step_keys(instances: Sequence[Instance]) -> list[str]:

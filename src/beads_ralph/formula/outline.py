@@ -15,8 +15,8 @@ from beads_ralph.formula.tree import Growing, Node
 from beads_ralph.formula.unsupported import unsupported
 from beads_ralph.formula.values import Value, Values
 from beads_ralph.formula.variables import typed_default
-from beads_ralph.items import GATE
-from beads_ralph.models import ISSUE_TYPES
+from beads_ralph.bead.items import GATE
+from beads_ralph.bead.model import ISSUE_TYPES
 
 EXAMPLE_NUMBER: Final = 1
 

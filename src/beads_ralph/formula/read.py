@@ -13,7 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from beads_ralph import files, schema
+from beads_ralph.files import text_files
+from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import READERS_OWN, Formula, Place
 
@@ -34,7 +35,7 @@ class Read:
 def read(file: Path, place: Place | None = None) -> Read:
     """Read a file; what it extends is left alone."""
     try:
-        text = files.read_text(file, MAX_BYTES)
+        text = text_files.read_text(file, MAX_BYTES)
     except RalphError as error:
         return Read(None, (Fault(error.code, error.message, suggested_action=error.suggested_action),))
     return read_text(text, file, place)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from beads_ralph import graph
+from beads_ralph.plan import graph
 from beads_ralph.formula.edges import CHILDREN_OF
 from beads_ralph.formula.model import Branch, Formula, Loop, Step
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beads_ralph.models import RUN_FIELDS
-from beads_ralph.personas import without_sessions
+from beads_ralph.bead.model import RUN_FIELDS
+from beads_ralph.bead.personas import without_sessions
 
 Bead = Mapping[str, Any]
 Instance = Sequence[Bead]

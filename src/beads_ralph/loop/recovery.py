@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beads_ralph import events
-from beads_ralph.events import Event
-from beads_ralph.models import Bead
-from beads_ralph.work import COUNTS, Usage
+from beads_ralph.journal import events
+from beads_ralph.journal.events import Event
+from beads_ralph.bead.model import Bead
+from beads_ralph.journal.usage import COUNTS, Usage
 
 
 def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:

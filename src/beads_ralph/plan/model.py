@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from beads_ralph.errors import Fault
-from beads_ralph.models import AgentSpec, TemplateName
-from beads_ralph.sprints import SprintId
+from beads_ralph.bead.model import AgentSpec, TemplateName
+from beads_ralph.bead.sprint_id import SprintId
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Final, get_args
 
-from beads_ralph.models import TemplateName
+from beads_ralph.bead.model import TemplateName
 
 NAMES: Final[tuple[TemplateName, ...]] = get_args(TemplateName)
 KEYWORDS: Final[Mapping[TemplateName, str]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from beads_ralph.records import Attempt
-from beads_ralph.records.reasons import UNJUDGED
+from beads_ralph.journal.records import Attempt
+from beads_ralph.journal.records.reasons import UNJUDGED
 from beads_ralph.report.numbers import Rate, Spread, shortened
 
 Outcome = Literal["success", "failed", "timeout", "running", "waiting"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
-from beads_ralph.records import Attempt
-from beads_ralph.records.reasons import UNJUDGED
+from beads_ralph.journal.records import Attempt
+from beads_ralph.journal.records.reasons import UNJUDGED
 from beads_ralph.report.tally import amount
 
 ENOUGH: Final = 5

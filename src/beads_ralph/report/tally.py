@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
-from beads_ralph.records import Attempt
+from beads_ralph.journal.records import Attempt
 from beads_ralph.report.flaky import Verifiers
 from beads_ralph.report.groups import FINISHED, Group, Outcome, outcome_of
 from beads_ralph.report.numbers import Rate, Spread, shortened

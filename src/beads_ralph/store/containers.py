@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from beads_ralph.protocols import Settled
+from beads_ralph.store.protocol import Settled
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.locking import try_lock
+from beads_ralph.git.locking import try_lock
 
 POLL_SECONDS: Final = 0.05
 

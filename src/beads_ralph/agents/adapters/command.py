@@ -1,0 +1,38 @@
+"""Any program as an agent: the prompt on stdin, the task in the environment, the answer on stdout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from beads_ralph.agents import environment, reply_reader, streams
+from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
+
+if TYPE_CHECKING:
+    from beads_ralph.agents.agent_types import AgentTask, Reply
+
+DEFAULT_EXECUTABLE: Final = "claude"  # what a spec without an executable means
+
+
+class Command:
+    """Plays whatever is none of the known CLIs."""
+
+    name = "command"
+    profile = Profile("any program")
+
+    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
+        """`inherited` is what the few harmless variables are taken from."""
+        self.inherited = inherited
+
+    def command(self, task: AgentTask, transcript: Transcript) -> Job:
+        return environment.job_of(
+            task,
+            transcript,
+            argv=(task.spec.executable or DEFAULT_EXECUTABLE, *(task.spec.options or ())),
+            env=environment.of_task(task, transcript, self.inherited),
+            stdin=streams.instructed(task),
+        )
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        return reply_reader.read(ended, lines)

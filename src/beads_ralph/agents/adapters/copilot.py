@@ -1,0 +1,264 @@
+"""GitHub Copilot CLI: the prompt on stdin, JSON events on stdout, the counts in the folder of its session.
+
+How 1.0.102 behaves, where it matters here:
+
+- Its last event is `result`, with its exit code. SIGTERM ends it with 0, mostly with a `result` of 0 too:
+  what had been done by then shows only in the last message, which still asks for a tool. A refused tool is
+  a success as well; its `tool.execution_complete` has the error code `denied`.
+- An error of the server is `session.error`, with the HTTP status, before a `result` of 1; a prompt that is
+  too long comes without one, which then stands in the `model.call_failure` before it. It tries five times
+  more at 429 and 500, for up to 40 seconds; a longer wait that the server asks for is an error at once. No
+  setting changes that, and no event says when a limit is over.
+- What it prints has no counts of tokens. Its session's own `events.jsonl` has: for each request, and at the
+  end for the whole session, cached tokens included in those of the input.
+- An agent file is taken from a plugin, which may lie anywhere: it is added to its own system prompt.
+- A session goes on in the folder where it began, unless COPILOT_DISABLE_RESUME_AUTO_CD says otherwise.
+- The npm package starts the program as its child and passes no signals on; the sweep by mark finds that.
+- Without approval of all paths it refuses what lies outside of the worktree, as the repository's .git does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from beads_ralph.agents import environment, streams
+from beads_ralph.process.jobs import Exit, Job, Profile, Report, Transcript
+from beads_ralph.agents.agent_types import Reply
+from beads_ralph.journal.usage import Usage
+
+if TYPE_CHECKING:
+    from beads_ralph.agents.streams import Event
+    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.bead.personas import Persona
+    from beads_ralph.journal.agent_call import Trouble
+
+PASSES: Final = (
+    r"COPILOT_(GITHUB_TOKEN|GH_HOST|HOME|CACHE_HOME|MODEL|OFFLINE|AUTO_TIER|AUTO_UPDATE|API_URL"
+    r"|PROVIDER_\w+|PROVIDERS_CONFIG|CUSTOM_INSTRUCTIONS_DIRS|SKILLS_DIRS|PROXY_KERBEROS_SPN)"
+    r"|GH_HOST|USE_BUILTIN_RIPGREP|USE_TGREP|DBUS_SESSION_BUS_ADDRESS|" + environment.NETWORK
+)
+QUIET: Final = {"COPILOT_AUTO_UPDATE": "false", "COPILOT_DISABLE_RESUME_AUTO_CD": "true"}
+PLUGIN: Final = "beads-ralph"
+ALLOWING: Final = ("--allow-all", "--yolo", "--allow-all-tools", "--allow-tool", "--assisted-approval")
+SESSIONS: Final = ("-r", "--resume", "--session-id", "--continue", "--connect")
+COUNTED: Final = r'\{"type":"session\.(usage_record|shutdown)"'
+
+ERRORS: Final[Mapping[str, Trouble]] = {
+    "authentication": "auth",
+    "authorization": "auth",
+    "policy": "refused",
+    "quota": "limit",
+    "rate_limit": "limit",
+    "context_limit": "refused",
+}
+NO_SESSION: Final = re.compile(r"No session, task, or name matched .*")
+NOT_SIGNED_IN: Final = re.compile(r"No authentication information found.*")
+MISUSED: Final = re.compile(r"^(error: .*|No such agent: .*|Error: .*)$", re.MULTILINE)
+
+
+class Copilot:
+    name = "copilot"
+    profile = Profile(
+        "GitHub Copilot CLI",
+        executable="copilot",
+        tested="1.0.102",
+        session_is_given=True,
+        passes=PASSES,
+        keys=("COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+        credentials=(".copilot/config.json",),
+        state=(".copilot", ".cache/copilot"),
+        state_variables=("COPILOT_HOME", "COPILOT_CACHE_HOME"),
+        install="npm install --global @github/copilot",
+        sign_in="sign in with `copilot login`, or set COPILOT_GITHUB_TOKEN",
+    )
+
+    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
+        self.inherited = inherited
+
+    def command(self, task: AgentTask, transcript: Transcript) -> Job:
+        env = {**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)}
+        plugin = transcript.out.with_name(f"{transcript.out.name}.copilot")
+        session = _session(task, transcript)
+        return environment.job_of(
+            task,
+            transcript,
+            argv=(
+                task.spec.executable or self.name,
+                *_flags(task, plugin, session),
+                *(task.spec.options or ()),
+            ),
+            env=env,
+            stdin=task.prompt if _as_agent(task) else streams.instructed(task),
+            files=_files(task.persona, plugin) if _as_agent(task) and task.persona else {},
+            report=_report(env, session),
+        )
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        seen = _Seen()
+        for event in streams.events(lines):
+            seen.take(event)
+        trouble, detail = _trouble(seen, ended)
+        result, complaint = streams.answer(seen.text)
+        return Reply(
+            session_id=streams.text(seen.result, "sessionId") or None,
+            text=seen.text,
+            result=None if trouble else result,
+            session_usage=seen.usage,
+            denied=tuple(dict.fromkeys(seen.denied)),
+            trouble=trouble or ("unreadable" if complaint else ""),
+            detail=(detail or complaint)[: streams.MAX_DETAIL],
+        )
+
+
+# --- the command line ---------------------------------------------------------------------------------
+
+
+def _flags(task: AgentTask, plugin: Path, session: str) -> Iterator[str]:
+    """Ours, but for those that the user's options decide."""
+    options = task.spec.options
+    for flag in ("--output-format=json", "--stream=off", "--no-ask-user", "--disable-client-telemetry"):
+        if not streams.given(options, flag.partition("=")[0]):
+            yield flag
+    if not streams.given(options, *ALLOWING):
+        yield "--allow-all"
+    if (model := streams.own_model(task)) and not streams.given(options, "--model"):
+        yield f"--model={model}"
+    if session:
+        yield f"--resume={session}" if task.session_id else f"--session-id={session}"
+    if _as_agent(task) and task.persona:
+        yield from (f"--plugin-dir={plugin}", f"--agent={PLUGIN}:{_name(task.persona)}")
+
+
+def _session(task: AgentTask, transcript: Transcript) -> str:
+    """The id of the session; empty where the user's options choose another."""
+    if streams.given(task.spec.options, *SESSIONS):
+        return ""
+    if task.session_id:
+        return environment.known_session(task.session_id)
+    return environment.fresh_session(task, transcript)
+
+
+def _as_agent(task: AgentTask) -> bool:
+    """Whether the persona is an agent of the plugin; an agent that the user's options name replaces it."""
+    named = streams.given(task.spec.options, "--agent")
+    return bool(task.persona and task.persona.body) and not named
+
+
+def _name(persona: Persona) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", persona.name).strip("-") or "agent"
+
+
+def _files(persona: Persona, plugin: Path) -> dict[Path, str]:
+    """A plugin with one agent. JSON is YAML, so that no description can end the front matter."""
+    name = _name(persona)
+    about = f"name: {name}\ndescription: {json.dumps(persona.description or persona.name)}"
+    return {
+        plugin / "plugin.json": json.dumps({"name": PLUGIN, "version": "1.0.0"}),
+        plugin / "agents" / f"{name}.md": f"---\n{about}\n---\n\n{persona.body}\n",
+    }
+
+
+def _report(env: Mapping[str, str], session: str) -> Report | None:
+    home = Path(env["COPILOT_HOME"]) if env.get("COPILOT_HOME") else Path(env.get("HOME", "")) / ".copilot"
+    if not session or not home.is_absolute():
+        return None
+    return Report(home / "session-state" / session / "events.jsonl", COUNTED)
+
+
+# --- the reply ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Seen:
+    """What the events have said so far."""
+
+    text: str = ""
+    spoke: bool = False
+    asks: bool = False
+    """Whether the last message asks for tools, so that more must follow."""
+    tools: dict[str, str] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
+    failure: int | None = None
+    """The HTTP status of the last call of the model, where that failed."""
+    error: Event = field(default_factory=dict)
+    result: Event = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def take(self, event: Event) -> None:
+        kind, data = streams.text(event, "type"), streams.part(event, "data")
+        if kind == "assistant.message":
+            self._say(data)
+        elif kind == "tool.execution_start":
+            self.tools[streams.text(data, "toolCallId")] = streams.text(data, "toolName")
+        elif kind == "tool.execution_complete" and streams.part(data, "error").get("code") == "denied":
+            self.denied.append(self.tools.get(streams.text(data, "toolCallId")) or "a tool")
+        elif kind == "model.call_failure":
+            self.failure = streams.count(data, "statusCode")
+        elif kind == "session.error":
+            self.error = data
+        elif kind == "result":
+            self.result = event
+        else:
+            self._count(kind, data)
+
+    def _say(self, data: Event) -> None:
+        """Of the main agent: those that it sends out speak to it, not to us."""
+        if streams.text(data, "parentToolCallId"):
+            return
+        self.asks, self.spoke = bool(data.get("toolRequests")), True
+        self.text = streams.text(data, "content")[-streams.MAX_WORDS :] or (self.text if self.asks else "")
+        self.failure, self.error = None, {}
+
+    def _count(self, kind: str, data: Event) -> None:
+        """Since its beginning, as of its last end, and each request after that."""
+        if kind == "session.usage_record":
+            self.usage = self.usage + _usage(streams.part(data, "usage"))
+        elif kind == "session.shutdown":
+            models = streams.part(data, "modelMetrics").values()
+            counted = [_usage(streams.part(model, "usage")) for model in models if isinstance(model, dict)]
+            self.usage = sum(counted, Usage()) if counted else self.usage
+
+
+def _usage(counts: Event) -> Usage:
+    given = streams.count(counts, "inputTokens")
+    read, written = (streams.count(counts, f"cache{what}Tokens") for what in ("Read", "Write"))
+    cached = (read or 0) + (written or 0)
+    return Usage(
+        input_tokens=None if given is None else max(given - cached, 0),
+        output_tokens=streams.count(counts, "outputTokens"),
+        cache_tokens=None if read is None and written is None else cached,
+    )
+
+
+def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+    if seen.error:
+        return _of_error(seen), streams.text(seen.error, "message")
+    if not seen.result:
+        return _before_the_end(ended)
+    if seen.result.get("exitCode") == 0 and seen.spoke and not seen.asks:
+        return "", ""
+    return streams.unfinished(ended)
+
+
+def _of_error(seen: _Seen) -> Trouble:
+    """Its own word for it, where that is plain; else what the server said; else a connection broke."""
+    kind = ERRORS.get(streams.text(seen.error, "errorType"))
+    status = streams.count(seen.error, "statusCode") or seen.failure
+    return kind or (streams.of_status(status) if status else "server")
+
+
+def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
+    """It complains about its command line before the first event."""
+    if unknown := NO_SESSION.search(ended.stderr):
+        return "forgotten", unknown[0]
+    if ended.code > 0 and (missing := NOT_SIGNED_IN.search(ended.stderr)):
+        return "auth", missing[0]
+    if ended.code > 0 and (misused := MISUSED.search(ended.stderr)):
+        return "refused", misused[1]
+    return streams.unfinished(ended)

@@ -1,0 +1,382 @@
+"""What a program without an adapter of its own answers: a JSON block on stdout, notices on stderr.
+
+The result of a QA or scrum-master agent is the last fenced block marked `json` on stdout, or all of
+stdout where that is one JSON object:
+
+    ```json
+    {"status": "pass", "message": "12 tests, all green"}
+    ```
+
+Tildes do for backticks, and text may stand before the opening fence on its line. A block that is never
+closed is the answer of a program that was cut off, so there is no result then, whatever came before it.
+A block must be one object of at most 1 MiB; a key given twice, NaN and Infinity make it unreadable.
+
+Notices are whole lines on stderr, which is where the program speaks and not the text it read. Of several
+of a kind the last one counts. They must be among the last lines, of which the executor keeps the tail.
+
+    BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
+    BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
+    BEADS_RALPH_SESSION some-id                              what to go on with next time
+    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or auth, refused, forgotten: see `work.Trouble`
+    BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
+
+A limit goes before any other trouble, and that before an answer which cannot be read. A notice that
+cannot be read is passed over and named in the reply's detail.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.agents.agent_types import Reply
+from beads_ralph.journal.agent_call import Trouble
+from beads_ralph.journal.usage import Usage
+
+MAX_BLOCK: Final = 1024 * 1024
+MAX_TEXT: Final = 64 * 1024
+MAX_NOTES: Final = 3
+MAX_DETAIL: Final = 500
+MAX_DENIED: Final = 20
+TROUBLES: Final = ("server", "auth", "refused", "forgotten")
+"""What a program may say of itself besides a limit."""
+ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
+FENCE: Final = re.compile(r"`{3,}|~{3,}")
+OPENING: Final = re.compile(r"\s*(`{3,}|~{3,})[^`]*")
+JSON_INFO: Final = re.compile(r"\s*json(?:\s+(?P<more>.*)|(?P<touching>\{.*))?\s*", re.DOTALL | re.IGNORECASE)
+NOTICE: Final = re.compile(r"BEADS_RALPH_(LIMIT|USAGE|SESSION|TROUBLE|DENIED)\s+(.*\S)\s*")
+SESSION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")  # may become an argument: no dash first
+
+
+def read(ended: Exit, lines: Iterable[str]) -> Reply:
+    """The reply of a program that follows the conventions above, in memory of a bounded size."""
+    answer = _Answer()
+    for line in lines:
+        answer.take(line.rstrip("\r\n"))
+    result, complaint = answer.result()
+    said = _notices(ended.stderr)
+    return Reply(
+        session_id=said.session,
+        text=answer.text.value,
+        result=result,
+        usage=said.usage,
+        denied=said.denied,
+        trouble="limit" if said.limited else said.trouble or ("unreadable" if complaint else ""),
+        detail="; ".join(note for note in (said.detail, complaint, *said.notes()) if note),
+        limit_reset_at=said.reset_at,
+    )
+
+
+def answer_in(lines: Iterable[str]) -> tuple[Mapping[str, Any] | None, str]:
+    """The structured answer in a text, or what is wrong with it; neither where none is given."""
+    answer = _Answer()
+    for line in lines:
+        answer.take(line.rstrip("\r\n"))
+    return answer.result()
+
+
+def lines_of(path: Path, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
+    """A transcript's lines, each without its end. Of a longer line only the beginning comes: no answer
+    is that long, and a program may print for hours without a line end."""
+    with path.open("rb") as source:
+        while piece := source.readline(longest):
+            start = piece
+            while not piece.endswith(b"\n") and (piece := source.readline(longest)):
+                pass
+            yield start.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def output_of(job: Job, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
+    """All that an adapter reads of a job that has ended: what it printed, then its report. Nothing where it
+    removed its own transcript, or left no report."""
+    if job.transcript:
+        with suppress(FileNotFoundError):
+            yield from lines_of(job.transcript.out, longest)
+    if job.report:
+        with suppress(OSError):  # in a place that is the program's own
+            wanted = re.compile(job.report.lines).match
+            yield from (line for line in lines_of(job.report.path, longest) if wanted(line))
+
+
+# --- stdout -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Kept:
+    """Lines up to a size: beyond it nothing is kept but the fact."""
+
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> None:
+        self.size += len(line) + 1
+        if self.too_long:
+            self.lines.clear()
+        else:
+            self.lines.append(line)
+
+    @property
+    def too_long(self) -> bool:
+        return self.size > MAX_BLOCK
+
+    @property
+    def value(self) -> str:
+        return "\n".join(self.lines)
+
+
+@dataclass
+class _Tail:
+    """The last lines, as many as fit."""
+
+    lines: deque[str] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, line: str) -> None:
+        self.lines.append(line[-MAX_TEXT:])
+        self.size += len(self.lines[-1]) + 1
+        while self.size > MAX_TEXT + 1:
+            self.size -= len(self.lines.popleft()) + 1
+
+    @property
+    def value(self) -> str:
+        return "\n".join(self.lines).strip()
+
+
+@dataclass
+class _Fence:
+    """An open fenced block; `kept` is None where it is not JSON."""
+
+    mark: str
+    kept: _Kept | None
+
+    def ends_at(self, line: str) -> bool:
+        """No line of JSON ends in a fence, so for JSON the fence need not stand alone."""
+        stripped = line.strip()
+        if self.kept is not None:
+            return stripped.endswith(self.mark)
+        return stripped.startswith(self.mark) and not stripped.strip(self.mark[0])
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """A line that opens a block: of JSON it may hold the beginning, and have other text before it."""
+
+    fence: _Fence
+    rest: str = ""
+    after_text: bool = False
+
+
+@dataclass
+class _Answer:
+    """Takes stdout line by line and remembers the last JSON block."""
+
+    text: _Tail = field(default_factory=_Tail)
+    whole: _Kept = field(default_factory=_Kept)
+    fence: _Fence | None = None
+    last: _Kept | None = None
+
+    def take(self, line: str) -> None:
+        self.text.add(line)
+        self.whole.add(line)
+        opening = _opening(line) if "```" in line or "~~~" in line else None
+        if opening is not None and self._opens(opening):
+            self._open(opening)
+        elif self.fence is not None:
+            self._go_on(self.fence, line)
+
+    def _opens(self, opening: _Opening) -> bool:
+        """Inside a block only a line that begins with `json` opens another: the first one was never
+        closed then. A longer fence around it quotes it, though."""
+        if self.fence is None:
+            return True
+        nested = opening.fence.kept is not None and not opening.after_text
+        return nested and opening.fence.mark.startswith(self.fence.mark)
+
+    def _open(self, opening: _Opening) -> None:
+        self.fence = opening.fence
+        if opening.rest:
+            self._go_on(self.fence, opening.rest)
+
+    def _go_on(self, fence: _Fence, line: str) -> None:
+        ended = fence.ends_at(line)
+        if fence.kept is not None:
+            fence.kept.add(line.rstrip().rstrip(fence.mark[0]) if ended else line)
+        if ended:
+            self.fence = None
+            self.last = fence.kept or self.last
+
+    def result(self) -> tuple[Mapping[str, Any] | None, str]:
+        """The result, or what is wrong with it; neither where none was given."""
+        if (bare := self._bare()) is not None:
+            return bare, ""
+        if self.fence is not None and self.fence.kept is not None:
+            return None, "unclosed JSON: the output ends inside its last JSON block"
+        if self.last is None:
+            return None, ""
+        if self.last.too_long:
+            return None, f"bad JSON: the last JSON block is larger than {MAX_BLOCK // 1024} KiB"
+        return parse(self.last.value)
+
+    def _bare(self) -> Mapping[str, Any] | None:
+        text = self.whole.value.strip()
+        return parse(text)[0] if text.startswith("{") and text.endswith("}") else None
+
+
+def _opening(line: str) -> _Opening | None:
+    return _json_opening(line) or _plain_opening(line)
+
+
+def _plain_opening(line: str) -> _Opening | None:
+    match = OPENING.fullmatch(line)
+    return _Opening(_Fence(match[1], None)) if match else None
+
+
+def _json_opening(line: str) -> _Opening | None:
+    """A fence and json: alone on the line, after other text, or with the object following at once."""
+    for found in FENCE.finditer(line):
+        info = JSON_INFO.fullmatch(line, found.end())
+        if info is None:
+            continue
+        rest = (info["more"] or info["touching"] or "").strip()
+        after_text = bool(line[: found.start()].strip())
+        if not rest or rest.startswith("{"):
+            return _Opening(_Fence(found[0], _Kept()), rest, after_text)
+        if not after_text:  # other words of an info string, such as a title
+            return _Opening(_Fence(found[0], _Kept()))
+    return None
+
+
+def parse(text: str) -> tuple[Mapping[str, Any] | None, str]:
+    """One JSON object, or what is wrong with the text."""
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        # Written and read once more: halves of surrogate pairs and 1e999 would spoil the records.
+        value = json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except RecursionError:
+        return None, "bad JSON: nested too deeply"
+    except ValueError as problem:
+        return None, f"bad JSON: {problem}"
+    if not isinstance(value, dict):
+        return None, "bad JSON: not an object"
+    return value, ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# --- stderr -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Notices:
+    session: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    limited: bool = False
+    reset_at: str | None = None
+    trouble: Trouble = ""
+    detail: str = ""
+    denied: tuple[str, ...] = ()
+    unread: list[str] = field(default_factory=list)
+
+    def notes(self) -> list[str]:
+        more = len(self.unread) - MAX_NOTES
+        shown = [f"unreadable notice: {line[:120]}" for line in self.unread[:MAX_NOTES]]
+        return [*shown, f"and {more} more"] if more > 0 else shown
+
+
+def _notices(stderr: str) -> _Notices:
+    said = _Notices()
+    for line in stderr.split("\n"):
+        match = NOTICE.fullmatch(line.rstrip())
+        if match is not None and not READERS[match[1]](said, match[2]):
+            said.unread.append(line.rstrip())
+    return said
+
+
+def _take_session(said: _Notices, text: str) -> bool:
+    if SESSION_ID.fullmatch(text) is None:
+        return False
+    said.session = text
+    return True
+
+
+def _take_usage(said: _Notices, text: str) -> bool:
+    given = parse(text)[0]
+    if given is None:
+        return False
+    counts = {key: given.get(key) for key in ("input_tokens", "output_tokens", "cache_tokens")}
+    cost = given.get("cost_usd")
+    if not all(_amount(value) and not isinstance(value, float) for value in counts.values()):
+        return False
+    if not _amount(cost):
+        return False
+    said.usage = Usage(**counts, cost_usd=None if cost is None else float(cost))
+    return True
+
+
+def _amount(value: Any) -> bool:
+    """Nothing, or a number that one can spend; True is a number to Python."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
+
+
+def _take_limit(said: _Notices, text: str) -> bool:
+    given = parse(text)[0]
+    if given is None:
+        return False
+    moment = given.get("reset_at")
+    if moment is not None and (moment := _utc(moment)) is None:
+        return False
+    said.limited, said.reset_at = True, moment
+    return True
+
+
+def _utc(moment: Any) -> str | None:
+    """The time as we write times, never too early; one without a zone would be a guess."""
+    try:
+        found = datetime.fromisoformat(moment)
+        return utc_text(found + ALMOST_A_SECOND) if found.tzinfo is not None else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _take_trouble(said: _Notices, text: str) -> bool:
+    given = parse(text)[0] or {}
+    kind, detail = given.get("kind"), given.get("detail", "")
+    if kind not in TROUBLES or not isinstance(detail, str):
+        return False
+    said.trouble, said.detail = cast("Trouble", kind), detail[:MAX_DETAIL]
+    return True
+
+
+def _take_denied(said: _Notices, text: str) -> bool:
+    tools = (parse(text)[0] or {}).get("tools")
+    if not isinstance(tools, list) or not all(isinstance(tool, str) and tool for tool in tools):
+        return False
+    said.denied = tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])
+    return True
+
+
+READERS: Final[Mapping[str, Callable[[_Notices, str], bool]]] = {
+    "LIMIT": _take_limit,
+    "USAGE": _take_usage,
+    "SESSION": _take_session,
+    "TROUBLE": _take_trouble,
+    "DENIED": _take_denied,
+}

@@ -1,0 +1,1 @@
+"""The scripted agent: the scripts it follows, and the program that plays them."""

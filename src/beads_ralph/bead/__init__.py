@@ -1,0 +1,4 @@
+"""A bead and its parts as typed values: model, field types, sprint ids, items, personas, schema.
+
+Pure: nothing here reads a clock, a file outside its arguments, or a process. Everybody may import it.
+"""

@@ -1,0 +1,346 @@
+"""Beads and their parts: agents, verifiers, executions, results, metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from beads_ralph.bead.field_types import AbsolutePath, BeadId, BranchName, Count, Filled, PhaseText, Positive, SourceBranch, SprintText, Timestamp, constraint_fault, one_of
+
+ASSIGNEE: Final = "beads-ralph-scrum-master"
+WORK: Final = "beads-ralph-work"
+TemplateName = Literal["bug-fix", "feature", "refactor", "docs", "script", "code-review", "refine", "custom"]
+"""The prompt templates."""
+MERGE: Final = "beads-ralph-merge"
+ISSUE_TYPES: Final = (WORK, MERGE)
+CLAUDE: Final = "claude"
+MODELS: Final = ("haiku", "sonnet", "opus")
+
+# --- agents -----------------------------------------------------------------------------------------
+
+
+class Record(BaseModel):
+    """Strictly typed and frozen; keys it does not know are kept, never dropped."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+
+    def to_json(self) -> dict[str, Any]:
+        """Exactly the keys that were given, so that reading and writing changes nothing."""
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+Role = Literal["polecat", "witness", "mayor"]
+QAStatus = Literal["pass", "fail", "stop"]
+
+OUTPUT_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["pass", "fail", "stop"], "description": "Validation result"},
+        "message": {"type": "string", "description": "Human-readable result message"},
+    },
+    "required": ["status", "message"],
+}
+
+
+def check_output_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A QA answer always has a status out of pass, fail, stop, and a message."""
+    properties = schema.get("properties")
+    required = schema.get("required")
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        raise constraint_fault("must have 'properties' and 'required'")
+    for name in ("status", "message"):
+        if name not in properties or name not in required:
+            raise constraint_fault(f"must define '{name}' and list it in 'required'")
+    status = properties["status"]
+    if not isinstance(status, dict) or status.get("enum") != ["pass", "fail", "stop"]:
+        raise constraint_fault("properties.status must have the enum [pass, fail, stop]")
+    return schema
+
+
+OutputSchema = Annotated[dict[str, Any], AfterValidator(check_output_schema)]
+
+
+PLAYER_PATTERN: Final = (
+    rf"^({CLAUDE}(:({'|'.join(MODELS)}))?|(?!{CLAUDE}(:|$))[^\s:]+(:\S+)?)$"  # claude's models are fixed
+)
+
+
+def _player(value: str) -> str:
+    if re.fullmatch(PLAYER_PATTERN, value) is None or value.endswith("\n"):
+        raise constraint_fault(
+            f"must be PROGRAM or PROGRAM:MODEL, and for {CLAUDE} a model out of {', '.join(MODELS)}"
+        )
+    return value
+
+
+Player = Annotated[
+    str, AfterValidator(_player), WithJsonSchema({"type": "string", "pattern": PLAYER_PATTERN})
+]
+"""A program that stands in for another one, such as `codex` or `claude:opus`."""
+
+
+class AgentSpec(Record):
+    """A persona for one role, and the program that plays it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"executable": {"enum": [CLAUDE, None]}}},
+            "then": {"properties": {"model": {"enum": [*MODELS, None]}}},
+        }
+    )
+
+    role: Role
+    agent: Filled
+    executable: Filled | None = CLAUDE  # before model, whose rule looks at it; null means the default too
+    model: Filled | None = None
+    options: list[str] | None = None
+    context: str | None = None
+    agent_id: str | None = None
+    env: dict[str, str] | None = None
+    output_schema: OutputSchema | None = None
+    fallback: list[Player] | None = None
+    """Who plays it while the program cannot, in order; null means what the configuration says."""
+
+    @field_validator("model")
+    @classmethod
+    def _claude_models(cls, model: str | None, info: ValidationInfo) -> str | None:
+        """Claude's models are fixed words; other programs name theirs as they like."""
+        if info.data.get("executable") in (None, CLAUDE) and model is not None and model not in MODELS:
+            raise constraint_fault(f"must be one of {', '.join(MODELS)}, not {model!r}")
+        return model
+
+
+class QAOutput(Record):
+    """What a QA agent answers."""
+
+    status: QAStatus
+    message: str
+    details: dict[str, Any] | None = None
+
+
+# --- definition of done -----------------------------------------------------------------------------
+
+
+class Expectation(Record):
+    exit_code: int = 0
+    stdout_contains: str | None = None
+    stderr_contains: str | None = None
+
+
+class Verifier(Record):
+    """A shell command that proves one thing."""
+
+    name: Filled
+    command: Filled
+    expect: Expectation = Expectation()
+    timeout_seconds: Positive = 300
+    on_failure: Literal["stop", "continue"] = "stop"
+
+
+class Dod(Record):
+    """The Definition of Done: the commands that must succeed before a bead may close."""
+
+    verifiers: Annotated[list[Verifier], Field(min_length=1)]
+    evidence_required: bool = False
+
+
+# --- executions and results -------------------------------------------------------------------------
+
+
+class Execution(Record):
+    """One call of an agent, as the bead keeps it."""
+
+    attempt: Positive
+    session_id: str | None = None
+    agent_path: str
+    model: str | None = None
+    started_at: Timestamp
+    completed_at: Timestamp | None = None
+
+
+class DevExecution(Execution):
+    status: Literal["completed", "failed", "timeout"]
+    feedback_from_qa: str | None = None
+
+
+class QAExecution(Execution):
+    status: QAStatus
+    message: str
+    details: dict[str, Any] | None = None
+
+
+class QAResult(Record):
+    agent_path: str
+    status: QAStatus
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class ScrumResult(Record):
+    bead_id: str
+    success: bool
+    pr_url: str | None = None
+    pr_number: int | None = None
+    bead_updated: bool = False
+    attempt_count: Count = 0
+    qa_results: list[QAResult] = Field(default_factory=list)
+    error: str | None = None
+    fatal: bool = False
+
+
+# --- beads ------------------------------------------------------------------------------------------
+
+
+class ResourceLimits(Record):
+    cpus: Annotated[float | int, one_of("a number")] | None = None
+    memory_mb: Positive | None = None
+
+
+class WorkPlace(Record):
+    """What every bead's metadata says of its place in the repository and in the plan."""
+
+    rig: Filled
+    branch: BranchName
+    source_branch: SourceBranch
+    phase: PhaseText
+    sprint: SprintText
+    plan_file: Filled
+    plan_section: Filled
+    plan_sprint_id: Filled
+    branches_to_merge: list[SourceBranch] | None = None
+    dev_prompts: Annotated[list[Filled], Field(min_length=1)]
+    max_retry_attempts: Positive = 3
+    attempt_count: Count = 0
+    scrum_master_session_id: str | None = None
+    dev_agent_session_id: str | None = None
+    dev_agent_executions: list[DevExecution] | None = None
+    qa_agent_executions: list[QAExecution] | None = None
+    pr_url: str | None = None
+    pr_number: int | None = None
+
+    @model_validator(mode="after")
+    def _sprint_lies_in_its_phase(self) -> Self:
+        if not self.sprint.startswith(f"{self.phase}."):
+            raise constraint_fault(f"{self.sprint} does not lie in phase {self.phase}", "sprint")
+        return self
+
+
+RUN_FIELDS: Final = frozenset(
+    {
+        "attempt_count",
+        "scrum_master_session_id",
+        "dev_agent_session_id",
+        "dev_agent_executions",
+        "qa_agent_executions",
+        "pr_url",
+        "pr_number",
+        "scrum_result",
+    }
+)
+"""Metadata that runs write: neither a plan nor a formula says it. Besides, they fill in the `agent_id` of the
+bead's agents."""
+
+
+class Metadata(WorkPlace):
+    """The metadata of schema 4.1a."""
+
+    worktree_path: AbsolutePath
+    team_name: Filled
+    scrum_master_agent: AgentSpec
+    dev_agents: Annotated[list[AgentSpec], Field(min_length=1)]
+    qa_agents: Annotated[list[AgentSpec], Field(min_length=1)]
+    scrum_result: ScrumResult | None = None
+    dod: Dod | None = None
+    acceptance_criteria: list[str] | None = None
+    formula: str | None = None
+    molecule: Filled | None = None
+    """The root of the pour that made it."""
+    step: Filled | None = None
+    """Which step of the formula it is."""
+    template: TemplateName | None = None
+    # Announced by the schema for later; typed already so that a wrong value is seen today.
+    docker_image: Filled | None = None
+    resource_limits: ResourceLimits | None = None
+    timeout_minutes: Positive | None = None
+    budget_usd: Annotated[float | int, one_of("a number above 0"), Field(gt=0)] | None = None
+    budget_tokens: Positive | None = None
+    notification_config: dict[str, Any] | None = None
+    rollback_strategy: Annotated[str | dict[str, Any], one_of("a text or an object")] | None = None
+    approval_required: bool | None = None
+    cost_estimate: Annotated[float | int | dict[str, Any], one_of("a number or an object")] | None = None
+
+
+def _merging(branches: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {"properties": {"metadata": {"properties": {"branches_to_merge": branches}}}}
+
+
+MERGE_RULE: Final[dict[str, JsonValue]] = {
+    "if": {"properties": {"issue_type": {"const": MERGE}}},
+    "then": {
+        "allOf": [
+            {"properties": {"metadata": {"required": ["branches_to_merge"]}}},
+            _merging({"type": "array", "minItems": 1}),
+        ]
+    },
+    "else": _merging({"maxItems": 0}),
+}
+"""Merge beads name what they merge, work beads merge nothing; `maxItems` says nothing of null."""
+
+
+class Core(Record):
+    """What every bead has, whatever its schema."""
+
+    model_config = ConfigDict(json_schema_extra=MERGE_RULE)
+
+    id: BeadId
+    title: Annotated[Filled, Field(max_length=500)]
+    description: str = ""
+    status: Literal["open", "in_progress", "closed", "blocked"]
+    priority: Annotated[int, Field(ge=0, le=4)] = 1
+    issue_type: Literal["beads-ralph-work", "beads-ralph-merge"]
+    assignee: Literal["beads-ralph-scrum-master"]
+    owner: str | None = None
+    parent: BeadId | None = None
+    """The molecule or epic that it was poured with."""
+    ephemeral: bool | None = None
+    """Whether it is a wisp, which a run takes up only where it is asked to."""
+    dependencies: list[BeadId] = Field(default_factory=list)
+    labels: list[Filled] = Field(default_factory=list)
+    comments: list[Annotated[dict[str, Any] | str, one_of("an object or a text")]] = Field(
+        default_factory=list
+    )
+    external_ref: str | None = None
+    created_at: Timestamp | None = None
+    updated_at: Timestamp | None = None
+    closed_at: Timestamp | None = None
+    metadata: WorkPlace
+
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        if self.id in self.dependencies:
+            raise constraint_fault(f"{self.id} depends on itself", "dependencies")
+        branches, field = self.metadata.branches_to_merge, "metadata.branches_to_merge"
+        if self.issue_type == MERGE and not branches:
+            raise constraint_fault("must name at least one branch in a merge bead", field)
+        if self.issue_type == WORK and branches:
+            raise constraint_fault("must be null in a work bead", field)
+        return self
+
+
+class Bead(Core):
+    """One sprint as a work item: the seed's bead, schema 4.1a."""
+
+    metadata: Metadata

@@ -1,0 +1,166 @@
+"""What the program needs and what it finds: found, missing or unknown, each with what to do."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from beads_ralph import config as settings
+from beads_ralph.git import commands
+from beads_ralph.process import proc, sandbox
+from beads_ralph import workspace
+from beads_ralph.agents.registry import AGENTS
+from beads_ralph.config import Config
+from beads_ralph.errors import RalphError
+from beads_ralph.agents.probe import numbers, version_of
+
+Status = Literal["found", "missing", "unknown"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at."""
+
+    name: str
+    status: Status
+    detail: str
+    action: str = ""
+    required: bool = False
+    version: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "status": self.status,
+            "version": self.version,
+            "detail": self.detail,
+            "action": self.action,
+            "required": self.required,
+        }
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command that we may use."""
+
+    name: str
+    purpose: str
+    action: str
+    version_args: tuple[str, ...] = ("--version",)
+    required: bool = False
+
+
+PROGRAMS: Final = (
+    Program("git", "worktrees, branches, merges", "Install git 2.33 or newer", required=True),
+    Program("bd", "the bd store", "Install bd 1.3 or newer, or use the embedded store"),
+    Program("tmux", "watching agents in panes", "Install tmux (apt-get install tmux)", ("-V",)),
+    Program("gh", "pull requests on GitHub", "Install gh and run: gh auth login"),
+)
+
+
+def _agents() -> list[Program]:
+    """The agent programs that have an adapter of their own."""
+    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
+    return [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
+
+
+def examine(here: Path) -> list[Check]:
+    """Every check; slow probes run side by side."""
+    asked = [*PROGRAMS, *_agents()]
+    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
+        programs = list(pool.map(_program, asked))
+    return [_python(), _sqlite(), *programs, *_place(here)]
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    return Check("python", "found", f"Python {version}", version=version, required=True)
+
+
+def _sqlite() -> Check:
+    version = sqlite3.sqlite_version
+    good = sqlite3.sqlite_version_info >= (3, 35)
+    action = "Use a Python built with SQLite 3.35 or newer"
+    return Check(
+        "sqlite", "found" if good else "missing", f"SQLite {version}", action, required=True, version=version
+    )
+
+
+def _program(program: Program) -> Check:
+    path = proc.which(program.name)
+    if path is None:
+        detail = f"not on PATH ({program.purpose})"
+        return Check(program.name, "missing", detail, program.action, program.required)
+    version = version_of(path, program.version_args)
+    if version is None:
+        action = f"Run {program.name} {' '.join(program.version_args)} by hand and see what it says"
+        return Check(program.name, "unknown", f"{path} does not say its version", action, program.required)
+    if program.name == "bd" and numbers(version) < (1, 3):
+        detail = f"bd {version} is too old ({program.purpose})"
+        return Check("bd", "missing", detail, program.action, program.required, version)
+    return Check(program.name, "found", f"{version} ({program.purpose})", "", program.required, version)
+
+
+def _place(here: Path) -> list[Check]:
+    """The repository, its settings, its store, its disk."""
+    repository = _repository(here)
+    try:
+        space = workspace.find(here)
+    except RalphError as error:
+        broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
+        return [repository, broken, _sandbox(Config()), _disk(here, Config())]
+    config = space.config
+    return [repository, _settings(space), _store(space), _sandbox(config), _disk(space.root, config)]
+
+
+def _sandbox(config: Config) -> Check:
+    """Tried for real: bubblewrap may be there and not be allowed."""
+    wanted = config.sandbox != "none"
+    refusal = sandbox.problem(network=config.sandbox_network)
+    if refusal is None:
+        how = "in use" if wanted else "not in use; see the key sandbox"
+        return Check("sandbox", "found", f"bubblewrap works ({how})", required=wanted)
+    return Check("sandbox", "missing", refusal.message, refusal.suggested_action, required=wanted)
+
+
+def _repository(here: Path) -> Check:
+    try:
+        found = commands.find(here)
+    except RalphError as error:
+        return Check("repository", "unknown", error.message, error.suggested_action)
+    if found is None:
+        return Check("repository", "missing", f"{here} is not in a git repository", "Run: git init")
+    return Check("repository", "found", f"{found.root}, on {found.current_branch() or 'no branch'}")
+
+
+def _settings(space: workspace.Workspace) -> Check:
+    path = space.root / settings.CONFIG_NAME
+    if not path.exists():
+        return Check("settings", "missing", f"no {path.name}; defaults apply", "Run: beads-ralph init")
+    doubts = "; ".join(warning.message for warning in space.warnings)
+    return Check("settings", "found", f"{path.name}" + (f" ({doubts})" if doubts else ""))
+
+
+def _store(space: workspace.Workspace) -> Check:
+    if not space.home.exists() and not workspace.has_bd_database(space.root):
+        return Check("store", "missing", "no store here yet", "Run: beads-ralph init")
+    try:
+        opened = workspace.open_store(space)
+        info = opened.store.check()
+    except RalphError as error:
+        return Check("store", "missing", error.message, error.suggested_action, required=True)
+    return Check("store", "found", f"{opened.why}: {info.location}", version=info.version)
+
+
+def _disk(place: Path, config: Config) -> Check:
+    free = shutil.disk_usage(place).free / 1e9
+    detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB wanted"
+    status: Status = "found" if free >= config.min_free_gb else "missing"
+    return Check(
+        "disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml", version=None
+    )

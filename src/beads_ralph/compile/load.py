@@ -1,0 +1,273 @@
+"""Beads into the store: everything or nothing, and a second time nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from beads_ralph.compile.setting import KnownMolecule, Setting
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.bead.items import Item, MOLECULE
+from beads_ralph.compile.build import Built
+from beads_ralph.bead.model import Bead
+from beads_ralph.plan import Plan
+from beads_ralph.store.protocol import AnyBead, ItemQuery, Progress, Query, Store, Stored, silent
+from beads_ralph.compile.molecule import Molecule
+from beads_ralph.bead.sprint_id import SprintId
+
+Mode = Literal["direct", "formula", "mixed"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The chosen part of a compiled plan: sprint → its bead or its molecule, in the order of the plan."""
+
+    parts: Mapping[str, AnyBead | Molecule]
+
+    @property
+    def molecules(self) -> list[Molecule]:
+        return [part for part in self.parts.values() if isinstance(part, Molecule)]
+
+    @property
+    def stored(self) -> list[Stored]:
+        """All that goes into the store."""
+        return [each for part in self.parts.values() for each in _stored(part)]
+
+    @property
+    def members(self) -> list[Stored]:
+        """The same without the roots of the molecules."""
+        roots = {molecule.root.id for molecule in self.molecules}
+        return [each for each in self.stored if each.id not in roots]
+
+    @property
+    def beads(self) -> list[AnyBead]:
+        """What agents work on."""
+        return [each for each in self.stored if not isinstance(each, Item)]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """Sprint → its bead, or the root of its molecule."""
+        return {name: _stored(part)[0].id for name, part in self.parts.items()}
+
+    @property
+    def mode(self) -> Mode:
+        """How its sprints get into the store."""
+        if not self.molecules:
+            return "direct"
+        return "formula" if len(self.molecules) == len(self.parts) else "mixed"
+
+
+def _stored(part: AnyBead | Molecule) -> Sequence[Stored]:
+    return part.batch if isinstance(part, Molecule) else [part]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a run of mason did."""
+
+    created: tuple[str, ...]
+    """Beads and items; the roots of molecules are apart."""
+    skipped: tuple[str, ...]
+    sprints: tuple[str, ...]
+    bead_ids: Mapping[str, str]
+    mode: Mode = "direct"
+    molecules: tuple[str, ...] = ()
+
+    def to_json(self, *, annotated: bool, file_changed: bool) -> dict[str, Any]:
+        """The seed's result; `beads_skipped` is there for reruns."""
+        done = "poured" if self.mode == "formula" else "inserted"
+        return {
+            "mode": self.mode,
+            **self._pours(),
+            "beads_created": len(self.created),
+            "bead_ids": list(self.created),
+            "sprints_processed": list(self.sprints),
+            "database_status": done if self.created or self.molecules else "unchanged",
+            "plan_annotated": annotated,
+            "plan_file_updated": file_changed,
+            "beads_skipped": list(self.skipped),
+        }
+
+    def _pours(self) -> dict[str, Any]:
+        if self.mode == "direct":
+            return {}
+        return {
+            "formulas_created": 0,
+            "formulas_poured": len(self.molecules),
+            "molecules_created": list(self.molecules),
+        }
+
+
+def choose(plan: Plan, wanted: Iterable[str] | None) -> list[str]:
+    """The sprints to process: those of the filter, in the order of the plan; all without one."""
+    order = [sprint.id.text for sprint in plan.sprints]
+    if wanted is None:
+        return order
+    asked = [word for word in (text.strip() for text in wanted) if word]
+    if not asked:
+        raise RalphError(Code.USAGE, "the sprint filter is empty", suggested_action="Name sprints: 1.1,1.2a")
+    faults = [_unknown(plan, word) for word in asked if word not in order]
+    if faults:
+        raise gathered(faults, plan.file)
+    return [sprint for sprint in order if sprint in asked]
+
+
+def _unknown(plan: Plan, word: str) -> Fault:
+    code = Code.UNRESOLVED if SprintId.parse(word) else Code.PLAN_PATTERN
+    return Fault(code, f"the sprint filter names {word}, which is not in the plan", plan.file)
+
+
+def require_valid(built: Built, chosen: Collection[str]) -> Batch:
+    """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault."""
+    concerned = dict.fromkeys((*chosen, *_poured_before(built, chosen)))
+    own = [fault for sprint in concerned for fault in built.sprint_faults.get(sprint, ())]
+    faults = sorted([*built.faults, *own], key=lambda fault: fault.line or 0)
+    if faults:
+        raise gathered(faults, built.plan.file, built.warnings)
+    parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
+    return Batch({sprint: parts[sprint] for sprint in chosen})
+
+
+def _poured_before(built: Built, chosen: Collection[str]) -> list[str]:
+    """Poured sprints that a chosen one waits for: only with them is it known which beads those are."""
+    poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
+    return [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
+
+
+# --- what is there already --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the store holds from a plan already: beads, and the molecules with the items below them."""
+
+    beads: tuple[Bead, ...]
+    roots: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()
+
+    def known_to(self, setting: Setting) -> Setting:
+        """The same setting, where sprints keep the ids, branches, worktrees and teams they have."""
+        return replace(setting, known=by_sprint(self.beads), molecules=self._molecules())
+
+    def _molecules(self) -> dict[str, KnownMolecule]:
+        """The first molecule of each sprint; a run with an id suffix may have made more."""
+        known: dict[str, KnownMolecule] = {}
+        for root in self.roots:
+            steps = {
+                bead.metadata.step: bead
+                for bead in self.beads
+                if bead.metadata.molecule == root.id and bead.metadata.step
+            }
+            sprint = str(root.metadata.get("plan_sprint_id"))
+            known.setdefault(sprint, KnownMolecule(root.id, root.metadata.get("branch"), steps))
+        return known
+
+
+def held(store: Store, plan: Plan, plan_file: str) -> Held:
+    listing = store.find(Query(plan_file=plan_file))
+    if listing.unreadable:
+        raise gathered([fault for bead in listing.unreadable for fault in bead.faults], "the store")
+    poured = any(sprint.is_poured for sprint in plan.sprints)
+    if not poured and not any(bead.metadata.molecule for bead in listing.beads):
+        return Held(listing.beads)
+    found = store.items.find(ItemQuery(types=[MOLECULE]))
+    roots = [root for root in found if root.metadata.get("plan_file") == plan_file and not root.ephemeral]
+    return Held(listing.beads, tuple(roots), tuple(_below(store, roots)))
+
+
+def _below(store: Store, above: Sequence[Item]) -> list[Item]:
+    """Every item under these, level by level."""
+    found: list[Item] = []
+    while above:
+        above = store.items.find(ItemQuery(parents=[item.id for item in above]))
+        found += above
+    return found
+
+
+def by_sprint(beads: Iterable[Bead]) -> dict[str, Bead]:
+    """The first bead of each sprint that was written out; a run with an id suffix may have made more."""
+    known: dict[str, Bead] = {}
+    for bead in beads:
+        if bead.metadata.molecule is None:
+            known.setdefault(bead.metadata.plan_sprint_id, bead)
+    return known
+
+
+# --- into the store ---------------------------------------------------------------------------------
+
+
+def load(store: Store, batch: Batch, *, check_existing: bool, progress: Progress = silent) -> Loaded:
+    """Insert the batch, all of it or nothing. What exists is skipped where asked for, an error otherwise."""
+    existing = _existing(store, batch) if check_existing else frozenset[str]()
+    fresh = [each for each in batch.stored if each.id not in existing]
+    created = set(store.create(fresh, progress) if fresh else [])
+    return Loaded(
+        created=tuple(each.id for each in batch.members if each.id in created),
+        skipped=tuple(each.id for each in batch.members if each.id in existing),
+        sprints=tuple(batch.parts),
+        bead_ids=batch.ids,
+        mode=batch.mode,
+        molecules=tuple(part.root.id for part in batch.molecules if part.root.id in created),
+    )
+
+
+def _existing(store: Store, batch: Batch) -> frozenset[str]:
+    """Which of it is there already; an id that another plan has taken is no such thing."""
+    planned = {each.id: each for each in batch.stored}
+    listing = store.find(Query(ids=list(planned)))
+    faults = [_taken(bead) for bead in listing.beads if not _same_bead(bead, planned[bead.id])]
+    there = {bead.id for bead in listing.beads} | {bead.id for bead in listing.unreadable}
+    if batch.molecules:
+        items = store.items.find(ItemQuery(ids=list(planned)))
+        faults += [_taken_item(item) for item in items if not _same_item(item, planned[item.id])]
+        there |= {item.id for item in items}
+    if not faults:
+        faults = [_half(name, part, there) for name, part in batch.parts.items() if _is_half(part, there)]
+    if faults:
+        raise gathered(faults, "the plan")
+    return frozenset(there)
+
+
+def _same_bead(stored: Bead, planned: Stored) -> bool:
+    return not isinstance(planned, Item) and stored.metadata.plan_file == planned.metadata.plan_file
+
+
+def _same_item(stored: Item, planned: Stored) -> bool:
+    """A root says whose it is; what lies below one has it as its parent, or another that has."""
+    if not isinstance(planned, Item) or stored.issue_type != planned.issue_type:
+        return False
+    keys = ("plan_file", "plan_sprint_id") if planned.issue_type == MOLECULE else ()
+    same = all(stored.metadata.get(key) == planned.metadata.get(key) for key in keys)
+    return same and stored.parent == planned.parent
+
+
+def _is_half(part: AnyBead | Molecule, there: Collection[str]) -> bool:
+    return 0 < sum(each.id in there for each in _stored(part)) < len(_stored(part))
+
+
+def _half(name: str, part: AnyBead | Molecule, there: Collection[str]) -> Fault:
+    missing = [each.id for each in _stored(part) if each.id not in there]
+    message = (
+        f"sprint {name} is in the store, but without {', '.join(missing)}: its formula or its values changed"
+    )
+    return Fault(
+        Code.CONFLICT,
+        message,
+        suggested_action="See what is different with: beads-ralph plan diff PLAN, then apply it with: "
+        "beads-ralph mason PLAN --update",
+    )
+
+
+def _taken(bead: Bead) -> Fault:
+    whose = f"a bead of {bead.metadata.plan_file}, sprint {bead.metadata.plan_sprint_id}"
+    return Fault(Code.DUPLICATE_ID, f"{bead.id} is {whose}", suggested_action=RENAME)
+
+
+def _taken_item(item: Item) -> Fault:
+    plan, sprint = item.metadata.get("plan_file"), item.metadata.get("plan_sprint_id")
+    whose = f" of {plan}, sprint {sprint}" if plan else ""
+    return Fault(Code.DUPLICATE_ID, f"{item.id} is a {item.issue_type}{whose}", suggested_action=RENAME)
+
+
+RENAME = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"

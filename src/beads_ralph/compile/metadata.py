@@ -1,0 +1,219 @@
+"""One sprint → the JSON of its bead, in schema 4.1a or as it was before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from beads_ralph.config import PlanDefaults
+from beads_ralph.compile.setting import DEFAULT_RIG, Setting
+from beads_ralph.bead.legacy import default_team
+from beads_ralph.bead.model import ASSIGNEE, AgentSpec, MERGE, OUTPUT_SCHEMA, WORK
+from beads_ralph.plan import Sprint
+from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.field_types import utc_text
+
+MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)
+TWO: Final = 2
+
+
+def bead_json(
+    sprint: Sprint,
+    setting: Setting,
+    defaults: PlanDefaults,
+    ids: Mapping[str, str],
+    waits: Sequence[str],
+    branches: Mapping[str, str],
+) -> dict[str, Any]:
+    """All fifteen core fields and the metadata, in the seed's order."""
+    moment = utc_text(setting.now)
+    kind = issue_type(sprint, waits)
+    merged = branches_to_merge(sprint, kind, waits, branches)
+    if not merged and sprint.type is None:  # a title alone makes no merge out of one shared branch
+        kind, merged = WORK, None
+    priority = sprint.priority.value if sprint.priority else defaults.priority
+    place = _place(sprint, setting, defaults, branches[sprint.id.text])
+    agents = _legacy_agents if setting.schema == "legacy" else _agents
+    return {
+        "id": ids[sprint.id.text],
+        "title": sprint.title,
+        "description": description(sprint),
+        "status": "open",
+        "priority": 1 if priority is None else priority,
+        "issue_type": kind,
+        "assignee": ASSIGNEE,
+        "owner": None,
+        "dependencies": [ids.get(other, other) for other in waits],
+        "labels": labels(sprint, defaults),
+        "comments": [],
+        "external_ref": None,
+        "created_at": moment,
+        "updated_at": moment,
+        "closed_at": None,
+        "metadata": {
+            **place,
+            "branches_to_merge": merged,
+            **agents(sprint, setting, defaults),
+            **tracking(setting, defaults),
+            **_extras(sprint, setting, defaults),
+        },
+    }
+
+
+def description(sprint: Sprint) -> str:
+    """The sprint's own prose, else its tasks as sentences; labels of the author's own come behind."""
+    tasks = ". ".join(task.value.rstrip(". ") for task in sprint.tasks) + "."
+    return "\n\n".join([sprint.description or tasks, *sprint.notes])
+
+
+def sounds_like_merge(sprint: Sprint) -> bool:
+    return MERGE_WORDS.search(sprint.title) is not None
+
+
+def issue_type(sprint: Sprint, waits: Sequence[str]) -> str:
+    """What the plan says; else a merge where the title says so and there are branches to merge."""
+    if sprint.type is not None:
+        return sprint.type.value
+    if sprint.branches_to_merge:
+        return MERGE
+    return MERGE if sounds_like_merge(sprint) and len(waits) >= TWO else WORK
+
+
+def branches_to_merge(
+    sprint: Sprint, kind: str, waits: Sequence[str], branches: Mapping[str, str]
+) -> list[str] | None:
+    if kind != MERGE:
+        return None
+    if sprint.branches_to_merge:
+        return [branch.value for branch in sprint.branches_to_merge]
+    own = branches[sprint.id.text]
+    named = [branches[other] for other in waits if other in branches]
+    return [branch for branch in dict.fromkeys(named) if branch != own]
+
+
+def labels(sprint: Sprint, defaults: PlanDefaults) -> list[str]:
+    given = [label.value for label in sprint.labels] or defaults.labels or []
+    own = [f"phase-{sprint.id.phase_number:02d}", f"sprint-{sprint.id.dashed}"]
+    return list(dict.fromkeys([*own, *given]))
+
+
+def _place(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str) -> dict[str, Any]:
+    source = sprint.source_branch.value if sprint.source_branch else defaults.source_branch
+    place = {
+        "rig": DEFAULT_RIG if setting.schema == "legacy" else defaults.rig or DEFAULT_RIG,
+        "worktree_path": _worktree(sprint, setting, defaults, branch),
+        "branch": branch,
+        "source_branch": source,
+        "phase": sprint.id.phase,
+        "sprint": sprint.id.text,
+        "plan_file": setting.plan_file,
+        "plan_section": sprint.heading,
+        "plan_sprint_id": sprint.id.text,
+    }
+    if setting.schema == "legacy":
+        return place
+    return place | {"team_name": _team(sprint, setting, defaults)}
+
+
+def _team(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> str:
+    if sprint.team is not None:
+        return sprint.team.value
+    if defaults.team is not None:
+        return defaults.team
+    known = setting.known.get(sprint.id.text)
+    return known.metadata.team_name if known else default_team(sprint.id.text, slug(sprint.title))
+
+
+def _worktree(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str) -> str:
+    if sprint.worktree is None:
+        known = setting.known.get(sprint.id.text)
+        if known is not None and known.metadata.branch == branch:
+            return known.metadata.worktree_path
+        return setting.worktree(branch, defaults)
+    if setting.schema == "legacy":
+        return sprint.worktree.value
+    return setting.absolute(sprint.worktree.value)
+
+
+def tracking(setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+    return {
+        "max_retry_attempts": defaults.max_retry_attempts or setting.config.max_retry_attempts,
+        "attempt_count": 0,
+        "scrum_master_session_id": None,
+        "dev_agent_session_id": None,
+        "dev_agent_executions": [],
+        "qa_agent_executions": [],
+        "pr_url": None,
+        "pr_number": None,
+        "scrum_result": None,
+    }
+
+
+def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+    """Keys that only some beads have."""
+    if setting.schema == "legacy":
+        return {}
+    extras: dict[str, Any] = {}
+    verifiers = [{"name": check.value.name, "command": check.value.command} for check in sprint.verify]
+    verifiers = verifiers or [verifier.to_json() for verifier in defaults.verify or []]
+    if verifiers:
+        extras["dod"] = {"verifiers": verifiers}
+    if sprint.criteria:
+        extras["acceptance_criteria"] = [criterion.value for criterion in sprint.criteria]
+    template = sprint.template.value if sprint.template else defaults.template
+    if template is not None:
+        extras["template"] = template
+    return extras
+
+
+# --- agents -----------------------------------------------------------------------------------------
+
+
+def _agents(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+    scrum_master = setting.scrum_master(defaults).to_json()
+    return {
+        "scrum_master_agent": {"context": f"Sprint {sprint.id} - {sprint.title}", **scrum_master},
+        "dev_agents": [spec.to_json() for spec in _dev_agents(sprint, defaults)],
+        "dev_prompts": [task.value for task in sprint.tasks],
+        "qa_agents": [_qa_agent(spec, sprint) for spec in _qa_agents(sprint, defaults)],
+    }
+
+
+def _dev_agents(sprint: Sprint, defaults: PlanDefaults) -> list[AgentSpec]:
+    return [agent.value for agent in sprint.dev_agents] or defaults.dev_agents or []
+
+
+def _qa_agents(sprint: Sprint, defaults: PlanDefaults) -> list[AgentSpec]:
+    return [agent.value for agent in sprint.qa_agents] or defaults.qa_agents or []
+
+
+def _qa_agent(spec: AgentSpec, sprint: Sprint) -> dict[str, Any]:
+    """Acceptance criteria have no field of their own in the seed: every QA agent is told them."""
+    given = spec.to_json()
+    given.setdefault("output_schema", dict(OUTPUT_SCHEMA))
+    if sprint.criteria:
+        criteria = "\n".join(f"- {criterion.value}" for criterion in sprint.criteria)
+        parts = [given.get("context"), f"Acceptance criteria:\n{criteria}"]
+        given["context"] = "\n\n".join(part for part in parts if part)
+    return given
+
+
+def _legacy_agents(sprint: Sprint, _setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+    dev = _dev_agents(sprint, defaults)[0]
+    return {
+        "dev_agent_path": dev.agent.removesuffix(".md"),
+        "dev_model": dev.model or "sonnet",
+        "dev_prompts": [task.value for task in sprint.tasks],
+        "qa_agents": [_legacy_qa(spec) for spec in _qa_agents(sprint, defaults)],
+    }
+
+
+def _legacy_qa(spec: AgentSpec) -> dict[str, Any]:
+    plain = {"status": {"enum": ["pass", "fail", "stop"]}, "message": {"type": "string"}}
+    return {
+        "agent_path": spec.agent.removesuffix(".md"),
+        "model": spec.model or "sonnet",
+        "prompt": spec.context or "",
+        "output_schema": {"type": "object", "properties": plain, "required": ["status", "message"]},
+    }

@@ -1,0 +1,162 @@
+"""What is poured: formulas, the values of every row, and what both become in the end."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from beads_ralph.compile import branch_clashes
+from beads_ralph.compile.setting import Setting
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.formula.model import Formula
+from beads_ralph.formula.values import Values
+from beads_ralph.formula.variables import Given, used_names, values
+from beads_ralph.bead.model import Bead
+from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.origin import Place, root_id
+from beads_ralph.compile.rows import Row
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is the same in every row."""
+
+    formula: Formula
+    setting: Setting
+    file: str
+    """How the beads name the formula: its file from the root, or `formula:<name>` of a shipped one."""
+    attached: tuple[Formula, ...] = ()
+    wisp: bool = False
+    assignee: str | None = None
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The branches of beads outside that steps wait for."""
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        return (self.formula, *self.attached)
+
+    def molecule(self, order: Order, number: int) -> Molecule:
+        place = Place(
+            root_id(self.formula.name, number),
+            self.file,
+            number,
+            branches=self.branches,
+            label=order.row.label,
+        )
+        own, *others = order.values
+        return compose(
+            self.formula,
+            own,
+            self.setting,
+            place,
+            wisp=self.wisp,
+            assignee=self.assignee,
+            attached=list(zip(self.attached, others, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class Order:
+    """One row, its values checked: those of the formula, then those of each attached one."""
+
+    row: Row
+    values: tuple[Values, ...]
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+def orders(recipe: Recipe, rows: Sequence[Row], common: Mapping[str, Given]) -> list[Order]:
+    """Every row with its values, or every fault of every row at once."""
+    found: list[Order] = []
+    faults: list[Fault] = []
+    for row in rows:
+        given = {**common, **row.given}
+        try:
+            found.append(Order(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
+        except RalphError as error:
+            faults += error.faults
+    faults += _strange_names(recipe.formulas, rows, common)
+    if faults:
+        raise gathered(faults, rows[0].file or f"the variables of {recipe.formula.name}")
+    return found
+
+
+def _values(formula: Formula, given: Mapping[str, Given], label: str) -> Values:
+    known = {*formula.vars, *used_names(formula)}
+    return values(formula, {name: value for name, value in given.items() if name in known}, row=label)
+
+
+def _strange_names(
+    formulas: Sequence[Formula], rows: Sequence[Row], common: Mapping[str, Given]
+) -> list[Fault]:
+    """Names that are variables of none of the formulas, each told once."""
+    known = list(dict.fromkeys(name for one in formulas for name in (*one.vars, *used_names(one))))
+    strange = {name: "" for name in common if name not in known}
+    for row in rows:
+        strange |= {name: row.label for name in row.given if name not in known and name not in strange}
+    return [_unknown(name, row, known, formulas[0]) for name, row in strange.items()]
+
+
+def _unknown(name: str, row: str, known: Sequence[str], formula: Formula) -> Fault:
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    message = f"variable {name} of {formula.name} does not exist{meant}"
+    action = f"Its variables are: {', '.join(known)}" if known else f"{formula.name} has no variables"
+    return Fault(Code.INVALID_VAR, message, row or None, None, f"vars.{name}", action)
+
+
+# --- molecules --------------------------------------------------------------------------------------
+
+
+def molecules(recipe: Recipe, ordered: Sequence[Order], first: int) -> list[Molecule]:
+    """What every row becomes, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
+    made: list[Molecule] = []
+    unfit: list[Fault] = []
+    for number, order in enumerate(ordered, first):
+        try:
+            made.append(recipe.molecule(order, number))
+        except RalphError as error:
+            if error.code is Code.FORMULA_UNSUPPORTED:  # whatever the values are
+                raise
+            unfit += [_of_row(fault, order.row) for fault in error.faults]
+    if unfit:
+        raise gathered(unfit, recipe.formula.name)
+    faults = [fault for molecule in made for fault in molecule.faults]
+    faults += _twice(recipe, ordered, made)
+    faults += _clashes(recipe, ordered, made)
+    if faults:
+        raise refused(recipe, faults)
+    return made
+
+
+def _of_row(fault: Fault, row: Row) -> Fault:
+    return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
+
+
+def _twice(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -> Iterable[Fault]:
+    """Ids that the formula names, and gives to two rows."""
+    first: dict[str, str] = {}
+    for order, molecule in zip(ordered, made, strict=True):
+        for identity in sorted(molecule.given_ids):
+            label = first.setdefault(identity, order.row.label)
+            if label != order.row.label:
+                message = f"{order.row.label}: {identity} is the id of a bead of {label} too"
+                yield Fault(Code.DUPLICATE_ID, message, recipe.file, None, "bead_id")
+
+
+def _clashes(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -> Iterable[Fault]:
+    beads: dict[str, Bead] = {}
+    for order, molecule in zip(ordered, made, strict=True):
+        start = f"{order.row.label}: " if order.row.label else ""
+        beads |= {f"{start}{bead.id}": bead for bead in molecule.members if isinstance(bead, Bead)}
+    for clash in branch_clashes.clashes(beads):
+        yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field)
+
+
+def refused(recipe: Recipe, faults: Sequence[Fault]) -> RalphError:
+    """Nothing was written; all that is wrong."""
+    many = f" ({len(faults)} faults in all)" if len(faults) > 1 else ""
+    message = f"{recipe.formula.name} was not poured: {faults[0].message}{many}"
+    return RalphError(Code.POUR_FAILED, message, faults=faults, suggested_action=faults[0].remedy)

@@ -1,0 +1,253 @@
+"""One step of a formula → the JSON of its bead, completed as mason completes a sprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from beads_ralph.bead import schema
+from beads_ralph.config import PlanDefaults
+from beads_ralph.config.kinds import Agent
+from beads_ralph.compile.metadata import bead_json, tracking
+from beads_ralph.compile.setting import Setting
+from beads_ralph.errors import Code, Fault
+from beads_ralph.formula.render import Ready
+from beads_ralph.bead.model import AgentSpec, Metadata
+from beads_ralph.plan import At, Sprint
+from beads_ralph.compile.origin import Place, id_word
+from beads_ralph.bead.sprint_id import SprintId
+
+COMPLETED: Final = frozenset({"worktree_path"})
+"""What even a step that says everything else may leave out, since it belongs to the machine."""
+REQUIRED: Final = frozenset(
+    name for name, field in Metadata.model_fields.items() if field.is_required() and name not in COMPLETED
+)
+PLACE: Final = ("phase", "sprint", "plan_file", "plan_section", "plan_sprint_id")
+"""Where in a plan a bead stands."""
+AGENT_KEYS: Final = ("dev_agents", "qa_agents")
+AGENTS: Final = frozenset({*AGENT_KEYS, "scrum_master_agent"})
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What the molecule decides about a bead."""
+
+    id: str
+    sprint: SprintId
+    word: str
+    """What stands for the sprint in the name of a branch."""
+    waits: Sequence[str]
+    branches: Mapping[str, str]
+    """Id → branch, its own included."""
+    formula: str
+    alone: bool
+    """Whether it is the only bead of its molecule."""
+
+
+def is_complete(step: Ready) -> bool:
+    """Whether its metadata says all that a bead's must: then it is taken as it stands."""
+    return step.metadata.keys() >= REQUIRED and not any(
+        isinstance(agent, str) for key in AGENT_KEYS for agent in _listed(step.metadata[key])
+    )
+
+
+def branch_of(step: Ready, setting: Setting, place: Place, word: str, *, alone: bool) -> str:
+    """The branch a step names, or the one it has, or one made of its sprint's or of its title."""
+    given = _text(step.metadata, "branch")
+    if given:
+        return given
+    named = place.sprint is not None and place.sprint.branch is not None
+    known = place.known[step.key].metadata.branch if step.key in place.known else None
+    if known is not None and not named and not setting.is_impossible(known):
+        return known
+    if place.branch is not None:
+        return place.branch if alone else f"{place.branch}-{id_word(step.key)}"
+    source = _text(step.metadata, "source_branch") or _source(setting, place)
+    return setting.branch(source, word, step.title, _defaults(setting, place))
+
+
+def raw_bead(
+    step: Ready, slot: Slot, setting: Setting, place: Place
+) -> tuple[dict[str, Any] | None, list[Fault]]:
+    """The bead as JSON; None where something that a bead needs is nowhere said, or cannot be read."""
+    shaped, faults = _Shaping(step).all()
+    defaults = _step_defaults(shaped, _defaults(setting, place))
+    sprint = _sprint(step, shaped, slot, place)
+    faults += _missing(step, sprint, defaults) if not is_complete(step) else []
+    if faults:
+        return None, faults
+    known = {slot.sprint.text: place.known[step.key]} if step.key in place.known else {}
+    own = replace(setting, plan_file=place.file, known=known)
+    branches = {**slot.branches, slot.sprint.text: slot.branches[slot.id]}
+    raw = bead_json(sprint, own, defaults, {slot.sprint.text: slot.id}, slot.waits, branches)
+    if step.assignee:
+        raw["assignee"] = step.assignee
+    made = {"formula": slot.formula, "molecule": place.root_id, "step": step.key}
+    if place.sprint is not None:  # however it is written, it must be found again as the plan's own
+        made |= {key: raw["metadata"][key] for key in PLACE}
+    if is_complete(step):
+        whole = _as_it_stands(raw, step, tracking(own, defaults))
+        whole["metadata"] |= made if place.sprint is not None else {}
+        return whole, []
+    raw["metadata"] |= {**dict(_own(step)), **made}
+    return raw, []
+
+
+def _as_it_stands(raw: dict[str, Any], step: Ready, counters: Mapping[str, Any]) -> dict[str, Any]:
+    """Description, labels and metadata are the step's; only what belongs to the machine is filled in."""
+    place = {key: raw["metadata"][key] for key in COMPLETED}
+    metadata = {"branches_to_merge": None, **counters, **step.metadata, **place}
+    return {**raw, "description": step.description, "labels": list(step.labels), "metadata": metadata}
+
+
+def _own(step: Ready) -> Iterator[tuple[str, Any]]:
+    """What the step says itself goes before what was filled in; agents and paths are in shape already."""
+    for key, value in step.metadata.items():
+        if key == "dod":
+            yield key, _with_commands(value)
+        elif key not in AGENTS and not (key in COMPLETED and isinstance(value, str)):
+            yield key, value
+
+
+def _with_commands(dod: Any) -> Any:
+    """A check may be just its command, as in the settings."""
+    if not isinstance(dod, dict) or not isinstance(dod.get("verifiers"), list):
+        return dod
+    checks = [{"name": one, "command": one} if isinstance(one, str) else one for one in dod["verifiers"]]
+    return {**dod, "verifiers": checks}
+
+
+# --- the step as a sprint ---------------------------------------------------------------------------
+
+
+def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) -> Sprint:
+    """A sprint that says what the step says, over what the plan's own sprint says."""
+    said = step.metadata
+    base = place.sprint or Sprint(slot.sprint, step.title, f"{slot.formula}: {step.key}", place.line or 0)
+    own = [step.description.strip() or step.title, *(task.value for task in base.tasks)]
+    tasks = _texts(said.get("dev_prompts")) or own
+    given: dict[str, Any] = {
+        "worktree": _at(_text(said, "worktree_path") or _worktree(step, slot, base)),
+        "source_branch": _at(_text(said, "source_branch")),
+        "team": _at(_text(said, "team_name")),
+        "dev_agents": _ats(shaped.get("dev_agents", ())),
+        "qa_agents": _ats(shaped.get("qa_agents", ())),
+        "criteria": _ats(_texts(said.get("acceptance_criteria"))),
+        "branches_to_merge": _ats(_texts(said.get("branches_to_merge"))),
+        "priority": _at(step.priority),
+        "template": _at(said.get("template")),
+    }
+    return replace(
+        base,
+        id=slot.sprint,
+        title=step.title,
+        description=step.description.strip(),
+        notes=tuple(note for note in (step.notes.strip(), base.description, *base.notes) if note),
+        tasks=_ats(tasks),
+        type=At(step.issue_type, 0),
+        labels=_ats(dict.fromkeys([*step.labels, *(label.value for label in base.labels)])),
+        depends_on=(),
+        formula=None,
+        **{name: value for name, value in given.items() if value not in (None, ())},
+    )
+
+
+def _worktree(step: Ready, slot: Slot, base: Sprint) -> str:
+    """The folder that the plan's sprint names; each of several beads needs its own."""
+    if base.worktree is None or slot.alone:
+        return base.worktree.value if base.worktree else ""
+    return f"{base.worktree.value}-{id_word(step.key)}"
+
+
+def _step_defaults(shaped: Mapping[str, Any], defaults: PlanDefaults) -> PlanDefaults:
+    master = shaped.get("scrum_master_agent")
+    return defaults if master is None else defaults.model_copy(update={"scrum_master": master})
+
+
+def _missing(step: Ready, sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
+    wanted = {
+        "source_branch": sprint.source_branch or defaults.source_branch,
+        "dev_agents": sprint.dev_agents or defaults.dev_agents,
+        "qa_agents": sprint.qa_agents or defaults.qa_agents,
+    }
+    return [
+        Fault(
+            Code.MISSING_FIELD,
+            f"there is no {key}: neither the step nor the settings name one",
+            field=f"metadata.{key}",
+            suggested_action=f"Add {key} to the step's metadata, or to plan: in beads-ralph.yaml",
+        )
+        for key, value in wanted.items()
+        if not value
+    ]
+
+
+def _defaults(setting: Setting, place: Place) -> PlanDefaults:
+    return place.defaults or setting.config.plan
+
+
+def _source(setting: Setting, place: Place) -> str:
+    if place.sprint is not None and place.sprint.source_branch is not None:
+        return place.sprint.source_branch.value
+    return _defaults(setting, place).source_branch or ""
+
+
+# --- shapes -----------------------------------------------------------------------------------------
+
+AGENT: Final[TypeAdapter[AgentSpec]] = TypeAdapter(Agent)
+
+
+class _Shaping:
+    """Agents and checks in the short forms of a plan, or spelled out."""
+
+    def __init__(self, step: Ready) -> None:
+        self.said = step.metadata
+        self.faults: list[Fault] = []
+
+    def all(self) -> tuple[dict[str, Any], list[Fault]]:
+        shaped: dict[str, Any] = {}
+        for key in AGENT_KEYS:
+            if key in self.said:
+                shaped[key] = list(self._each(AGENT, key, _listed(self.said[key])))
+        if "scrum_master_agent" in self.said:
+            master = list(self._each(AGENT, "scrum_master_agent", [self.said["scrum_master_agent"]]))
+            shaped["scrum_master_agent"] = master[0] if master else None
+        return shaped, self.faults
+
+    def _each(self, kind: TypeAdapter[Any], key: str, entries: Sequence[Any]) -> Iterator[Any]:
+        for at, entry in enumerate(entries):
+            try:
+                yield kind.validate_python(entry)
+            except ValidationError as problem:
+                field = f"metadata.{key}.{at}"
+                self.faults += [_below(fault, field) for fault in schema.faults_of(problem)]
+
+
+def _below(fault: Fault, field: str) -> Fault:
+    inner = f"{field}.{fault.field}" if fault.field else field
+    message = fault.message.replace(f"field {fault.field}", f"field {inner}")
+    return replace(fault, field=inner, message=message)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _texts(value: Any) -> list[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    value = said.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _at(value: Any) -> At[Any] | None:
+    return None if value is None or value == "" else At(value, 0)
+
+
+def _ats(values: Any) -> tuple[At[Any], ...]:
+    return tuple(At(value, 0) for value in values)

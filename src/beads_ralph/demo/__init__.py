@@ -1,0 +1,1 @@
+"""The demonstration: a sample plan worked through in a scratch repository."""

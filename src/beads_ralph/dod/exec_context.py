@@ -1,0 +1,144 @@
+"""What Ralph beads are executed with, one after the other; and how each of them ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.journal import runs
+from beads_ralph.process import process_tree
+from beads_ralph.session import verify
+from beads_ralph.config import Config
+from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
+from beads_ralph.dod.files import BeadFile
+from beads_ralph.journal.events import Journal
+from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.process.protocol import Executor
+from beads_ralph.forge.protocol import Forge
+from beads_ralph.journal.evidence_folder import Shelf
+from beads_ralph.session import Tools
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.journal.evidence import Evidence
+
+DOUBLINGS: Final = 30
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long to wait before the next attempt: doubled each time, up to a most."""
+
+    first: float = 30.0
+    most: float = 300.0
+
+    def after(self, attempt: int) -> float:
+        return min(self.first * float(2 ** min(attempt - 1, DOUBLINGS)), self.most)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What beads are executed with."""
+
+    place: Path
+    """Where agents and verifiers work."""
+    root: Path
+    """Where the settings and the agent files are."""
+    config: Config
+    executor: Executor
+    select: Callable[[str], AgentCLI]
+    forge: Forge
+    state: Path
+    """Where run and result records lie."""
+    program: str | None
+    pace: Pace
+    say: Say
+
+    def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
+        known = environment(shelf, folder.run_id, self.config.agent_env)
+        return Bench(self.executor, folder, journal, known)
+
+    def caller(self, found: BeadFile, shelf: Shelf, bench: Bench) -> Caller:
+        limit = {"dev_agent_timeout": self.config.exec_agent_timeout}
+        tools = Tools(self.root, self.config.model_copy(update=limit), bench, self.select, self.forge)
+        return Caller(found, shelf, tools, spec_of(tools, self.program), bench.folder.run_id)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How the execution of a bead ended."""
+
+    file: Path
+    key: str
+    title: str
+    status: str
+    """What the bead's file says now."""
+    passed: bool
+    reason: str
+    attempts: int
+    rows: Sequence[Evidence]
+    evidence: Sequence[str]
+    seconds: float
+    warnings: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": str(self.file),
+            "id": self.key,
+            "title": self.title,
+            "status": self.status,
+            "passed": self.passed,
+            "reason": self.reason,
+            "attempts": self.attempts,
+            "verifiers": [row.to_json() for row in self.rows],
+            "evidence": list(self.evidence),
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+        }
+
+
+@contextmanager
+def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
+    """The bead is ours alone; what a killed execution of it left running is ended first."""
+    shelf = Shelf(desk.place, found.key)
+    shelf.make()
+    run_id = runs.new_run_id()
+    folder = runs.RunFolder(shelf.home, run_id)
+    with runs.exclusive(shelf.home, run_id, subject=f"{found.key} is worked on"):
+        left = [(old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)]
+        journal = Journal(folder.journal, run_id)
+        for old, pids in left:
+            runs.mark_swept(old)
+            if pids:
+                journal.tell("strays_ended", found.key, pids=pids)
+        try:
+            yield shelf, desk.bench(shelf, folder, journal)
+        finally:
+            journal.close()
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Runs the verifiers of a bead, and looks for its evidence."""
+
+    found: BeadFile
+    shelf: Shelf
+    bench: Bench
+
+    async def examine(self, attempt: int) -> list[Evidence]:
+        bead = self.found.bead
+        commit = await in_thread(commit_of, self.shelf.place)
+        subject = Subject(self.shelf.key, attempt, self.shelf.place, commit)
+        rows = await verify.run_verifiers(bead.verifiers(), subject, self.bench)
+        held = all(row.ruling == "pass" for row in rows)
+        if held and bead.dod.evidence_required:
+            rows.append(verify.attachments(self.shelf, commit))
+        return rows
+
+
+def show(rows: Sequence[Evidence], say: Say) -> None:
+    for row in rows:
+        say(f"  ✓ {row.name}" if row.ruling == "pass" else f"  ✗ {row.name}: {row.message}")

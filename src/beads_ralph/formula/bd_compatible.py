@@ -1,0 +1,137 @@
+"""Which formulas the bd store leaves to bd itself: those of which bd makes what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from beads_ralph.formula import ranges
+from beads_ralph.formula.model import Formula, Loop, Step, all_steps
+from beads_ralph.formula.substitution import names_in, texts_of
+from beads_ralph.bead.model import ISSUE_TYPES
+
+UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
+"""Where bd leaves a placeholder as it is."""
+FILLED_IN_LOOPS: Final = ("title", "description")
+"""Where bd fills in the number of a round."""
+
+
+def why_not_plain(formula: Formula) -> str | None:
+    """Why a formula is rendered here on every store, in words for its author; None where bd pours it."""
+    return next(_reasons(formula), None)
+
+
+def _reasons(formula: Formula) -> Iterator[str]:
+    if formula.place == "shipped":
+        yield "it comes with beads-ralph, where bd does not look"
+    if formula.place == "checkout":
+        yield "it lies in this worktree only, where bd does not look"
+    yield from formula.only_here
+    for name, var in formula.vars.items():
+        if var.type == "list":
+            yield f"vars.{name} is a list, which bd does not know"
+        if var.derive:
+            yield f"vars.{name} follows from another variable, which bd does not know"
+    for path, step in all_steps(formula.steps):
+        yield from (f"{path}{reason}" for reason in _reasons_of(step))
+    yield from _lost_needs(formula)
+
+
+def _reasons_of(step: Step) -> Iterator[str]:
+    if step.type.strip() in ISSUE_TYPES:
+        yield ".type makes a bead for agents, whose metadata bd cannot complete"
+    for name in ("bead_id", "after"):
+        if getattr(step, name):
+            yield f".{name} is not known to bd"
+    if isinstance(step.priority, str):
+        yield ".priority is a variable, which bd does not take"
+    yield from (f".{name} has a placeholder, which bd does not fill in there" for name in _unfilled(step))
+    if step.loop is not None:
+        yield from _loop_reasons(step, step.loop)
+    if step.children and all(child.condition for child in step.children):
+        yield " may lose all its children to conditions, and bd would make a task of it"
+
+
+def _unfilled(step: Step) -> Iterator[str]:
+    for name, text in texts_of(step):
+        asked = name in UNFILLED or name.partition("[")[0].partition(".")[0] in UNFILLED
+        if asked and names_in(text):
+            yield name
+
+
+def _loop_reasons(step: Step, loop: Loop) -> Iterator[str]:
+    said = {"needs": step.waits, "waits_for": step.waits_for, "condition": step.condition, "gate": step.gate}
+    yield from (f".{name} of a loop is lost by bd" for name, value in said.items() if value)
+    if ranges.names(loop.range):
+        yield ".loop.range has a variable, which bd does not read"
+    for path, inner in all_steps(loop.body, ".loop.body"):
+        yield from (f"{path}{reason}" for reason in _body_reasons(loop, inner))
+    if not _is_chain(loop.body):
+        yield ".loop.body has several steps that begin or end a round, which bd does not chain"
+
+
+def _body_reasons(loop: Loop, step: Step) -> Iterator[str]:
+    for name in ("metadata", "notes"):
+        if getattr(step, name):
+            yield f".{name} is lost by bd in a loop"
+    round_name = f"{{{loop.var}}}"
+    if loop.var and (step.children or step.loop is not None):
+        yield f" has steps inside, in which bd does not fill in {round_name}"
+    elif loop.var:
+        texts = [name for name, text in texts_of(step) if round_name in text and name not in FILLED_IN_LOOPS]
+        yield from (f".{name} has {round_name}, which bd does not fill in there" for name in texts)
+
+
+def _is_chain(body: list[Step]) -> bool:
+    """Whether the first step alone waits for nothing in the body, and the last alone is not waited for."""
+    if not body or any(step.children or step.loop for step in body):
+        return False
+    ids = {step.id for step in body}
+    begin = [step.id for step in body if not ids.intersection(step.waits)]
+    needed = {name for step in body for name in step.waits}
+    end = [step.id for step in body if step.id not in needed]
+    return begin == [body[0].id] and end == [body[-1].id]
+
+
+def _lost_needs(formula: Formula) -> Iterator[str]:
+    """Steps that others wait for and bd makes nothing of: loops, and what a condition left out."""
+    branches = formula.compose.branch if formula.compose is not None else []
+    steps = [step for _, step in all_steps(formula.steps)]
+    needed = {name for step in steps for name in step.waits}
+    needed |= {name for branch in branches for name in (branch.from_, *branch.steps)}
+    waiting = {step.id for step in steps if step.waits or step.waits_for}
+    waiting |= {name for branch in branches for name in (*branch.steps, branch.join)}
+    for path, step in all_steps(formula.steps):
+        if step.loop is not None and step.id in needed:
+            yield f"{path} is a loop that another step needs, which bd forgets"
+    for path in _cut(formula.steps, "steps", needed, waiting, _Around()):
+        yield f"{path} may be left out by its condition, and bd would forget what it waits for"
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What holds of a step since it holds of what it is in."""
+
+    optional: bool = False
+    needed: bool = False
+    waiting: bool = False
+
+
+def _cut(
+    steps: list[Step], path: str, needed: Container[str], waiting: Container[str], around: _Around
+) -> Iterator[str]:
+    """The steps between others that may not be there."""
+    for at, step in enumerate(steps):
+        here = f"{path}[{at}]"
+        own = _Around(
+            around.optional or bool(step.condition),
+            around.needed or step.id in needed,
+            around.waiting or step.id in waiting,
+        )
+        if own == _Around(optional=True, needed=True, waiting=True):
+            yield here
+        yield from _cut(step.children, f"{here}.children", needed, waiting, own)
+        yield from _cut(
+            step.loop.body if step.loop is not None else [], f"{here}.loop.body", needed, waiting, own
+        )

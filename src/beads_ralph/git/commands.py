@@ -1,0 +1,118 @@
+"""git through its own CLI, with the caller's GIT_* variables left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.process import proc
+from beads_ralph.git import git_files
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Exit, Job
+
+TIMEOUT: Final = 60.0
+
+
+def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
+    """One git command. Inherited GIT_DIR and the like would send it to another repository."""
+    environment = proc.environment(
+        {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX")
+    )
+    try:
+        return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
+    except (FileNotFoundError, NotADirectoryError):
+        raise _not_started(cwd) from None
+
+
+def forgo_hooks(environment: MutableMapping[str, str] = os.environ) -> None:
+    """From now on git of ours obeys no hooks. A project may keep its own in the tree, where an agent that
+    must not leave its sandbox could write one for a git outside of it."""
+    count = int(environment.get("GIT_CONFIG_COUNT") or 0)
+    environment[f"GIT_CONFIG_KEY_{count}"] = "core.hooksPath"
+    environment[f"GIT_CONFIG_VALUE_{count}"] = os.devnull
+    environment["GIT_CONFIG_COUNT"] = str(count + 1)
+
+
+def _not_started(cwd: Path) -> RalphError:
+    """A program and a folder that are not there look the same to whoever starts a process."""
+    if not cwd.is_dir():
+        message, action = f"there is no folder {cwd}, so git cannot run there", "Bring it back, and try again"
+    else:
+        message, action = "git is not installed", "Install git and put it on PATH"
+    return RalphError(Code.GIT_ERROR, message, suggested_action=action)
+
+
+def output(*args: str, cwd: Path) -> str:
+    """What the command printed; GIT.ERROR with the command and git's own words where it failed."""
+    ended = run(*args, cwd=cwd)
+    if not ended.ok:
+        command = " ".join(("git", *args))
+        raise RalphError(
+            Code.GIT_ERROR, f"{command} failed", details=ended.stderr.strip() or f"exit code {ended.code}"
+        )
+    return ended.stdout.strip("\n")
+
+
+def commit_of(ref: str, cwd: Path) -> str | None:
+    """The commit that a full ref name or a commit's own name stands for."""
+    if (known := git_files.commit_of(ref, cwd)) is not None:
+        return known
+    ended = run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", cwd=cwd)
+    return ended.stdout.strip() if ended.ok else None
+
+
+def remote_addresses(remote: str, cwd: Path) -> list[str]:
+    """A remote's address as git would use it and as it was written down; empty without such a remote."""
+    asked = (("remote", "get-url", "--", remote), ("config", "--get", f"remote.{remote}.url"))
+    answers = (run(*words, cwd=cwd) for words in asked)
+    return list(dict.fromkeys(ended.stdout.strip() for ended in answers if ended.ok))
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The main working tree, found from anywhere inside it or inside one of its worktrees."""
+
+    root: Path
+
+    def branches(self) -> frozenset[str]:
+        """Local branches, one without a commit included, and the remotes' without the remote's name."""
+        refs = output("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes", cwd=self.root)
+        current = self.current_branch()
+        return frozenset([*map(_branch_name, refs.splitlines()), *([current] if current else [])])
+
+    def current_branch(self) -> str | None:
+        """The branch checked out, also in a repository without a commit; None when detached."""
+        return branch_at(self.root)
+
+
+def branch_at(tree: Path) -> str | None:
+    """The branch that is checked out in a working tree, without a commit too; None when detached."""
+    if (known := git_files.branch_at(tree)) is not None:
+        return known
+    return run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=tree).stdout.strip() or None
+
+
+def _branch_name(ref: str) -> str:
+    parts = ref.split("/")
+    return "/".join(parts[2:]) if parts[1] == "heads" else "/".join(parts[3:])
+
+
+def find(start: Path) -> Repository | None:
+    """The repository that `start` lies in, None outside of any."""
+    inside = run("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=start)
+    if not inside.ok:
+        return None
+    common = Path(inside.stdout.strip())
+    if common.name == ".git":
+        return Repository(common.parent)
+    top = toplevel(start)
+    return Repository(top) if top else None
+
+
+def toplevel(start: Path) -> Path | None:
+    """The working tree that `start` lies in, be it the main one or a worktree beside it."""
+    top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
+    return Path(top.stdout.strip()) if top.ok and top.stdout.strip() else None

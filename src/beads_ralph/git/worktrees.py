@@ -1,0 +1,389 @@
+"""Worktrees of beads: made once, found again after any crash, removed only when nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from beads_ralph.git import commands, locking, merges, source_branch, worktree_status
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git.merges import Branch, Conflict, HEADS, MergeOutcome
+from beads_ralph.bead.field_types import several
+
+PROTECTED: Final = frozenset({"main", "master", "develop"})
+INITIALIZING: Final = "initializing"
+"""What git writes into a worktree's lock until it is whole; it stays when git is killed."""
+UNKNOWN: Final = "git knows no worktree here"
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """One entry of git's list."""
+
+    path: Path
+    head: str
+    branch: str | None
+    """None when detached."""
+    locked: str | None = None
+    """The reason; empty where none was given, None where it is not locked."""
+    missing: bool = False
+    """The directory, or the link in it, is gone."""
+    main: bool = False
+
+    @property
+    def half_made(self) -> bool:
+        return self.locked == INITIALIZING
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A worktree ready for an agent, or with a conflict for one to resolve."""
+
+    path: Path
+    branch: str
+    base_commit: str
+    """Where the branch left its source; all that the pull request will show lies after it."""
+    head_commit: str
+    """What stands there now, dependencies merged in; what an agent changes lies after it."""
+    created: bool
+    merged: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Dependencies' branches that exist nowhere: deleted after their merge, or never made."""
+    conflict: Conflict | None = None
+    unfinished: str = ""
+    """A rebase, cherry-pick, revert or bisect that an earlier agent left; dependencies wait for its end."""
+    saved: str | None = None
+    """The commit that holds uncommitted work found before dependencies were merged in."""
+    new_branch: bool = False
+    """Whether the branch was made now, too; else it may hold work of before."""
+
+
+# --- finding ------------------------------------------------------------------------------------------
+
+
+def listed(repo_root: Path) -> list[Worktree]:
+    """Every worktree that git knows, the main one first."""
+    text = locking.output("worktree", "list", "--porcelain", cwd=repo_root)
+    blocks = [block.splitlines() for block in text.split("\n\n") if block]
+    return [_worktree(rows, main=number == 0) for number, rows in enumerate(blocks)]
+
+
+def _worktree(rows: Sequence[str], *, main: bool) -> Worktree:
+    facts = {key: value for key, _space, value in (row.partition(" ") for row in rows)}
+    branch = facts.get("branch")
+    path = Path(facts["worktree"])
+    return Worktree(
+        path,
+        facts.get("HEAD", ""),
+        branch.removeprefix(HEADS) if branch else None,
+        facts.get("locked"),
+        missing="prunable" in facts or (not main and not (path / ".git").exists()),
+        main=main,
+    )
+
+
+def find(repo_root: Path, path: Path) -> Worktree | None:
+    """The worktree at exactly this path."""
+    return _at(listed(repo_root), path)
+
+
+def _at(trees: Sequence[Worktree], path: Path) -> Worktree | None:
+    real = Path(os.path.realpath(path))
+    return next((tree for tree in trees if Path(os.path.realpath(tree.path)) == real), None)
+
+
+# --- preparing ----------------------------------------------------------------------------------------
+
+
+def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies: Sequence[str]) -> Prepared:
+    """The worktree of `branch` at `path`, with the branches it depends on merged in.
+
+    Safe to call again after any crash, and by many at once: a branch that exists is never reset, files
+    that git did not put there are never deleted, a half-made worktree is completed.
+    """
+    with locking.exclusive(repo_root, branch):
+        known = merges.find_branches(repo_root, [branch, *_above(branch), source, *dependencies])
+        _refuse_clash(branch, known)
+        trunk = source_branch.start_of(repo_root, source, known)
+        head = _attach(repo_root, path, branch, known.get(branch) or trunk)
+        if head is None:
+            return _found(path, branch, trunk, dependencies)
+        base = head if head == trunk.commit else _base(path, branch, trunk)
+        outcome = merges.merge_into(path, head, dependencies, known, fresh=True)
+        return replace(_prepared(path, branch, base, outcome, created=True), new_branch=branch not in known)
+
+
+def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> Prepared:
+    """A worktree that was there: what an earlier run or agent left in it goes first."""
+    waiting = worktree_status.unfinished(path)
+    if waiting not in ("", "merge"):
+        base = _base(path, branch, trunk)
+        return Prepared(path, branch, base, worktree_status.head(path), created=False, unfinished=waiting)
+    outcome = merges.merge_all(path, dependencies)
+    return _prepared(path, branch, _base(path, branch, trunk), outcome, created=False)
+
+
+def _prepared(path: Path, branch: str, base: str, outcome: MergeOutcome, *, created: bool) -> Prepared:
+    found = (outcome.merged, outcome.missing, outcome.conflict)
+    return Prepared(path, branch, base, outcome.head, created, *found, saved=outcome.saved)
+
+
+def _base(path: Path, branch: str, trunk: Branch) -> str:
+    ended = commands.run("merge-base", trunk.commit, "HEAD", cwd=path)
+    if ended.ok:
+        return ended.stdout.strip()
+    message = f"{branch} and its source, {trunk.ref}, share no commit"
+    raise RalphError(Code.GIT_ERROR, message, suggested_action="Check the source branch in the plan")
+
+
+def _above(branch: str) -> list[str]:
+    parts = branch.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _refuse_clash(branch: str, known: Iterable[str]) -> None:
+    """git keeps branches as files: `main/x` cannot be where `main` is, here or where it is pushed to."""
+    above = _above(branch)
+    clashing = next((name for name in known if name in above or name.startswith(f"{branch}/")), None)
+    if clashing:
+        message = f"git cannot have both the branches {branch} and {clashing}: one is a folder of the other"
+        action = f"Give the sprint a **Branch** such as work/{branch}, then: beads-ralph mason PLAN --update"
+        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+
+
+def _attach(repo_root: Path, path: Path, branch: str, start: Branch) -> str | None:
+    """See that the worktree is there and whole; its commit where it was made now, None where found."""
+    trees = listed(repo_root)
+    here = _at(trees, path)
+    if here and here.half_made:
+        locking.wait_for_orphans(path)
+        here = find(repo_root, path)
+    if here and not here.missing and (not here.half_made or _complete(here, branch)):
+        _refuse_other(here, branch)
+        return None
+    # also where the branch is said to be at another place that is gone: the folder was moved by hand
+    gone = [tree for tree in trees if tree.missing and tree.branch == branch and tree.locked is None]
+    for tree in dict.fromkeys([*([here] if here else []), *gone]):
+        _forget(repo_root, tree)
+        trees = [other for other in trees if other.path != tree.path]
+    _refuse_place(trees, path, branch)
+    return _add(repo_root, path, branch, start)
+
+
+def _complete(here: Worktree, branch: str) -> bool:
+    """Finish what a killed `git worktree add` began; False where there is nothing yet to finish.
+
+    Nobody was let in before it was whole, so every file in it comes from the checkout.
+    """
+    if here.missing or {entry.name for entry in here.path.iterdir()} <= {".git"}:
+        return False
+    if here.branch != branch:
+        locking.output("symbolic-ref", "HEAD", f"{HEADS}{branch}", cwd=here.path)
+    locking.output("reset", "--hard", "--quiet", cwd=here.path)
+    locking.output("checkout", "--quiet", branch, "--", cwd=here.path)  # for the post-checkout hook
+    locking.output("worktree", "unlock", str(here.path), cwd=here.path)
+    return True
+
+
+def _forget(repo_root: Path, here: Worktree) -> None:
+    """Take an entry without a working tree out of git's list. The branch and its commits stay."""
+    if here.locked is not None and not here.half_made:
+        message = f"the worktree {here.path} is gone, but locked ({here.locked or 'no reason given'})"
+        action = f"Bring it back, or run: git worktree unlock {here.path}"
+        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+    if here.path.is_dir() and {entry.name for entry in here.path.iterdir()} <= {".git"}:
+        (here.path / ".git").unlink(missing_ok=True)
+        here.path.rmdir()
+    if here.path.exists():
+        raise _foreign(here.path)
+    locking.output("worktree", "remove", "--force", "--force", str(here.path), cwd=repo_root)
+
+
+def _refuse_other(here: Worktree, branch: str) -> None:
+    if here.main:
+        message = f"{here.path} is the main checkout; agents work in worktrees beside it"
+        raise RalphError(Code.GIT_ERROR, message, suggested_action="Choose another worktree path in the plan")
+    if here.branch == branch or (here.branch is None and _rebasing(here.path) == branch):
+        return
+    standing = f"on branch {here.branch}" if here.branch else f"detached at {here.head[:12]}"
+    message = f"the worktree {here.path} should be on branch {branch}, but is {standing}"
+    action = f"See what is there, then run: git -C {here.path} switch {branch}"
+    raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+
+
+def _rebasing(path: Path) -> str | None:
+    own = worktree_status.git_dir(path)
+    for name in (own / "rebase-merge" / "head-name", own / "rebase-apply" / "head-name"):
+        if name.exists():
+            return name.read_text(encoding="utf-8").strip().removeprefix(HEADS)
+    return None
+
+
+def _refuse_place(trees: Sequence[Worktree], path: Path, branch: str) -> None:
+    real = Path(os.path.realpath(path))
+    for tree in trees:
+        if tree.branch == branch:
+            message = f"branch {branch} is checked out at {tree.path} already"
+            action = "Switch that one to another branch, or name that path as the worktree in the plan"
+            raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+        if not tree.main and (real.is_relative_to(tree.path) or tree.path.is_relative_to(real)):
+            message = f"{path} and the worktree {tree.path} lie one inside the other"
+            raise RalphError(Code.GIT_ERROR, message, suggested_action="Choose another worktree path")
+    if real.exists() and (not real.is_dir() or any(real.iterdir())):
+        raise _foreign(path)
+
+
+def _foreign(path: Path) -> RalphError:
+    message = f"{path} exists, but is no worktree of this repository; its files stay as they are"
+    return RalphError(
+        Code.GIT_ERROR, message, suggested_action=f"Move it away, such as: mv {path} {path}.old"
+    )
+
+
+def _add(repo_root: Path, path: Path, branch: str, start: Branch) -> str:
+    """A branch that exists is taken as it is; otherwise it starts at `start`. The commit checked out."""
+    if start.ref != f"{HEADS}{branch}":
+        # By itself and not with `add -b`, which cannot be tried again once the branch is there.
+        made = locking.run("branch", "--no-track", branch, start.commit, cwd=repo_root)
+        # The last git of a killed run may have been a step ahead of us.
+        ahead = None if made.ok else merges.find_branches(repo_root, [branch]).get(branch)
+        start = ahead or start
+        if not made.ok and ahead is None:
+            locking.printed(made, ("branch", branch, start.commit))
+    words = ("worktree", "add", "--quiet", str(path), branch)
+    ended = locking.run(*words, cwd=repo_root)
+    if not ended.ok:  # also where only the user's post-checkout hook failed: then the worktree is whole
+        locking.wait_for_orphans(path)
+        tree = find(repo_root, path)
+        if tree is None or tree.branch != branch or tree.missing or tree.half_made:
+            locking.printed(ended, words)
+    return start.commit
+
+
+# --- removing -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What became of a worktree; `why_not` is empty where it was removed."""
+
+    path: Path
+    branch: str | None = None
+    why_not: str = ""
+    branch_deleted: bool = False
+
+    @property
+    def removed(self) -> bool:
+        return not self.why_not
+
+
+def remove(
+    repo_root: Path, path: Path, target: str, *, remote: str = "origin", delete_branch: bool = False
+) -> Removal:
+    """Remove the worktree when its commits are in `target` or on the remote, and nothing else is in it.
+
+    The remote is asked, not remembered. With `delete_branch` the local branch goes too, but only when
+    `target` contains it; main, master and develop never do.
+    """
+    tree = find(repo_root, path)
+    if tree is None:
+        return Removal(path, why_not=UNKNOWN)
+    with locking.exclusive(repo_root, tree.branch or str(path)):
+        why_not = _keep(repo_root, tree, target, remote)
+        if not why_not:
+            ended = locking.run("worktree", "remove", str(tree.path), cwd=repo_root)
+            why_not = "" if ended.ok else ended.stderr.strip() or f"git ended with {ended.code}"
+        if why_not:
+            return Removal(path, tree.branch, why_not)
+        return Removal(path, tree.branch, "", delete_branch and _delete_branch(repo_root, tree, target))
+
+
+def why_kept(repo_root: Path, path: Path, target: str, *, remote: str = "origin") -> str:
+    """Why `remove` would leave the worktree; empty where it would go. Nothing is changed."""
+    tree = find(repo_root, path)
+    return UNKNOWN if tree is None else _keep(repo_root, tree, target, remote)
+
+
+def _keep(repo_root: Path, tree: Worktree, target: str, remote: str) -> str:
+    """Why the worktree must stay; empty where nothing would be lost."""
+    if why_not := _untouchable(tree) or _work_in(tree.path):
+        return why_not
+    if _merged(repo_root, tree.head, target) or _pushed(repo_root, tree, remote):
+        return ""
+    return f"{tree.head[:12]} is neither in {target} nor on {remote}"
+
+
+def _untouchable(tree: Worktree) -> str:
+    if tree.main:
+        return "it is the main checkout"
+    if tree.missing:
+        return "its directory is gone; git worktree prune forgets it"
+    return "" if tree.locked is None else f"it is locked ({tree.locked or 'no reason given'})"
+
+
+def _work_in(path: Path) -> str:
+    if waiting := worktree_status.unfinished(path):
+        return f"a {waiting} is in progress"
+    files = worktree_status.uncommitted(path)
+    return f"uncommitted work: {several(files)}" if files else ""
+
+
+def _merged(repo_root: Path, commit: str, target: str) -> bool:
+    found = merges.find_branches(repo_root, [target]).get(target)
+    return found is not None and merges.contains(repo_root, found.commit, commit)
+
+
+def _pushed(repo_root: Path, tree: Worktree, remote: str) -> bool:
+    if tree.branch is None:
+        return False
+    ended = commands.run("ls-remote", "--exit-code", remote, f"{HEADS}{tree.branch}", cwd=repo_root)
+    there = ended.stdout.split()[0] if ended.ok and ended.stdout.strip() else ""
+    # a commit that we do not have cannot be compared, and then git says no
+    return bool(there) and (there == tree.head or merges.contains(repo_root, there, tree.head))
+
+
+def _delete_branch(repo_root: Path, tree: Worktree, target: str) -> bool:
+    name = tree.branch
+    if name is None or name in PROTECTED or name == target or not _merged(repo_root, tree.head, target):
+        return False
+    # with the commit that was looked at, so that a branch which moved meanwhile stays
+    return locking.run("update-ref", "-d", f"{HEADS}{name}", tree.head, cwd=repo_root).ok
+
+
+# --- stale entries ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stale:
+    """An entry in git's list that no longer stands for a usable worktree."""
+
+    path: Path
+    branch: str | None
+    why: Literal["directory gone", "half made"]
+
+
+def stale(repo_root: Path) -> list[Stale]:
+    """Entries without a directory, and worktrees whose making was interrupted."""
+    return [
+        Stale(tree.path, tree.branch, "half made" if tree.half_made else "directory gone")
+        for tree in listed(repo_root)
+        if not tree.main and (tree.half_made or (tree.missing and tree.locked is None))
+    ]
+
+
+def prune(repo_root: Path) -> list[Stale]:
+    """Forget the entries whose directory is gone; what was forgotten. No file and no branch goes.
+
+    A half-made worktree with files is left for `prepare`, which completes it.
+    """
+    gone = [entry for entry in stale(repo_root) if not entry.path.exists()]
+    for entry in gone:
+        if entry.why == "half made" and not locking.gits_at(entry.path):
+            locking.output("worktree", "unlock", str(entry.path), cwd=repo_root)
+    if gone:
+        locking.output("worktree", "prune", cwd=repo_root)
+    left = {entry.path for entry in stale(repo_root)}
+    return [entry for entry in gone if entry.path not in left]

@@ -1,0 +1,217 @@
+"""The state folder: where records lie, how they are written, and which of them a dead run has left."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from beads_ralph.files import text_files
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of
+from beads_ralph.journal.records.model import Broken, Extra, MODELS, R, ResultRecord, RunRecord, changed, json_schema
+from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
+from beads_ralph.bead.field_types import utc_text
+
+LIVE: Final = ".live"
+"""In `runs/`: a file for each run that is at it, locked as long as it lives."""
+IGNORE: Final = ".gitignore"
+KEPT: Final = ".bak"
+FOLDERS: Final = (RUNS, RESULTS, SCHEMAS)
+LOOKS_ARCHIVED: Final = re.compile(r"\.attempt-\d+(-\d+)?$")
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """`state/`: `runs/`, `results/` and `schemas/`."""
+
+    path: Path
+
+    # --- places ---
+
+    def run_file(self, bead: str) -> Path:
+        return self.path / RUNS / f"{_stem(bead)}{SUFFIX}"
+
+    def result_file(self, bead: str) -> Path:
+        return self.path / RESULTS / f"{_stem(bead)}{SUFFIX}"
+
+    def prepare(self) -> list[Path]:
+        """Make what is missing; what was made. A folder that is there already is somebody's own, and git
+        goes on seeing in it what it saw."""
+        made = [self.path / name for name in FOLDERS if not (self.path / name).is_dir()]
+        for folder in made:
+            text_files.make_folder(folder)
+            text_files.write_text(folder / IGNORE, "*\n")
+        for kind in MODELS:
+            path = self.path / SCHEMAS / f"{kind}.schema.json"
+            text = json.dumps(json_schema(kind), indent=2) + "\n"
+            if _text_of(path) != text:
+                text_files.write_text(path, text)
+        return made
+
+    # --- reading back ---
+
+    def last_run(self, bead: str) -> RunRecord | None:
+        return _read(RunRecord, self.run_file(bead))
+
+    def last_result(self, bead: str) -> ResultRecord | None:
+        return _read(ResultRecord, self.result_file(bead))
+
+    # --- writing ---
+
+    def begin(self, run: RunRecord) -> RunRecord:
+        """An attempt begins. The record of the one before is kept beside it; where the same attempt was
+        begun before and not judged, there is one record of both."""
+        path = self.run_file(run.bead)
+        before = self.last_run(run.bead)
+        if before is None:
+            _set_aside(path)
+        elif before.attempt == run.attempt and not self._is_judged(before):
+            run = _taken_up(before, run)
+        else:
+            path.rename(free(path.with_suffix(""), f".attempt-{before.attempt}", SUFFIX))
+        self.write(run)
+        return run
+
+    def write(self, record: RunRecord | ResultRecord) -> None:
+        """In one step: a reader sees the old record or the new one, whole."""
+        is_run = isinstance(record, RunRecord)
+        path = self.run_file(record.bead) if is_run else self.result_file(record.bead)
+        # What is at work is told by the journal, too; what has ended is for good.
+        text_files.write_text(path, text_of(record.to_json()), sync=record.status != "running")
+
+    def _is_judged(self, run: RunRecord) -> bool:
+        result = self.last_result(run.bead)
+        return result is not None and is_result_of(result, run)
+
+    # --- runs that live, and those that do not ---
+
+    @contextmanager
+    def live(self, run_id: str) -> Iterator[None]:
+        """Be known as alive; the kernel forgets it with the process, however that ends."""
+        folder = self.path / RUNS / LIVE
+        text_files.make_folder(folder)
+        path = folder / run_id
+        try:
+            file = path.open("w", encoding="utf-8")
+        except OSError as problem:
+            raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror}") from None
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+
+    def interrupt_stale(self) -> list[RunRecord]:
+        """Mark the attempts of runs that ended without a word; those records."""
+        return [self._interrupt(run) for run in self._running() if not self._lives(run)]
+
+    def _running(self) -> Iterator[RunRecord]:
+        folder = self.path / RUNS
+        for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
+            # Most are not running, and those need no model: a folder may hold very many.
+            raw = load(path)
+            if raw is not None and raw["status"] == "running" and not ARCHIVED.search(path.stem):
+                with suppress(ValidationError):
+                    yield RunRecord.model_validate(raw)
+
+    def _lives(self, run: RunRecord) -> bool:
+        """Whether whoever wrote it still runs; of others' records nothing is known, so they stay."""
+        run_id = run.extra.run_id if run.extra else None
+        if not run_id or "/" in run_id:
+            return True
+        try:
+            with (self.path / RUNS / LIVE / run_id).open("r", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        (self.path / RUNS / LIVE / run_id).unlink(missing_ok=True)
+        return False
+
+    def _interrupt(self, run: RunRecord) -> RunRecord:
+        """When it ended nobody knows; so there is a time at which that was noticed, and no duration."""
+        marked = changed(
+            run,
+            status="failed",
+            finished_at=utc_text(datetime.now(UTC)),
+            duration_seconds=None,
+            exit_code=INTERRUPTED_CODE,
+            failure_reason="interrupted",
+        )
+        self.write(marked)
+        return marked
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def _stem(bead: str) -> str:
+    """A bead's id; one that looks like an attempt of another bead is told apart from that."""
+    return f"{bead}_" if LOOKS_ARCHIVED.search(bead) else bead
+
+
+def free(stem: Path, name: str, suffix: str) -> Path:
+    """A name that no file has yet: a bead that was made anew has a first attempt once more."""
+    path, number = stem.with_name(f"{stem.name}{name}{suffix}"), 1
+    while path.exists():
+        number += 1
+        path = stem.with_name(f"{stem.name}{name}-{number}{suffix}")
+    return path
+
+
+def _set_aside(path: Path) -> None:
+    """What cannot be read is not ours to throw away."""
+    if path.exists():
+        path.rename(free(path, "", KEPT))
+
+
+def text_of(raw: dict[str, Any]) -> str:
+    """A record as it stands in its file."""
+    return json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _read(model: type[R], path: Path) -> R | None:
+    raw = load(path)
+    try:
+        return None if raw is None else model.model_validate(raw)
+    except ValidationError:
+        return None
+
+
+# --- one attempt, begun several times ---------------------------------------------------------------
+
+
+def _taken_up(before: RunRecord, run: RunRecord) -> RunRecord:
+    """The same attempt goes on. Where only its judges are called now, it is still the first one's work."""
+    old, new = before.extra or Extra(), run.extra or Extra()
+    cut_off = Broken(
+        started_at=before.started_at,
+        finished_at=before.finished_at,
+        failure_reason=before.failure_reason,
+        run_id=old.run_id,
+        calls=old.calls,
+    )
+    whose: dict[str, Any] = {}
+    if new.role == "qa" and old.role not in (None, "qa"):
+        names = ("agent", "model", "prompt", "prompt_full", "prompt_hash", "template_name")
+        whose = {name: getattr(before, name) for name in names}
+        new = new.model_copy(update={"role": old.role, "persona": old.persona})
+    return changed(run, **whose, extra=new.model_copy(update={"broken_off": (*old.broken_off, cut_off)}))

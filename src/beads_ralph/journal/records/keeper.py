@@ -1,0 +1,224 @@
+"""Records as a projection of the journal: whatever tells it what happened has its attempts recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beads_ralph import __version__
+from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.records import fields
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.model import Extra, PROMPT_LENGTH, RunRecord, SUMMARY_LENGTH, changed
+from beads_ralph.journal.records.reasons import EXHAUSTED, Reason
+
+
+@dataclass
+class Keeper:
+    """Hears events and keeps the records of one run."""
+
+    folder: StateFolder
+    repo: Path
+    run_id: str
+    source: str = "run"
+
+    def __post_init__(self) -> None:
+        self.beads: dict[str, Event] = {}
+        """How each bead that is at work was claimed."""
+        self.open: dict[str, RunRecord] = {}
+        """The attempts that have begun and not ended."""
+        self.handlers: dict[str, Callable[[str, Event], None]] = {
+            "bead_claimed": self._claimed,
+            "agent_started": self._called,
+            "agent_ended": self._answered,
+            "verdict_given": self._judged,
+            "bead_closed": self._closed,
+            "bead_blocked": self._blocked,
+            "bead_parked": self._given_back,
+            "bead_released": self._given_back,
+        }
+
+    @contextmanager
+    def listening(self, journal: Journal) -> Iterator[None]:
+        """Records from here on; what dead runs have left is put right first."""
+        self.folder.prepare()
+        with self.folder.live(self.run_id):
+            self.folder.interrupt_stale()
+            journal.listeners.append(self.hear)
+            try:
+                yield
+            finally:
+                journal.listeners.remove(self.hear)
+
+    def hear(self, event: Event) -> None:
+        """What is told is on disk when this returns."""
+        handler = self.handlers.get(event.kind)
+        if handler is not None and event.bead is not None:
+            handler(event.bead, event)
+
+    # --- while it lasts ---
+
+    def _claimed(self, bead: str, event: Event) -> None:
+        self.beads[bead] = event
+
+    def _called(self, bead: str, event: Event) -> None:
+        run = self.open.get(bead)
+        if run is None or run.attempt != event.attempt:
+            self._begin(bead, event)
+        elif run.extra and event.data.get("role") == run.extra.role and event.data.get("seat", 1) == 1:
+            # Another program plays the same agent: what comes of it is its work.
+            self.open[bead] = changed(run, agent=fields.program(event), model=fields.model(event))
+
+    def _begin(self, bead: str, event: Event) -> RunRecord:
+        run = self.folder.begin(self._record(bead, event))
+        self.open[bead] = run
+        return run
+
+    def _record(self, bead: str, event: Event) -> RunRecord:
+        said = self.beads[bead].data if bead in self.beads else {}
+        prompt = fields.plain(str(event.beside.get("prompt") or ""))
+        attempt = event.attempt or 1
+        return RunRecord(
+            bead=bead,
+            status="running",
+            agent=fields.program(event),
+            model=fields.model(event),
+            repo=str(self.repo),
+            prompt=prompt[:PROMPT_LENGTH],
+            prompt_full=prompt,
+            prompt_hash=hashlib.sha256(prompt.encode()).hexdigest(),
+            started_at=event.at,
+            finished_at=None,
+            duration_seconds=None,
+            attempt=attempt,
+            max_retries=max(int(said.get("max_attempts") or 1), attempt),
+            exit_code=None,
+            output_summary=None,
+            failure_reason=None,
+            template_name=said.get("template") or None,
+            session_name=f"agent-{bead}",
+            result_file=str(self.folder.result_file(bead)),
+            extra=self._extra(event, said),
+        )
+
+    def _extra(self, event: Event, said: Mapping[str, Any]) -> Extra:
+        return Extra(
+            run_id=self.run_id,
+            program_version=__version__,
+            source=self.source,
+            team=event.team,
+            role=event.data.get("role"),
+            persona=event.data.get("agent"),
+            kind=said.get("bead_kind"),
+            title=said.get("title"),
+            sprint=said.get("sprint"),
+            plan_file=said.get("plan_file"),
+            branch=said.get("branch"),
+            parallel=max(len(self.beads), 1),
+        )
+
+    def _answered(self, bead: str, event: Event) -> None:
+        run = self.open.get(bead)
+        if run is None or run.extra is None:
+            return
+        call = fields.call(event)
+        worked = call.role != "qa"
+        extra = run.extra.model_copy(
+            update={
+                "calls": (*run.extra.calls, call),
+                "usage": fields.total(run.extra.usage, call.usage),
+                "agent_seconds": fields.more(run.extra.agent_seconds, call.seconds if worked else None),
+            }
+        )
+        summary = fields.plain(str(event.data.get("output_summary") or ""))[-SUMMARY_LENGTH:]
+        ended = {"exit_code": fields.exit_code(event), "output_summary": summary} if worked else {}
+        self._write(changed(run, extra=extra, **ended))
+
+    def _judged(self, bead: str, event: Event) -> None:
+        """What passed is not over yet: it is to be proposed, and then closed."""
+        if not event.attempt:  # a look before any work
+            return
+        run = self.open.get(bead)
+        if run is None or run.attempt != event.attempt:  # no agent was asked: git could merge it alone
+            run = self._begin(bead, event)
+        checks = tuple(fields.check(row) for row in event.data.get("checks") or ())
+        extra = (run.extra or Extra()).model_copy(
+            update={
+                "checks": checks,
+                "ruling": event.data["ruling"],
+                "commit": next((row.commit for row in checks if row.commit), None),
+            }
+        )
+        run = changed(run, extra=extra, verification=fields.verification(checks))
+        if event.data["ruling"] == "pass":
+            self._write(run)
+        else:
+            reason = fields.reason_of(run, event.data.get("checks") or ())
+            again = bool(event.data.get("will_retry"))
+            self._end(run, event, reason, str(event.data.get("message") or reason), will_retry=again)
+
+    # --- how it ends ---
+
+    def _closed(self, bead: str, event: Event) -> None:
+        """Also where a run was killed between the proof and the closing, and this one only closed."""
+        run = self.open.get(bead) or self._left_proven(bead)
+        self._forget(bead)
+        if run is not None:
+            self._end(run, event, None, str(event.data.get("reason") or "closed"), will_retry=False)
+
+    def _left_proven(self, bead: str) -> RunRecord | None:
+        run = self.folder.last_run(bead)
+        proven = run is not None and run.extra is not None and run.extra.ruling == "pass"
+        return run if proven and run is not None and run.status != "done" else None
+
+    def _blocked(self, bead: str, event: Event) -> None:
+        run, text = self.open.get(bead), str(event.data.get("reason") or "blocked")
+        self._forget(bead)
+        exhausted = fields.exhausted(event)
+        if run is not None:
+            self._end(run, event, exhausted or fields.broken_reason(run, event), text, will_retry=False)
+        elif exhausted is not None:
+            self._end_of_last(bead, exhausted, text)
+        else:
+            result = self.folder.last_result(bead)
+            if result is not None and result.will_retry:  # there was to be another attempt: there is none
+                self.folder.write(changed(result, will_retry=False))
+
+    def _end_of_last(self, bead: str, reason: Reason, text: str) -> None:
+        """After an attempt that had its verdict, the bead has nothing left for another one: that is why
+        it comes to nothing. What was wrong with the attempt itself stays beside it."""
+        run, result = self.folder.last_run(bead), self.folder.last_result(bead)
+        if run is None or result is None or not fields.is_result_of(result, run):
+            return
+        if run.failure_reason is None or run.failure_reason in EXHAUSTED:  # nothing was tried since
+            return
+        extra = (run.extra or Extra()).model_copy(update={"failure_detail": run.failure_reason})
+        self.folder.write(changed(run, failure_reason=reason, extra=extra))
+        self.folder.write(changed(result, will_retry=False, reason=f"{text}; the last: {result.reason}"))
+
+    def _given_back(self, bead: str, event: Event) -> None:
+        """The attempt begins again some time, so there is no result of it."""
+        run = self.open.get(bead)
+        self._forget(bead)
+        if run is not None:
+            self.folder.write(fields.over(run, event, fields.broken_reason(run, event)))
+
+    def _end(
+        self, run: RunRecord, event: Event, reason: Reason | None, text: str, *, will_retry: bool
+    ) -> None:
+        run = fields.over(run, event, reason)
+        self.folder.write(run)
+        self.folder.write(fields.result(run, text, will_retry=will_retry))
+        self.open.pop(run.bead, None)
+
+    def _write(self, run: RunRecord) -> None:
+        self.open[run.bead] = run
+        self.folder.write(run)
+
+    def _forget(self, bead: str) -> None:
+        self.open.pop(bead, None)
+        self.beads.pop(bead, None)

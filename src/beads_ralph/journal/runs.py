@@ -1,0 +1,194 @@
+"""The places of a run: its lock, its folder with journal and transcripts, and how it is told to stop."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Final
+
+from beads_ralph.journal import events
+from beads_ralph.files import text_files
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Transcript
+from beads_ralph.bead.field_types import utc_text
+
+RUNS: Final = "runs"
+LOCK: Final = "run.lock"
+SWEPT: Final = "swept"
+CONTROL: Final = "control"
+ORDERS: Final = ("pause", "stop")
+LOCK_SECONDS: Final = 0.3
+LOOP: Final = "a loop is running on this repository"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`.ralph/runs/<id>`: everything one run leaves behind."""
+
+    home: Path
+    run_id: str
+
+    @property
+    def path(self) -> Path:
+        return self.home / RUNS / self.run_id
+
+    @property
+    def journal(self) -> Path:
+        return self.path / events.NAME
+
+    def transcript(self, bead_id: str, name: str) -> Transcript:
+        """Files of their own for each job: one that is done again must not read the old answer."""
+        folder = self.path / "jobs" / bead_id
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise RalphError(Code.WRITE_FAILED, f"cannot make {folder}: {problem.strerror}") from None
+        names = (name if count == 1 else f"{name}-{count}" for count in itertools.count(1))
+        free = next(one for one in names if not (folder / f"{one}.out").exists())
+        return Transcript(folder / f"{free}.out", folder / f"{free}.err")
+
+    def checks(self, bead_id: str, attempt: int) -> Path:
+        """Where the clean checkout of an attempt stands while it is judged."""
+        return self.home / "checks" / f"{bead_id}-{attempt}-{secrets.token_hex(3)}"
+
+
+def new_run_id() -> str:
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
+
+
+def latest(home: Path) -> RunFolder | None:
+    """The newest run; ids begin with their time, so the last name is the newest."""
+    folder = home / RUNS
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return RunFolder(home, names[-1]) if names else None
+
+
+def unswept(home: Path) -> list[RunFolder]:
+    """Earlier runs of which processes may be left. The lock would name only the last of them, and that
+    one may have been killed before it had swept up after those before it."""
+    folder = home / RUNS
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [RunFolder(home, path.name) for path in paths if path.is_dir() and not (path / SWEPT).exists()]
+
+
+def mark_swept(folder: RunFolder) -> None:
+    (folder.path / SWEPT).touch()
+
+
+def actor_name(root: Path, run_id: str) -> str:
+    """Who claims: the host, the repository and the run, so that a dead run's claims can be told."""
+    return f"{actor_prefix(root)}{run_id}"
+
+
+def actor_prefix(root: Path) -> str:
+    place = sha256(str(root).encode()).hexdigest()[:8]
+    return f"ralph-{socket.gethostname()}-{place}-"
+
+
+# --- one loop at a time -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The loop that has the lock, or had it last."""
+
+    pid: int
+    run_id: str
+    since: str
+
+
+@contextmanager
+def exclusive(
+    home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
+) -> Iterator[Holder | None]:
+    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
+    path = home / LOCK
+    with path.open("a+", encoding="utf-8") as file:
+        if not _taken_within(file, patience):
+            raise _taken(holder(home), subject)
+        last = holder(home)
+        _write(path, {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))})
+        yield last
+
+
+def _taken_within(file: IO[str], seconds: float) -> bool:
+    """`is_running` holds the lock for a moment, too, so that one look is not enough."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOCK_SECONDS / 10)
+        else:
+            return True
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    """In place: the lock belongs to the file itself, which must not be replaced."""
+    with path.open("r+", encoding="utf-8") as file:
+        file.truncate()
+        file.write(json.dumps(said))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def holder(home: Path) -> Holder | None:
+    try:
+        said = json.loads((home / LOCK).read_text("utf-8"))
+        return Holder(int(said["pid"]), str(said["run_id"]), str(said["since"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_running(home: Path) -> bool:
+    """Whether a loop holds the lock now."""
+    try:
+        with (home / LOCK).open("r", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _taken(by: Holder | None, subject: str) -> RalphError:
+    who = f"process {by.pid}, run {by.run_id}, since {by.since}" if by else "another process"
+    action = "Watch it with: beads-ralph status --watch, or end it with: beads-ralph stop"
+    if subject != LOOP:
+        action = "Wait for its end, or end that process"
+    return RalphError(Code.CONFLICT, f"{subject} already ({who})", suggested_action=action)
+
+
+# --- orders to a running loop -----------------------------------------------------------------------
+
+
+def order(home: Path, word: str | None) -> None:
+    """Leave word for the loop: pause, stop, or None to take it back."""
+    path = home / CONTROL
+    if word is None:
+        path.unlink(missing_ok=True)
+    else:
+        text_files.write_text(path, word + "\n")
+
+
+def ordered(home: Path) -> str | None:
+    try:
+        word = (home / CONTROL).read_text("utf-8").strip()
+    except OSError:
+        return None
+    return word if word in ORDERS else None

@@ -1,0 +1,62 @@
+"""Tokens and money: what calls used, and what they may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a call cost, where the agent says so; None means unknown, not nothing."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_tokens: int | None = None
+    cost_usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Unknown plus unknown is unknown; unknown plus something is at least that."""
+        return Usage(*(_sum(getattr(self, name), getattr(other, name)) for name in COUNTS))
+
+    def __sub__(self, other: Usage) -> Usage:
+        """What came on top of `other`, which was counted from the same beginning."""
+        return Usage(*(_difference(getattr(self, name), getattr(other, name)) for name in COUNTS))
+
+
+UNKNOWN: Final = Usage()
+"""Nothing is known of what was used."""
+COUNTS: Final = ("input_tokens", "output_tokens", "cache_tokens", "cost_usd")
+
+
+def _sum(one: Any, other: Any) -> Any:
+    known = [value for value in (one, other) if value is not None]
+    return sum(known) if known else None
+
+
+def _difference(total: Any, before: Any) -> Any:
+    """A count that went down was begun anew."""
+    if total is None or before is None or before > total:
+        return total
+    return total - before
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run or a bead may cost; None means no limit."""
+
+    minutes: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+    def used_up(self, spent: Usage, seconds: float) -> str:
+        """Which of them is, in words; empty where none is. What came from a cache is no work."""
+        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
+        for name, most, used in (
+            ("time budget (minutes)", self.minutes, seconds / 60),
+            ("cost budget (USD)", self.cost_usd, spent.cost_usd or 0.0),
+            ("token budget", self.tokens, tokens),
+        ):
+            if most is not None and used >= most:
+                return f"{name} of {most:g} is used up"
+        return ""

@@ -1,0 +1,55 @@
+"""What a run has used of its budget, and how many beads it may have at work: read off its own journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from beads_ralph.journal.events import Event, Journal
+from beads_ralph.loop.parallelism import Width
+from beads_ralph.session.program_limits import Rests
+from beads_ralph.journal.usage import Budget, Usage
+
+
+@dataclass
+class Meter:
+    """Listens while a run lasts."""
+
+    journal: Journal
+    budget: Budget
+    width: Width
+    rests: Rests
+    spent: Usage = field(default_factory=Usage)
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    widened: bool = False
+    """Whether the number of beads at once has changed since somebody asked."""
+
+    @property
+    def seconds(self) -> float:
+        return (datetime.now(UTC) - self.started).total_seconds()
+
+    def used_up(self) -> str:
+        """Which part of the budget is; empty where there is some left of each."""
+        used_up = self.budget.used_up(self.spent, self.seconds)
+        return f"the {used_up}; run again to go on" if used_up else ""
+
+    def hear(self, event: Event) -> None:
+        self._note_usage(event)
+        self._note_limits(event)
+
+    def _note_usage(self, event: Event) -> None:
+        """As it is spent, not when the bead ends: three attempts later may be too late."""
+        if event.kind == "agent_ended" and event.data.get("usage"):
+            self.spent = self.spent + Usage(**event.data["usage"])
+
+    def _note_limits(self, event: Event) -> None:
+        """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
+        if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
+            changed = self.width.lower()
+        elif event.kind == "agent_ended" and not event.data.get("trouble"):
+            changed = not self.rests.limited and self.width.widen()
+        else:
+            return
+        if changed:
+            self.widened = True
+            self.journal.tell("parallelism_changed", parallel=self.width.now, most=self.width.most)

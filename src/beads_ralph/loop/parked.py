@@ -1,0 +1,76 @@
+"""Beads that wait: for a limit of a program to lift, or for a server to come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from beads_ralph.bead.model import Bead
+from beads_ralph.session.program_limits import KNOWN_SECONDS, LONGEST, Rests, moment_of
+
+MOST: Final = 20
+"""So often a bead is parked in one run; then a person should look."""
+
+
+@dataclass
+class Parking:
+    """Who waits until when. Nothing in it asks the store, so that waiting costs nothing."""
+
+    rests: Rests = field(default_factory=Rests)
+    """The programs that cannot play, as all beads have met them."""
+    beads: dict[str, datetime] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, datetime] = field(default_factory=dict)
+    """Ready beads that were not started at the last look, and what they wait for."""
+
+    def park(self, bead_id: str, retry_at: str | None) -> datetime | None:
+        """Until when it waits; None where it has been parked too often to go on like this. A time that is
+        always past already must not make the bead spin."""
+        turn = self.turns[bead_id] = self.turns.get(bead_id, 0) + 1
+        if turn > MOST:
+            return None
+        now = datetime.now(UTC)
+        pause = timedelta(seconds=KNOWN_SECONDS * 2 ** (turn - 1)) if turn > 1 else timedelta()
+        until = self.beads[bead_id] = max(moment_of(retry_at) or now, now + min(pause, LONGEST))
+        return until
+
+    def remember(self, bead: Bead) -> None:
+        """Parked by an earlier run: what holds it up are its programs, and perhaps it has others now."""
+        if bead.id in self.turns:
+            return
+        said: Any = bead.metadata.to_json().get("parked") or {}
+        until = moment_of(said.get("until"))
+        if until is None or until <= datetime.now(UTC):
+            return
+        self.turns[bead.id] = 1
+        programs = said.get("programs") or {}
+        for name, moment in programs.items():
+            self.rests.remember(name, moment_of(moment) or until, str(said.get("reason") or ""))
+        if not programs:
+            self.beads[bead.id] = until
+
+    def lift(self) -> bool:
+        """Forget what has passed; whether a bead's time has come."""
+        now, before = datetime.now(UTC), len(self.beads)
+        self.beads = {name: until for name, until in self.beads.items() if until > now}
+        return len(self.beads) < before
+
+    def holds(self, bead_id: str, agents: Iterable[Sequence[str]]) -> bool:
+        """Whether to start it would be in vain, now. `agents`: for each of its agents, who can play it."""
+        ends = [self.beads[bead_id]] if bead_id in self.beads else []
+        for able in agents:
+            rests = [self.rests.of(name) for name in able]
+            if all(rests):  # where waiting helps nobody, it is started, and says so
+                ends += sorted(rest.until for rest in rests if rest is not None and rest.passes)[:1]
+        if ends:
+            self.waiting[bead_id] = max(ends)
+        return bool(ends)
+
+    def __bool__(self) -> bool:
+        return bool(self.beads or self.waiting)
+
+    def __str__(self) -> str:
+        rows = sorted((until, name) for name, until in {**self.waiting, **self.beads}.items())
+        return "; ".join(f"{name} waits until {until:%Y-%m-%dT%H:%M:%SZ}" for until, name in rows[:3])

@@ -1,0 +1,180 @@
+"""What a run is about, how it behaves, and what it ends with: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from beads_ralph.plan import graph
+from beads_ralph.dod.imports import is_gate
+from beads_ralph.bead.items import Item
+from beads_ralph.loop.blockers import Overview, Wait, sentence
+from beads_ralph.bead.model import Bead, MERGE
+from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.session.fallback import template_of
+from beads_ralph.bead.field_types import plural
+from beads_ralph.journal.usage import Budget
+from beads_ralph.forge.protocol import PullRequest
+
+Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which beads a run is about; empty means all."""
+
+    beads: frozenset[str] = frozenset()
+    teams: frozenset[str] = frozenset()
+    plan_file: str | None = None
+    wisps: bool = False
+    """Whether wisps are among them; otherwise none is, whatever else it is."""
+
+    def holds(self, bead: Bead) -> bool:
+        place = bead.metadata
+        return (self.wisps or not bead.ephemeral) and self._holds(bead.id, place.team_name, place.plan_file)
+
+    def may_hold(self, broken: UnreadableBead) -> bool:
+        """Of a bead that cannot be read, as much as can be."""
+        said = broken.raw.get("metadata")
+        place: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        return self._holds(broken.id, place.get("team_name"), place.get("plan_file", self.plan_file))
+
+    def _holds(self, bead_id: str, team: Any, plan_file: Any) -> bool:
+        return (
+            (not self.beads or bead_id in self.beads)
+            and (not self.teams or team in self.teams)
+            and self.plan_file in (None, plan_file)
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run behaves."""
+
+    run_id: str
+    actor: str
+    max_parallel: int = 4
+    once: bool = False
+    stop_on_failure: bool = False
+    force_gates: bool = False
+    """Whether features may start although a gate is red."""
+    poll_seconds: float = 30.0
+    heartbeat_seconds: float = 90.0
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a run ended, and what it did."""
+
+    why: Why
+    reason: str
+    closed: tuple[str, ...]
+    blocked: tuple[tuple[str, str], ...]
+    pull_requests: tuple[tuple[str, PullRequest], ...]
+    attempts: int
+    seconds: float
+    complete: bool
+    """Whether everything that was asked for is closed."""
+    waits: tuple[Wait, ...] = ()
+    """What the beads that are left wait for, besides beads."""
+    finished: tuple[Item, ...] = ()
+    """The molecules, epics and convoys that were closed with this run."""
+    for_people: tuple[Item, ...] = ()
+    """Steps of people that nothing holds up any more, now that this run has done its part."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ended": self.why,
+            "reason": self.reason,
+            "closed": list(self.closed),
+            "blocked": [{"id": bead_id, "reason": reason} for bead_id, reason in self.blocked],
+            "waiting_for": [wait.to_json() for wait in self.waits],
+            "finished": [item.brief for item in self.finished],
+            "left_for_people": [item.brief for item in self.for_people],
+            "pull_requests": [{"bead": bead, **pull.to_json()} for bead, pull in self.pull_requests],
+            "attempts": self.attempts,
+            "duration_seconds": round(self.seconds, 3),
+        }
+
+
+def foresee(
+    beads: Sequence[Bead], scope: Scope, seen: Overview | None = None
+) -> tuple[list[list[str]], dict[str, str]]:
+    """What a run would start, in waves; and what it would not, with the reason. `seen` is what they wait
+    for besides beads."""
+    closed = {bead.id for bead in beads if bead.status == "closed" or is_gate(bead)}
+    known = seen or Overview()
+    told = {wait.item.id: str(wait) for wait in known.survey.waits}
+    left = {bead.id: bead for bead in beads if bead.id not in closed and scope.holds(bead)}
+    unmet = {
+        name: [other for other in known.needs.get(name, bead.dependencies) if other not in closed]
+        for name, bead in left.items()
+    }
+    waiting = {name: "is blocked" for name, bead in left.items() if bead.status == "blocked"}
+    while found := {
+        name: f"waits for {', '.join(told.get(other, other) for other in stuck)}"
+        for name, others in unmet.items()
+        if name not in waiting
+        and (stuck := [other for other in others if other in waiting or other not in left])
+    }:
+        waiting |= found
+    return graph.waves({name: others for name, others in unmet.items() if name not in waiting}), waiting
+
+
+def about(bead: Bead) -> dict[str, Any]:
+    """What the journal is told of a bead that is taken up."""
+    place = bead.metadata
+    said = place.to_json()
+    return {
+        "title": bead.title,
+        "bead_kind": "merge" if bead.issue_type == MERGE else "work",
+        "sprint": place.sprint,
+        "plan_file": place.plan_file,
+        "branch": place.branch,
+        "template": template_of(bead),
+        "max_attempts": int(said.get("attempts_forgiven") or 0) + place.max_retry_attempts,
+    }
+
+
+def why_of(
+    left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = (), *, hopeful: bool = False
+) -> tuple[Why, str]:
+    """Why nothing more can start, where nobody has told the run to end. `hopeful`: waiting would have
+    helped."""
+    if not left and not blocked:
+        return "done", "every bead is closed"
+    if blocked:
+        waiting = len([bead for bead in left if bead.id not in blocked])
+        also = f"; {sentence(waits)}" if waits else ""
+        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done{also}"
+    if waits:
+        by_itself = all(wait.standing.state == "waits" for wait in waits)
+        return "stopped" if hopeful else "no_progress" if by_itself else "blocked", sentence(waits)
+    shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
+    return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
+
+
+def and_before(left: Sequence[Bead], blocked: Mapping[str, str]) -> dict[str, str]:
+    """What is blocked and why, those included that were so when the run began."""
+    found = dict(blocked)
+    for bead in left:
+        if bead.status == "blocked" and bead.id not in found:
+            result = bead.metadata.scrum_result
+            said = f": {result.error}" if result and result.error else ""
+            found[bead.id] = f"blocked before this run{said}"
+    return found
+
+
+def _obstacle(bead: Bead, left: Sequence[Bead]) -> str:
+    holder = (bead.model_extra or {}).get("claimed_by")
+    if holder:
+        return f"{bead.id} is held by {holder}"
+    known = {other.id for other in left}
+    waits = [name for name in bead.dependencies if name in known] or bead.dependencies
+    return f"{bead.id} waits for {', '.join(waits)}" if waits else f"{bead.id} is {bead.status}"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"{plural(number, 'bead')} {one if number == 1 else many}"

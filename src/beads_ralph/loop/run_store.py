@@ -1,0 +1,257 @@
+"""The loop's hand on the store: as few calls as possible, each of them with patience."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, ParamSpec, TypeVar
+
+from beads_ralph.store import convoys
+from beads_ralph.plan import graph
+from beads_ralph.journal import runs
+from beads_ralph.dod.imports import is_gate
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.events import Journal
+from beads_ralph.bead.items import Item
+from beads_ralph.loop.recovery import unrecorded
+from beads_ralph.loop.run_settings import Scope, Settings
+from beads_ralph.loop.blockers import NOT_CLOSED, for_people
+from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
+from beads_ralph.session import Keep, Order, Outcome, Tools
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import utc_text
+
+LOG: Final = logging.getLogger(__name__)
+RECLAIM_AGE: Final = timedelta(minutes=10)
+PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
+"""What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
+RETRIES: Final = 3
+FIRST_DELAY: Final = 0.1
+LONGEST_DELAY: Final = 5.0
+INTERRUPTIONS_KEPT: Final = 20
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is remembered of a bead. Not the bead itself: with its history it would fill the memory of a
+    long run."""
+
+    branch: str
+    plan_file: str
+    verifiers: tuple[Verifier, ...]
+    closed: bool
+
+    @classmethod
+    def of(cls, bead: Bead) -> Known:
+        place = bead.metadata
+        verifiers = tuple(place.dod.verifiers) if place.dod else ()
+        return cls(place.branch, place.plan_file, verifiers, bead.status == "closed")
+
+
+class Pool:
+    """The beads of a run."""
+
+    def __init__(self, store: Store, settings: Settings, scope: Scope, tools: Tools) -> None:
+        self.store = store
+        self.actor = settings.actor
+        self.run_id = settings.run_id
+        self.scope = scope
+        self.root = tools.root
+        self.home = tools.bench.folder.home
+        self.journal: Journal = tools.bench.journal
+        self.known: dict[str, Known] = {}
+        self.no_beads: set[str] = set()
+        """What beads depend on and what has no branch: gates, people's tasks."""
+        self.parents: set[str] = set()
+        """The molecules and epics whose beads this run has closed."""
+        self.may_settle = False
+        """Whether a molecule, an epic or a convoy may have come to its end in this run."""
+        self.depth: Mapping[str, int] = {}
+        self.unreadable: dict[str, str] = {}
+
+    async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
+        """The store's answer; passing trouble is waited out, a bounded number of times."""
+        for turn in range(RETRIES):
+            try:
+                return await in_thread(call, *args, **named)
+            except RalphError as error:
+                if error.code not in PASSING:
+                    raise
+                LOG.warning("the store failed, and is asked again: %s", error.message)
+            await asyncio.sleep(min(FIRST_DELAY * 2**turn, LONGEST_DELAY))
+        return await in_thread(call, *args, **named)
+
+    # --- recovery -----------------------------------------------------------------------------------
+
+    async def recover(self) -> Sequence[Bead]:
+        """Claims of dead runs on this repository are given back, wisps too, whatever this run is about; our
+        lock says that no other run lives. Every bead of the store that the run may see, as it was found."""
+        prefix = runs.actor_prefix(self.root)
+        everything = await self.ask(self.store.find, Query(wisps=True))
+        for bead in everything.beads:
+            holder = str((bead.model_extra or {}).get("claimed_by") or "")
+            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
+                await self._interrupted(bead, holder)
+        await self.ask(self.store.reclaim, RECLAIM_AGE)
+        self.known = {bead.id: Known.of(bead) for bead in everything.beads}
+        left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
+        self.depth = graph.remaining_depth(left)
+        return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+
+    @property
+    def closed_ids(self) -> set[str]:
+        """Beads that were closed when they were last seen."""
+        return {name for name, known in self.known.items() if known.closed}
+
+    async def _interrupted(self, bead: Bead, holder: str) -> None:
+        """Written down before the bead is free again, and only once, should we be killed in between."""
+        said = bead.metadata.to_json()
+        run_id = holder.removeprefix(runs.actor_prefix(self.root))
+        told = list(said.get("interruptions") or [])
+        attempt = bead.metadata.attempt_count + (0 if said.get("proven") else 1)
+        if not any(row.get("run_id") == run_id for row in told):
+            told.append({"run_id": run_id, "attempt": attempt, "noticed_at": utc_text(datetime.now(UTC))})
+            folder = runs.RunFolder(self.home, run_id)
+            known = await in_thread(unrecorded, bead, folder.journal)
+            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:], **known})
+        reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
+        await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
+        self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)
+
+    # --- what may start -----------------------------------------------------------------------------
+
+    async def candidates(self) -> list[Bead]:
+        """The ready beads of the run, gates left out: the highest priority first, then what the longest
+        chain hangs on."""
+        listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
+        self._note_unreadable(listing)
+        ready = [bead for bead in listing.beads if self.scope.holds(bead) and not is_gate(bead)]
+        return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
+
+    def _note_unreadable(self, listing: Listing) -> None:
+        for broken in listing.unreadable:
+            if self.scope.may_hold(broken):
+                self.unreadable[broken.id] = f"cannot be read: {broken.faults[0].message}"
+
+    async def claim(self, bead: Bead) -> Bead | None:
+        """The bead as it is now, ours; None where somebody else was quicker."""
+        claim = await self.ask(self.store.claim, bead.id, self.actor)
+        if claim.bead is None:
+            return None
+        self.known[bead.id] = Known.of(claim.bead)
+        return claim.bead
+
+    async def order(self, bead: Bead) -> Order:
+        """Branches and verifiers of other beads do not change while a run lasts, so they are remembered."""
+        unknown = {*bead.dependencies} - self.known.keys() - self.no_beads
+        if unknown:
+            found = await self.ask(self.store.find, Query(ids=sorted(unknown)))
+            self.known |= {other.id: Known.of(other) for other in found.beads}
+            self.no_beads |= unknown - self.known.keys()
+        before = [self.known[name] for name in bead.dependencies if name in self.known]
+        return Order(
+            bead,
+            self.run_id,
+            f"team-{self.run_id}-{bead.metadata.team_name}",
+            tuple(_branches(before, besides=bead.metadata.branch)),
+            tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
+        )
+
+    def _held(self, bead: Bead) -> list[Known]:
+        """The other beads whose work the pull request of this one carries: those on the branches that it
+        brings together, and those that were closed on its own branch."""
+        place = bead.metadata
+        merged = place.branches_to_merge or ()
+        return [
+            other
+            for other in self.known.values()
+            if other.plan_file == place.plan_file
+            and (other.branch in merged or (other.branch == place.branch and other.closed))
+        ]
+
+    # --- keeping and giving back --------------------------------------------------------------------
+
+    def keeper(self, bead_id: str) -> Keep:
+        async def keep(metadata: Mapping[str, Any]) -> None:
+            await self.update(bead_id, metadata)
+
+        return keep
+
+    async def update(self, bead_id: str, metadata: Mapping[str, Any]) -> None:
+        await self.ask(self.store.update, bead_id, Changes(metadata=dict(metadata)))
+
+    async def holds(self, bead: Bead) -> bool:
+        return await self.ask(self.store.heartbeat, bead.id, self.actor)
+
+    async def close(self, bead: Bead, outcome: Outcome) -> None:
+        """The bead says closed in the moment in which everything about the proof is in the store."""
+        pull = outcome.pull_request
+        found = Findings(dict(outcome.metadata), pull.url if pull else None)
+        closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
+        if closed.metadata.to_json().get("proven") != found.metadata.get("proven"):
+            # It had been closed by hand before; what was proven is kept all the same.
+            closed = await self.ask(self.store.update, bead.id, found.changes)
+        self.known[bead.id] = Known.of(closed)
+        if closed.parent is not None:
+            self.may_settle = True
+            self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}
+
+    async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
+        found = Findings(dict(outcome.metadata))
+        await self.ask(
+            self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
+        )
+
+    # --- what is left -------------------------------------------------------------------------------
+
+    async def open_beads(self) -> Sequence[Bead]:
+        """Every bead of the store that is not closed."""
+        listing = await self.ask(self.store.find, Query(statuses=NOT_CLOSED, wisps=self.scope.wisps))
+        self._note_unreadable(listing)
+        self.may_settle |= listing.convoys
+        return listing.beads
+
+    def asked_for(self, beads: Iterable[Bead]) -> list[Bead]:
+        """Those of the run."""
+        return [bead for bead in beads if self.scope.holds(bead) and not is_gate(bead)]
+
+    async def left(self, only: Collection[str] | None) -> list[Bead]:
+        """What is not closed of all that was asked for."""
+        left = self.asked_for(await self.open_beads())
+        return [bead for bead in left if only is None or bead.id in only]
+
+    async def settle(self) -> list[Item]:
+        """Molecules, epics and convoys follow what they hold; those that are closed now."""
+        settled = await self.ask(self.store.items.settle)
+        if not (settled.closed or settled.reopened):
+            return []
+        closed, reopened = await self.ask(convoys.changed, self.store, settled)
+        again = [item.brief for item in reopened]
+        self.journal.tell("items_settled", closed=[item.brief for item in closed], reopened=again)
+        return closed
+
+    async def for_people(self) -> list[Item]:
+        """What people can do now that this run has done its part."""
+        return await self.ask(for_people, self.store, self.parents) if self.parents else []
+
+
+def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
+    """Beads on one branch follow one another there, so that there is nothing to merge."""
+    names = dict.fromkeys(bead.branch for bead in beads)
+    return [name for name in names if name != besides]
+
+
+def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:
+    """The beads asked for by name; each must exist."""
+    found = store.find(Query(ids=list(ids))).beads if ids else ()
+    missing = sorted(set(ids) - {bead.id for bead in found})
+    if missing:
+        raise RalphError(Code.BEAD_NOT_FOUND, f"no such bead: {', '.join(missing)}")
+    return found

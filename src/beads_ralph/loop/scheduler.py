@@ -1,0 +1,398 @@
+"""Start all you may, reap one, repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.journal import runs
+from beads_ralph.git import worktrees
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.events import Journal, Kind
+from beads_ralph.bead.items import Item
+from beads_ralph.loop import leases
+from beads_ralph.loop.health_gates import Gating
+from beads_ralph.loop.budget import Meter
+from beads_ralph.loop.parked import Parking
+from beads_ralph.loop.run_store import Pool
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, about, and_before, counted, why_of
+from beads_ralph.loop.blocker_watch import Waiting
+from beads_ralph.loop.blockers import Wait
+from beads_ralph.loop.parallelism import Width
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Store
+from beads_ralph.session import Outcome, Tools, work
+from beads_ralph.session.worktree import forget_start
+from beads_ralph.session.fallback import of_bead
+from beads_ralph.process.threads import in_thread
+from beads_ralph.forge.protocol import PullRequest
+
+MOST_REFUSALS: Final = 3
+"""So often the store may refuse to close a bead of ours; then a person should look."""
+LOOK_SECONDS: Final = 0.5
+"""How often orders from outside are looked for."""
+
+
+class Loop:
+    """One run over a repository's beads."""
+
+    def __init__(self, store: Store, tools: Tools, settings: Settings, scope: Scope, home: Path) -> None:
+        self.settings = settings
+        self.home = home
+        self.journal: Journal = tools.bench.journal
+        self.width = Width.of(settings.max_parallel)
+        self.meter = Meter(self.journal, settings.budget, self.width, tools.rests)
+        self.tools = replace(tools, neighbours=self._branches_beside, why_pause=self.meter.used_up)
+        self.pool = Pool(store, settings, scope, self.tools)
+        self.running: dict[asyncio.Task[Outcome], Bead] = {}
+        self.beside: dict[str, list[str]] = {}
+        """The branches that were worked on while a bead was, in the order of their start."""
+        self.tidying: dict[str, asyncio.Task[None]] = {}
+        """By branch: what is left to do behind a closed bead, while others start."""
+        self.lost: set[str] = set()
+        self.refusals: Counter[str] = Counter()
+        self.parking = Parking(tools.rests)
+        self.gating = Gating.of(store, self.tools, settings)
+        self.waiting = Waiting(self.pool, tools.look, self.journal, settings.poll_seconds)
+        self.round: frozenset[str] | None = None
+        self.left: list[Bead] | None = None
+        """What was left when nothing more could start."""
+        self.closed: list[str] = []
+        self.blocked: dict[str, str] = {}
+        self.pulls: list[tuple[str, PullRequest]] = []
+        self.attempts = 0
+        self.halt: tuple[Why, str] | None = None
+        self.interrupted = False
+        """Whether a person has asked once for the end."""
+        self.cancelling = False
+        self.paused = False
+        self.changed = True
+        self.next_poll = 0.0
+
+    # --- the whole of it ----------------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
+        self.journal.tell("run_started", max_parallel=self.settings.max_parallel, actor=self.settings.actor)
+        self.journal.listeners.append(self.meter.hear)
+        beats = asyncio.create_task(
+            leases.keep(self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
+        )
+        try:
+            self._begin(await self.pool.recover())
+            while not await self._turn():
+                if beats.done():
+                    beats.result()  # it never ends by itself, so this raises what went wrong
+        finally:
+            beats.cancel()
+            self.journal.listeners.remove(self.meter.hear)
+            await self._abandon()
+            await self.gating.end()
+            await self.waiting.end()
+            await asyncio.gather(*self.tidying.values())
+        ended = await self._account()
+        self.journal.tell("run_ended", **ended.to_json())
+        return ended
+
+    def _begin(self, found: Sequence[Bead]) -> None:
+        self.gating.begin(found)
+        self.waiting.notice(self.pool.asked_for(bead for bead in found if bead.status != "closed"))
+
+    async def _turn(self) -> bool:
+        """Start what may start, wait for one to end, settle it; True where the run is over."""
+        self._heed_orders()
+        if self.halt is None and (why := self.meter.used_up()):
+            self.drain("stopped", why)
+        self.changed |= self.gating.look(idle=not self.running)
+        self.changed |= self.waiting.step()
+        if not self.paused and self.halt is None and self._may_have_changed():
+            await self._start()
+        if self.running:
+            await self._reap()
+            return False
+        if self.halt is not None or not (self.paused or self._waits() or await self._overlooked()):
+            return True
+        await self.waiting.rest(LOOK_SECONDS, self.gating.checking)
+        return False
+
+    def _may_have_changed(self) -> bool:
+        """Whether a look at the store is worth it: something ended here, or it is time for a slow poll."""
+        now = asyncio.get_running_loop().time()
+        lifted = self.parking.lift()
+        for program in self.parking.rests.lift():
+            lifted = True
+            self.journal.tell("program_recovered", program=program)
+        if not (self.changed or lifted or self.meter.widened or now >= self.next_poll):
+            return False
+        self.changed = self.meter.widened = False
+        self.next_poll = now + self.settings.poll_seconds
+        return True
+
+    def _waits(self) -> bool:
+        """What a limit or a gate holds up is not forgotten, unless one round was asked for."""
+        if self.gating.busy or self.waiting.busy:
+            return True
+        if self.settings.once:
+            return False
+        if self.waiting.survey.hopeful:
+            self.waiting.tell()
+        return self.waiting.survey.hopeful or bool(self.parking)
+
+    async def _overlooked(self) -> bool:
+        """Whether beads are left that wait for something nobody has looked at: they came during the run."""
+        left = await self.pool.left(self.round or None)
+        news = self.waiting.notice(left, idle=True)
+        self.left = None if news else left
+        return news
+
+    # --- starting -----------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        if len(self.running) >= self.width.now:
+            self.changed = True  # nobody has looked
+            return
+        for bead in await self._candidates():
+            if self.halt is not None or len(self.running) >= self.width.now:
+                break
+            if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
+                await self._claim(bead)
+
+    async def _candidates(self) -> list[Bead]:
+        ready = await self.pool.candidates()
+        if self.settings.once:
+            self.round = self.round or frozenset(bead.id for bead in ready)
+            ready = [bead for bead in ready if bead.id in self.round]
+        self.parking.waiting.clear()
+        for bead in ready:
+            self.parking.remember(bead)
+        ready = self.gating.admitted(ready)
+        at_work = {bead.id for bead in self.running.values()}
+        return [
+            bead
+            for bead in ready
+            if bead.id not in at_work
+            and bead.id not in self.pool.unreadable
+            and bead.id not in self.lost
+            and not self.parking.holds(bead.id, of_bead(bead, self.tools))
+        ]
+
+    async def _claim(self, bead: Bead) -> None:
+        if tidying := self.tidying.pop(bead.metadata.branch, None):
+            await tidying
+        try:
+            claimed = await self.pool.claim(bead)
+        except RalphError as error:
+            if error.code == Code.BEAD_NOT_FOUND:  # it was deleted by hand since it was listed
+                return
+            if not error.code.startswith("VALIDATION."):
+                raise
+            self.pool.unreadable[bead.id] = error.message  # it was changed by hand since it was listed
+            return
+        if claimed is None:
+            return
+        self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
+        place = claimed.metadata
+        attempt = place.attempt_count + 1
+        self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, **about(claimed))
+        order = await self.pool.order(claimed)
+        task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
+        self._note_beside(claimed)
+        self.running[task] = claimed
+        if self.cancelling:
+            task.cancel()
+
+    def _branches_at_work(self) -> Sequence[str]:
+        return tuple(bead.metadata.branch for bead in self.running.values())
+
+    def _note_beside(self, bead: Bead) -> None:
+        self.beside[bead.id] = list(self._branches_at_work())
+        for other in self.running.values():
+            self.beside[other.id].append(bead.metadata.branch)
+
+    def _branches_beside(self, bead_id: str) -> Sequence[str]:
+        return tuple(self.beside.get(bead_id, ()))
+
+    # --- settling -----------------------------------------------------------------------------------
+
+    async def _reap(self) -> None:
+        """An end is noticed at once; orders and parked beads are looked for between."""
+        done, _ = await asyncio.wait(self.running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            self.changed = self.waiting.stale = True
+            await self._settle(task)
+            del self.running[task]  # not before: what goes wrong above leaves the bead to be given back
+
+    async def _settle(self, task: asyncio.Task[Outcome]) -> None:
+        bead = self.running[task]
+        # Anything but an outcome is a bug of ours, and goes up.
+        outcome = None if task.cancelled() else task.result()
+        self.attempts += outcome.attempts if outcome else 0
+        try:
+            await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
+        except RalphError as error:
+            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+                raise
+            await self._refused(bead, error)
+
+    async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
+        if outcome.ending == "done":
+            await self._close(bead, outcome)
+        elif outcome.ending == "parked":
+            await self._park(bead, outcome)
+        elif outcome.ending in ("blocked", "stopped"):
+            await self._block(bead, outcome)
+        else:
+            await self.pool.give_back(bead, "open", outcome)
+            self._tell("bead_released", bead, outcome.reason)
+            reason = f"{bead.id}: {outcome.reason}" if outcome.ending == "broken" else outcome.reason
+            self.drain("stopped", reason)
+
+    async def _close(self, bead: Bead, outcome: Outcome) -> None:
+        await self.pool.close(bead, outcome)
+        self.closed.append(bead.id)
+        self.gating.stale = True
+        if outcome.pull_request is not None:
+            self.pulls.append((bead.id, outcome.pull_request))
+        self._tell("bead_closed", bead, outcome.reason)
+        self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
+
+    async def _tidy(self, bead: Bead) -> None:
+        await in_thread(forget_start, self.tools.root, bead.id)
+        if self.tools.config.cleanup_on_complete:
+            place = bead.metadata
+            path = Path(place.worktree_path)
+            await in_thread(worktrees.remove, self.tools.root, path, place.source_branch)
+
+    async def _park(self, bead: Bead, outcome: Outcome) -> None:
+        """Given back until one of its programs can go on; whatever else needs them waits, too."""
+        until = self.parking.park(bead.id, outcome.retry_at)
+        if until is None:
+            await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
+            return
+        text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
+        waits = {**(outcome.metadata.get("parked") or {}), "until": text}
+        await self.pool.give_back(
+            bead, "open", replace(outcome, metadata={**outcome.metadata, "parked": waits})
+        )
+        self._tell("bead_parked", bead, outcome.reason, until=text)
+
+    async def _block(self, bead: Bead, outcome: Outcome) -> None:
+        self.blocked[bead.id] = outcome.reason
+        await self.pool.give_back(bead, "blocked", outcome)
+        self._tell("bead_blocked", bead, outcome.reason, **outcome.facts)
+        if outcome.ending == "stopped" or self.settings.stop_on_failure:
+            self.drain("stopped", f"{bead.id}: {outcome.reason}")
+
+    async def _let_go(self, bead: Bead) -> None:
+        """Cancelled by us, or taken from us."""
+        if bead.id in self.lost:
+            self._give_up(bead, "it is held by another now; nothing of it was closed here")
+            return
+        await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
+        self._tell("bead_released", bead, "the run was cancelled", cancelled=True)
+
+    async def _refused(self, bead: Bead, error: RalphError) -> None:
+        """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
+        again: something that it depends on was opened meanwhile."""
+        if error.code != Code.CONFLICT or not await self.pool.holds(bead):
+            self._give_up(bead, error.message)
+            return
+        self.refusals[bead.id] += 1
+        if self.refusals[bead.id] >= MOST_REFUSALS:  # what keeps it open will not go away by itself
+            await self._block(bead, Outcome("blocked", f"the store will not take its end: {error.message}"))
+        else:
+            await self.pool.give_back(bead, "open", Outcome("paused", error.message))
+            self._tell("bead_released", bead, error.message)
+
+    def _give_up(self, bead: Bead, reason: str) -> None:
+        self.lost.add(bead.id)
+        self.blocked.pop(bead.id, None)
+        self._tell("bead_released", bead, reason, cancelled=True)
+
+    def _tell(self, kind: Kind, bead: Bead, reason: str, **more: Any) -> None:
+        self.journal.tell(kind, bead.id, bead.metadata.team_name, reason=reason, **more)
+
+    # --- ending -------------------------------------------------------------------------------------
+
+    def drain(self, why: Why = "interrupted", reason: str = "interrupted") -> None:
+        """Start nothing more; what runs may finish."""
+        if self.halt is None:
+            self.halt = (why, reason)
+            at_work = [bead.id for bead in self.running.values()]
+            self.journal.tell("run_draining", reason=reason, running=at_work)
+
+    def cancel(self) -> None:
+        """End what runs, and give its beads back as they were."""
+        if not self.cancelling:
+            self.cancelling = True
+            self.drain("interrupted", "cancelled")
+            self.halt = ("interrupted", "cancelled; run again to go on")
+            for task in self.running:
+                task.cancel()
+
+    async def _abandon(self) -> None:
+        """After a failure of our own: end the agents, and leave no bead in a dead hand."""
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+        for bead in self.running.values():
+            with suppress(RalphError):  # what it is that failed is on its way up already
+                await self.pool.give_back(bead, "open", Outcome("paused", "the run failed"))
+                self._tell("bead_released", bead, "the run failed", cancelled=True)
+        self.running.clear()
+
+    def _heed_orders(self) -> None:
+        word = runs.ordered(self.home)
+        if word == "stop":
+            runs.order(self.home, None)
+            self.drain("stopped", "told to stop")
+        if (word == "pause") != self.paused:
+            self.paused = word == "pause"
+            self.changed = True
+            self.journal.tell("run_paused" if self.paused else "run_resumed")
+
+    # --- the account --------------------------------------------------------------------------------
+
+    async def _account(self) -> Ended:
+        left = self.left if self.left is not None else await self.pool.left(self.round or None)
+        blocked = and_before(left, self.gating.blocked() | self.blocked | self.pool.unreadable)
+        complete = not left and not self.pool.unreadable and not self.gating.red
+        waits = self.waiting.left_over(left)
+        named = {wait.item.id for wait in waits}
+        finished = await self._finished()
+        return Ended(
+            *self._reason(left, blocked, waits, complete=complete),
+            tuple(self.closed),
+            tuple(blocked.items()),
+            tuple(self.pulls),
+            self.attempts,
+            self.meter.seconds,
+            complete,
+            tuple(waits),
+            tuple(finished),
+            tuple(item for item in await self.pool.for_people() if item.id not in named),
+        )
+
+    async def _finished(self) -> list[Item]:
+        """The molecules and convoys that this run has brought to their end."""
+        return await self.pool.settle() if self.pool.may_settle else []
+
+    def _reason(
+        self, left: Sequence[Bead], blocked: dict[str, str], waits: Sequence[Wait], *, complete: bool
+    ) -> tuple[Why, str]:
+        if complete:
+            return "done", "every bead of the one round is closed" if self.round else "every bead is closed"
+        if self.halt is not None:
+            why, reason = self.halt
+            if why == "interrupted" and not self.cancelling:
+                reason = f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on"
+            return why, reason
+        if self.gating.red or self.parking:
+            end: Why = "blocked" if self.gating.red else "stopped"
+            return end, f"{counted(len(left), 'is', 'are')} left: {self.gating.why or self.parking}"
+        return why_of(left, blocked, waits, hopeful=self.waiting.survey.hopeful)

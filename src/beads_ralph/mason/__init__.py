@@ -1,1 +1,0 @@
-"""Plan → beads → store: build makes the beads, load puts them in, diff compares an edited plan."""

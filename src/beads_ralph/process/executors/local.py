@@ -1,0 +1,15 @@
+"""Jobs as child processes of the loop."""
+
+from __future__ import annotations
+
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.supervise import supervise
+
+
+class LocalExecutor:
+    """Needs nothing but the machine."""
+
+    kind = "local"
+
+    async def run(self, job: Job) -> Exit:
+        return await supervise(job)

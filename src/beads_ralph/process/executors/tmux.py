@@ -1,0 +1,257 @@
+"""Jobs in tmux sessions of their own, so that a person can attach and watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from beads_ralph.process import proc
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.process_tree import Family, PATIENCE, has_table, start_of
+from beads_ralph.process.supervise import MARK, Output, ended_whole, entry, given, marked, readable, unnamed, watch
+
+RUN_ID: Final = "BEADS_RALPH_RUN_ID"
+OPTION: Final = "@beads_ralph_job"
+"""Where a session of ours keeps the mark of its job."""
+TMUX_SECONDS: Final = 10.0
+PANE_SECONDS: Final = 30.0
+"""How long the pane may take to call back, on a machine under load."""
+NAMES: Final = 100
+TRIES: Final = 5
+
+# The pane's program comes from where we come from, whatever the environment of the tmux server says.
+PANE: Final = (
+    (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from beads_ralph.process.pane import main; main(sys.argv[2])"
+)
+)
+PACKAGE_PARENT: Final = Path(__file__).parents[3]
+
+
+class TmuxExecutor:
+    """Every job in a detached session on a tmux server of our own, which ends with its last session."""
+
+    kind = "tmux"
+
+    def __init__(self, socket: str = "beads-ralph") -> None:
+        self.socket = socket
+        self._sessions: dict[str, str] = {}
+
+    def attach_command(self, name: str) -> str:
+        """What a person types to watch the job of that name."""
+        session = self._sessions.get(name) or session_name(name)
+        return shlex.join(["tmux", "-L", self.socket, "attach-session", "-t", f"={session}"])
+
+    async def run(self, job: Job) -> Exit:
+        self._program()
+        job = marked(job)
+        with Output(job) as output, Door() as door:
+            family = Family(entry(job), keeper=job.keeper)
+            try:
+                ended = await self._run(job, output, door, family)
+                family.spare_none()
+                for pause in family.killing(PATIENCE):
+                    await asyncio.sleep(pause)
+                return ended
+            finally:
+                self._sessions.pop(job.name, None)
+                if not family.gone or family.spared:
+                    family.spare_none()
+                    family.kill_now()
+
+    async def _run(self, job: Job, output: Output, door: Door, family: Family) -> Exit:
+        pane = self._open_session(job, door.path)
+        family.since = start_of(pane)
+        family.adopt(pane)
+        family.spared.add(pane)  # it keeps the program's number taken, and tells the exit code
+        with await self._answer(door) as line:
+            hand_over(job, output, line)
+            told = await line.fact()
+            if "started" not in told:
+                return output.refused(job, told.get("refused", "the tmux session was closed"))
+            family.leader = told["started"]
+            return await _to_the_end(job, output, line, family)
+
+    async def _answer(self, door: Door) -> Line:
+        try:
+            # Not wait_for, which can swallow a cancellation in Python 3.11.
+            async with asyncio.timeout(PANE_SECONDS):
+                return await door.answer()
+        except TimeoutError:
+            raise _unusable("nothing runs in the new one", self.socket) from None
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def _open_session(self, job: Job, door: str) -> int:
+        """The number of the pane's process. Synchronous, so that no cancellation can come between."""
+        wanted = session_name(job.name or f"job-{job.mark}")
+        for count in range(1, NAMES):
+            session = wanted if count == 1 else f"{wanted}-{count}"
+            pane = self._new_session(session, job, door)
+            if pane is not None:
+                self._sessions[job.name] = session
+                return pane
+        raise _unusable(f"there are {NAMES} sessions named like {wanted}", self.socket)
+
+    def _new_session(self, session: str, job: Job, door: str) -> int | None:
+        """None where the name is taken by someone alive."""
+        complaint = ""
+        for _ in range(TRIES):
+            done = self._tmux(*_new_session_words(session, job, door))
+            if done.ok:
+                return int(done.stdout)
+            complaint = done.stderr.strip()
+            if done.timed_out:
+                break
+            if "duplicate session" in complaint and not self._remove_dead(session):
+                return None
+            # Otherwise the server was just ending with its last session: the next try starts another.
+        raise _unusable(complaint or "tmux does not answer", self.socket)
+
+    def _remove_dead(self, session: str) -> bool:
+        shown = self._tmux("show-options", "-qv", "-t", f"={session}:", OPTION)
+        mark = shown.stdout.strip()
+        if shown.ok and (not mark or not has_table() or Family(f"{MARK}={mark}").find()):
+            return False
+        self._tmux("kill-session", "-t", f"={session}")
+        return True
+
+    def _tmux(self, *words: str) -> Exit:
+        # The server takes its environment from whoever starts it, and serves other runs too: it must not
+        # be swept up with this one.
+        env = proc.environment({}, (MARK, RUN_ID, "TMUX_PANE"))
+        env.pop("TMUX", None)
+        argv = (self._program(), "-L", self.socket, "-f", os.devnull, *words)
+        return proc.run(Job(argv, cwd=Path("/"), env=env, timeout=TMUX_SECONDS))
+
+    def _program(self) -> str:
+        program = proc.which("tmux")
+        if program is None:
+            raise RalphError(
+                Code.UNAVAILABLE,
+                "the tmux executor needs tmux, which is not on PATH",
+                suggested_action="Install tmux (with apt, dnf or brew), or use the local executor",
+            )
+        return program
+
+
+def session_name(name: str) -> str:
+    """tmux gives meanings to dots, colons and more."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", name)
+
+
+def _new_session_words(session: str, job: Job, door: str) -> list[str]:
+    identity = {name: value for name, value in (job.env or {}).items() if name in {MARK, RUN_ID}}
+    # Through env, not as the session's environment: a window that a person opens there is no part of it.
+    pane = ["env", *(f"{name}={value}" for name, value in identity.items())]
+    pane += [sys.executable, "-I", "-X", "utf8", "-c", PANE, str(PACKAGE_PARENT), door]
+    new = ["new-session", "-d", "-s", session, "-x", "200", "-y", "50", "-c", str(job.cwd)]
+    return [*new, "-P", "-F", "#{pane_pid}", *pane, ";", "set-option", "-t", f"={session}:", OPTION, job.mark]
+
+
+def _unusable(reason: str, socket: str) -> RalphError:
+    return RalphError(
+        Code.UNAVAILABLE,
+        f"cannot open a tmux session: {reason}",
+        suggested_action=f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor",
+    )
+
+
+# --- talking with the pane ------------------------------------------------------------------------
+
+
+async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> Exit:
+    ended = asyncio.ensure_future(line.fact())
+    try:
+        async with ended_whole(family, job.grace):
+            ending = await watch(ended, job, output, family)
+        await asyncio.wait([ended], timeout=1.0)
+        told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
+    finally:
+        ended.cancel()
+    # A pane that closes without a word was closed by a person, as a terminal is.
+    return output.exit(told.get("exit", -signal.SIGHUP), ending)
+
+
+def hand_over(job: Job, output: Output, line: Line) -> None:
+    told = {
+        "argv": job.argv,
+        "cwd": str(job.cwd),
+        "env": dict(job.env or {}),
+        "out": str(output.transcript.out.absolute()),
+        "err": str(output.transcript.err.absolute()),
+    }
+    # As open files: an environment may hold secrets, and neither it nor a prompt fits through a socket.
+    with unnamed(json.dumps(told).encode()) as description, given(job.stdin) as stdin:
+        files = [description, stdin, output.out, output.err]
+        with suppress(OSError):  # a pane that is gone tells nothing, which its reader notices
+            socket.send_fds(line.socket, [b"\0"], [file.fileno() for file in files])
+
+
+class Line:
+    """Our end of the connection to a pane."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self._heard = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    async def fact(self) -> Mapping[str, Any]:
+        """The next thing it tells; nothing where it ended."""
+        while b"\n" not in self._heard:
+            try:
+                more = await asyncio.get_running_loop().sock_recv(self.socket, 4096)
+            except ConnectionError:
+                more = b""
+            if not more:
+                return {}
+            self._heard += more
+        told, self._heard = self._heard.split(b"\n", 1)
+        fact: Mapping[str, Any] = json.loads(told)
+        return fact
+
+
+class Door:
+    """Where the pane calls back: a socket in a directory that only we can enter."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="beads-ralph-"))
+            self.path = str(Path(folder) / "door")
+            self._listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+            self._listening.setblocking(False)
+            try:
+                self._listening.bind(self.path)
+            except OSError as problem:
+                raise RalphError(Code.WRITE_FAILED, f"cannot make {self.path}: {problem}") from None
+            self._listening.listen(1)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    async def answer(self) -> Line:
+        await readable(self._listening.fileno())
+        connected, _ = self._listening.accept()
+        connected.setblocking(False)
+        self._opened.close()  # nobody else is to come, and a killed loop cannot tidy up
+        return Line(connected)

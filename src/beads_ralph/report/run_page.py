@@ -1,0 +1,321 @@
+"""A run as one web page that needs nothing else: plan, graph, every attempt, pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from beads_ralph.plan.draw import Drawing
+from beads_ralph.journal.events import Event
+from beads_ralph.bead.model import Bead
+
+BOX: Final = (196, 46)
+GAP: Final = (28, 40)
+STRIP: Final = 1000
+LONGEST_TITLE: Final = 24
+LONGEST_WORDS: Final = 400
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the page is about: plain data, all of which is escaped on its way in."""
+
+    title: str
+    drawing: Drawing
+    beads: Sequence[Bead]
+    events: Sequence[Event]
+    ended: Mapping[str, Any]
+    closing: str = ""
+    pulls_folder: str = ""
+    """Where the pages of local pull requests lie, seen from the page."""
+    analysis: str = ""
+    """The page of what the records teach, seen from this one."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time that somebody worked on a bead."""
+
+    kind: str
+    start: float
+    end: float
+    name: str
+
+
+@dataclass
+class Attempt:
+    """One attempt at a bead, as the journal has it."""
+
+    number: int
+    rows: list[tuple[bool, str, str]] = field(default_factory=list)
+    """Each check and call: whether it went well, what it was, how it went."""
+    ruling: str = "interrupted"
+    message: str = "its run ended without a word"
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+def html(subject: Subject) -> str:
+    """The whole page as text."""
+    style = resources.files("beads_ralph").joinpath("samples", "page.css").read_text("utf-8")
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(subject.title)}</title>",
+        f"<style>{style}</style></head><body><main>",
+        *_head(subject),
+        *_story(subject),
+        *_graph(subject),
+        *_beads(subject),
+        *_pulls(subject),
+        "</main></body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(subject: Subject) -> Iterator[str]:
+    ended = subject.ended
+    good = ended["ended"] == "done"
+    yield f'<p class="{"good" if good else "bad"} pill">{escape(str(ended["ended"]))}</p>'
+    yield f"<h1>{escape(subject.title)}</h1>"
+    yield f"<p>{escape(str(ended['reason']))}. {escape(subject.closing)}</p>"
+    figures = {
+        "sprints": f"{len(ended['closed'])} of {len(subject.beads)}",
+        "attempts": str(ended["attempts"]),
+        "pull requests": str(len(ended["pull_requests"])),
+        "seconds": f"{ended['duration_seconds']:.1f}",
+    }
+    cells = (f"<div><b>{escape(value)}</b><span>{name}</span></div>" for name, value in figures.items())
+    yield f'<div class="figures">{"".join(cells)}</div>'
+    if subject.analysis:
+        yield f'<p><a href="{escape(subject.analysis)}">What the records of the run teach</a></p>'
+
+
+def _story(subject: Subject) -> Iterator[str]:
+    rows = list(story(subject))
+    if rows:
+        yield "<h2>On the way</h2><ul>"
+        yield from (f"<li><b>{escape(sprint)}</b> {escape(text)}</li>" for sprint, text in rows)
+        yield "</ul>"
+
+
+def story(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Where it did not go right at once, and what came of it; sprint by sprint."""
+    for bead in subject.beads:
+        told = [event for event in subject.events if event.bead == bead.id]
+        for event in told:
+            if event.kind == "worktree_prepared" and event.data.get("conflict"):
+                where = str(event.data["conflict"]).rpartition(": ")[2]
+                yield bead.metadata.sprint, f"a real conflict in {where}; the merge agent was called"
+        for attempt in _attempts(bead, told):
+            if attempt.ruling != "pass":
+                why = next((f"{name}: {how}" for ok, name, how in attempt.rows if not ok), attempt.message)
+                yield bead.metadata.sprint, f"attempt {attempt.number} was sent back: {_shortened(why)}"
+
+
+# --- the graph ----------------------------------------------------------------------------------------
+
+
+def _graph(subject: Subject) -> Iterator[str]:
+    drawing = subject.drawing
+    widest = max((len(wave) for wave in drawing.waves), default=1)
+    width = widest * (BOX[0] + GAP[0]) - GAP[0] + 4
+    height = len(drawing.waves) * (BOX[1] + GAP[1]) - GAP[1] + 4
+    yield "<h2>What waits for what</h2>"
+    yield "<p>A row is a wave: what stands in it may run at the same time.</p>"
+    yield (
+        f'<div class="graph"><svg viewBox="0 0 {width} {height}" role="img" '
+        f'style="max-width:{width}px" aria-label="The graph of sprints">'
+    )
+    places = _places(drawing, width)
+    for sprint, (x, y) in places.items():
+        for other in drawing.inner(sprint):
+            yield _edge(places[other], (x, y))
+    states = {bead.metadata.plan_sprint_id: bead.status for bead in subject.beads}
+    for sprint, place in places.items():
+        yield _node(drawing, sprint, place, states.get(sprint, "open"))
+    yield "</svg></div>"
+
+
+def _places(drawing: Drawing, width: int) -> dict[str, tuple[int, int]]:
+    """Each below the middle of what it waits for, as far as its neighbours leave room."""
+    places: dict[str, tuple[int, int]] = {}
+    for row, wave in enumerate(drawing.waves):
+        wanted = {sprint: _wanted(drawing.inner(sprint), places, width) for sprint in wave}
+        ordered = sorted(wave, key=lambda sprint: wanted[sprint])
+        y = 2 + row * (BOX[1] + GAP[1])
+        spread = _spread([wanted[sprint] for sprint in ordered], width)
+        places |= {sprint: (x, y) for sprint, x in zip(ordered, spread, strict=True)}
+    return places
+
+
+def _wanted(before: Sequence[str], places: Mapping[str, tuple[int, int]], width: int) -> int:
+    if not before:
+        return (width - BOX[0]) // 2
+    return sum(places[other][0] for other in before) // len(before)
+
+
+def _spread(wanted: Sequence[int], width: int) -> list[int]:
+    """Side by side without overlap, around the same middle, inside the drawing."""
+    step = BOX[0] + GAP[0]
+    apart: list[int] = []
+    for x in wanted:
+        apart.append(max(x, apart[-1] + step) if apart else x)
+    shift = (sum(wanted) - sum(apart)) // len(wanted)
+    last = width - 2 - BOX[0] - (len(wanted) - 1) * step
+    return [min(max(x + shift, 2 + at * step), last + at * step) for at, x in enumerate(apart)]
+
+
+def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
+    x1, y1 = start[0] + BOX[0] // 2, start[1] + BOX[1]
+    x2, y2 = end[0] + BOX[0] // 2, end[1]
+    bend = (y1 + y2) // 2
+    return f'<path class="edge" d="M{x1} {y1}C{x1} {bend} {x2} {bend} {x2} {y2}"/>'
+
+
+def _node(drawing: Drawing, sprint: str, place: tuple[int, int], status: str) -> str:
+    x, y = place
+    node = drawing.nodes[sprint]
+    critical = " critical" if sprint in drawing.critical_path else ""
+    title = node.title if len(node.title) <= LONGEST_TITLE else f"{node.title[: LONGEST_TITLE - 1]}…"
+    return (
+        f'<a href="#{escape(node.bead_id)}"><rect class="box {escape(status)}{critical}" x="{x}" y="{y}" '
+        f'width="{BOX[0]}" height="{BOX[1]}" rx="8"/>'
+        f'<text class="id" x="{x + 12}" y="{y + 19}">{escape(sprint)}</text>'
+        f'<text x="{x + 12}" y="{y + 36}">{escape(title)}</text></a>'
+    )
+
+
+# --- beads and their attempts -------------------------------------------------------------------------
+
+KINDS: Final = {
+    "prepare": "worktree",
+    "baseline": "checks before the work",
+    "dev": "dev agent",
+    "merge": "merge agent",
+    "verify": "verifiers",
+    "qa": "QA agents",
+}
+
+
+def _beads(subject: Subject) -> Iterator[str]:
+    if not subject.events:
+        return
+    begin, end = _moment(subject.events[0]), _moment(subject.events[-1])
+    yield "<h2>How each sprint went</h2>"
+    keys = (f'<span><i class="{kind}"></i>{name}</span>' for kind, name in KINDS.items())
+    yield f'<p class="key">{"".join(keys)}</p>'
+    for bead in subject.beads:
+        told = [event for event in subject.events if event.bead == bead.id]
+        yield from _bead(bead, told, begin, max(end - begin, 0.001))
+
+
+def _bead(bead: Bead, told: Sequence[Event], begin: float, whole: float) -> Iterator[str]:
+    attempts = _attempts(bead, told)
+    is_open = " open" if len(attempts) > 1 else ""
+    tries = f"{len(attempts)} attempt{'' if len(attempts) == 1 else 's'}"
+    yield f'<details id="{escape(bead.id)}"{is_open}><summary>'
+    yield f'<b>{escape(bead.metadata.sprint)}</b> {escape(bead.title)} <small class="{escape(bead.status)}">'
+    yield f"{escape(bead.status)}, {tries}</small>"
+    yield f'<svg class="strip" viewBox="0 0 {STRIP} 12" preserveAspectRatio="none" aria-hidden="true">'
+    yield f'<rect class="track" width="{STRIP}" height="12"/>'
+    for span in _spans(told):
+        left = (span.start - begin) / whole * STRIP
+        width = max((span.end - span.start) / whole * STRIP, 2.0)
+        yield (
+            f'<rect class="{escape(span.kind)}" x="{left:.1f}" width="{width:.1f}" height="12">'
+            f"<title>{escape(span.name)}, {span.end - span.start:.2f} s</title></rect>"
+        )
+    yield "</svg></summary>"
+    yield f"<p><code>{escape(bead.id)}</code> on <code>{escape(bead.metadata.branch)}</code></p>"
+    for attempt in attempts:
+        yield from _attempt(attempt)
+    yield "</details>"
+
+
+def _attempt(attempt: Attempt) -> Iterator[str]:
+    good = "good" if attempt.ruling == "pass" else "bad"
+    yield f'<h3><span class="{good} pill">{escape(attempt.ruling)}</span> attempt {attempt.number}</h3>'
+    yield f"<p>{escape(_shortened(attempt.message))}</p><ul class='checks'>"
+    for ok, name, how in attempt.rows:
+        mark = "good" if ok else "bad"
+        yield f'<li class="{mark}"><code>{escape(name)}</code> {escape(_shortened(how))}</li>'
+    yield "</ul>"
+
+
+def _attempts(bead: Bead, told: Sequence[Event]) -> list[Attempt]:
+    """What the journal says of each attempt; the words of QA agents stand in the bead itself."""
+    found: dict[int, Attempt] = {}
+    said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
+    rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
+    for event in told:
+        if not event.attempt or event.kind not in ("agent_ended", "verifier_ended", "verdict_given"):
+            continue
+        attempt = found.setdefault(event.attempt, Attempt(event.attempt))
+        data = event.data
+        if event.kind == "verdict_given":
+            attempt.ruling, attempt.message = str(data["ruling"]), str(data["message"])
+        elif event.kind == "verifier_ended":
+            ok = data["ruling"] == "pass"
+            how = f"exit code {data['exit_code']}, {data['seconds']:.2f} s"
+            attempt.rows.append((ok, str(data["name"]), how))
+        else:
+            key = (event.attempt, str(data["agent"]))
+            ok = not data["problem"] and rulings.get(key, "pass") == "pass"
+            words = said.get(key) if data["role"] == "qa" else ""
+            how = str(data["problem"] or words or f"worked for {data['seconds']:.2f} s")
+            attempt.rows.append((ok, f"{data['role']} {_persona(data['agent'])}", how))
+    return [found[number] for number in sorted(found)]
+
+
+def _spans(told: Sequence[Event]) -> Iterator[Span]:
+    """Who was at work when."""
+    mark = 0.0
+    for event in told:
+        now, data = _moment(event), event.data
+        if event.kind == "bead_claimed":
+            mark = now
+        elif event.kind == "worktree_prepared":
+            yield Span("prepare", mark, now, KINDS["prepare"])
+        elif event.kind == "verifier_ended":
+            kind = "baseline" if data["stage"] == "baseline" else "verify"
+            yield Span(kind, now - data["seconds"], now, str(data["name"]))
+        elif event.kind == "agent_ended":
+            kind = str(data["role"])
+            yield Span(kind, now - data["seconds"], now, f"{kind} {_persona(data['agent'])}")
+
+
+def _persona(agent: Any) -> str:
+    return PurePosixPath(str(agent)).stem
+
+
+def _moment(event: Event) -> float:
+    return datetime.fromisoformat(event.at).timestamp()
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_WORDS else f"{line[:LONGEST_WORDS]}…"
+
+
+# --- pull requests ------------------------------------------------------------------------------------
+
+
+def _pulls(subject: Subject) -> Iterator[str]:
+    titles = {bead.id: f"{bead.metadata.sprint} {bead.title}" for bead in subject.beads}
+    yield '<h2>Pull requests</h2><ul class="pulls">'
+    for pull in subject.ended["pull_requests"]:
+        number = pull["number"]
+        name = escape(titles.get(pull["bead"], pull["bead"]))
+        if subject.pulls_folder and isinstance(number, int):
+            name = f'<a href="{escape(subject.pulls_folder)}/{number}.md">{name}</a>'
+        yield f"<li><b>{escape(str(number or ''))}</b> {name}<br><code>{escape(pull['branch'])}</code> "
+        yield f"<code>{escape(pull['commit'][:12])}</code></li>"
+    yield "</ul>"

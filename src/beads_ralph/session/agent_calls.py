@@ -1,0 +1,268 @@
+"""Calling an agent: from a persona and a prompt to how it ended and what it answered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.bead import personas
+from beads_ralph.process import proc
+from beads_ralph.git import git_files
+from beads_ralph.agents import environment, hearing
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Exit, Job, Profile
+from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
+from beads_ralph.bead.model import AgentSpec, CLAUDE, OUTPUT_SCHEMA
+from beads_ralph.session import confinement
+from beads_ralph.session.order import Order, Tools
+from beads_ralph.session.fallback import with_defaults
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.journal.usage import COUNTS, Usage
+from beads_ralph.bead.personas import AgentRole, Persona
+from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.journal.agent_call import Session
+
+SERVER_TRIES: Final = 3
+SUMMARY: Final = 500
+SPARE_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One finished call of an agent."""
+
+    spec: AgentSpec
+    role: AgentRole
+    model: str
+    ended: Exit
+    reply: Reply
+    usage: Usage
+    """What it cost, all of its tries together, and nothing that its session had cost before."""
+    started_at: str
+    completed_at: str
+    session: Session | None = None
+    """What to go on with."""
+    seat: int = 1
+    cwd: Path | None = None
+    """Where it worked: some CLIs find a session only there."""
+
+    @property
+    def program(self) -> str:
+        return self.spec.executable or CLAUDE
+
+    @property
+    def name(self) -> str:
+        """Of the agent, as people say it."""
+        return persona_name(self.spec.agent)
+
+    @property
+    def problem(self) -> str:
+        """What went wrong with the call itself, whatever the agent said; empty where nothing did."""
+        if self.ended.cut_short:
+            return self.ended.cut_short
+        if self.reply.trouble not in ("", "unreadable"):
+            return f"{self.reply.trouble}: {self.reply.detail}".rstrip(": ")
+        if self.ended.code < 0:
+            return f"was ended by signal {-self.ended.code}"
+        if self.ended.code > 0:
+            return f"ended with exit code {self.ended.code}: {self.reply.detail}".rstrip(": ")
+        return ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to ask of which agent, and where."""
+
+    spec: AgentSpec
+    role: AgentRole
+    prompt: str
+    cwd: Path
+    attempt: int
+    name: str
+    """Of its transcript; told apart from others of that name."""
+    seat: int = 1
+    """Which of the bead's agents of that role it is: each has sessions of its own."""
+    feedback: str | None = None
+    """What it is told of the attempt before; it is part of the prompt already."""
+    session: Session | None = None
+    seconds: float | None = None
+    """What is left of the bead's time; None where that has no limit."""
+    budget_usd: float | None = None
+    """What is left of the bead's money; None where that has no limit."""
+    prose: bool = False
+    """Whether an answer in words is wanted, also from one that usually gives a verdict."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What its worktree has and others have not, such as ports."""
+
+
+async def call(asked: Asked, order: Order, tools: Tools) -> Call:
+    """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
+    spent = Usage()
+    for turn in range(SERVER_TRIES):
+        done = await _once(asked, order, tools)
+        spent = spent + done.usage
+        if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
+            break
+        asked = replace(asked, session=done.session or asked.session)
+        await asyncio.sleep(tools.server_pause * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
+    return replace(done, usage=spent)
+
+
+async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
+    spec = with_defaults(asked.spec, tools)
+    cli = tools.select(spec.executable or CLAUDE)
+    transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
+    task = _task(asked, spec, order, tools, cli.profile)
+    job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
+    _require_program(job)
+    tell = tools.bench.journal.tell
+    whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
+    about: dict[str, Any] = {
+        "role": asked.role,
+        "agent": spec.agent,
+        "model": task.model,
+        "program": spec.executable,
+        "seat": asked.seat,
+        "transcript": str(transcript.out),
+    }
+    given = _in_session(Reply(), asked, job if cli.profile.session_is_given else None)
+    facts = about | _session_facts(session_after(asked.session, given))
+    tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
+    started = utc_text(datetime.now(UTC))
+    ended = await tools.bench.executor.run(job)
+    reply = await in_thread(hearing.heard, cli, job, ended)
+    usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
+    reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
+    ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
+    times = (started, ended_at)
+    done = Call(spec, asked.role, task.model, ended, reply, usage, *times, after, asked.seat, asked.cwd)
+    facts = about | _session_facts(after)
+    tell(
+        "agent_ended",
+        *whose,
+        exit_code=ended.code,
+        seconds=round(ended.seconds, 3),
+        problem=done.problem,
+        trouble=reply.trouble,
+        cut_short=ended.limit,
+        denied=list(reply.denied),
+        started_at=started,
+        usage=asdict(usage),
+        output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
+        **facts,
+    )
+    return done
+
+
+def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
+    """A call that does not name its session was still in the one to go on with, or, where the program
+    takes the id that it is `given`, in that one."""
+    if reply.session_id or reply.trouble == "forgotten":
+        return reply
+    if asked.session:
+        return replace(reply, session_id=asked.session.id)
+    return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
+
+
+def _session_facts(session: Session | None) -> dict[str, Any]:
+    if session is None:
+        return {"session_id": None, "session_usage": None}
+    return {"session_id": session.id, "session_usage": asdict(session.counted)}
+
+
+def session_after(before: Session | None, reply: Reply) -> Session | None:
+    """A call that broke off may not have told its session's count: then that of the call before holds."""
+    if not reply.session_id:
+        return None
+    known = before.counted if before and before.id == reply.session_id else Usage()
+    counts = {
+        name: getattr(known, name) if (told := getattr(reply.session_usage, name)) is None else told
+        for name in COUNTS
+    }
+    return Session(reply.session_id, Usage(**counts))
+
+
+class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
+    """The program that plays an agent is not there."""
+
+
+def _require_program(job: Job) -> None:
+    """Three attempts with a program that is not there would blame the bead for it."""
+    program, env = job.argv[0], job.env or os.environ
+    if os.sep in program:
+        there = not program.startswith(os.sep) or os.access(program, os.X_OK)  # relative: to the worktree
+    else:
+        there = proc.which(program, env.get("PATH", os.defpath)) is not None
+    if not there:
+        action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
+        raise ProgramMissing(
+            Code.FILE_NOT_FOUND, f"cannot run {program!r}: no such program", suggested_action=action
+        )
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Profile) -> AgentTask:
+    defaults = tools.config.agent_defaults
+    model = personas.resolve_model(
+        spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
+    )
+    limit = _limit(asked.role, order, tools)
+    return AgentTask(
+        spec=spec,
+        role=asked.role,
+        prompt=asked.prompt,
+        cwd=asked.cwd,
+        bead_id=order.bead.id,
+        attempt=asked.attempt,
+        branch=order.bead.metadata.branch,
+        run_id=order.run_id,
+        model=model,
+        persona=_persona(spec, tools.root),
+        session_id=asked.session.id if asked.session else None,
+        timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
+        output_schema=None if asked.prose else _output_schema(asked.role, spec),
+        budget_usd=asked.budget_usd,
+        git_folders=git_files.folders_of(asked.cwd),
+        env=asked.env,
+        closed_in=tools.config.sandbox != "none",
+        inherits=tuple(tools.config.agent_env),
+        home=confinement.home_of(tools.config, tools.root),
+        committer=confinement.committer(tools.config, tools.root, profile),
+    )
+
+
+def _limit(role: AgentRole, order: Order, tools: Tools) -> float:
+    """A scrum-master calls the others itself, so it may take as long as all of them together."""
+    config = tools.config
+    if role == "qa":
+        return config.qa_agent_timeout
+    if role != "scrum-master":
+        return config.dev_agent_timeout
+    once = config.dev_agent_timeout + config.qa_agent_timeout
+    return config.scrum_master_timeout or order.bead.metadata.max_retry_attempts * once + SPARE_SECONDS
+
+
+def _output_schema(role: AgentRole, spec: AgentSpec) -> Mapping[str, Any] | None:
+    if role == "qa":
+        return spec.output_schema or OUTPUT_SCHEMA
+    return None
+
+
+def _persona(spec: AgentSpec, root: Path) -> Persona | None:
+    path = personas.persona_file(spec.agent, root)
+    if path is not None:
+        return personas.read_persona(path)
+    if persona_path(spec.agent) not in personas.BUILT_IN and (root / AGENTS_DIR).is_dir():
+        message = f"Agent path '{spec.agent}' does not exist in {AGENTS_DIR}"
+        action = f"Create {persona_path(spec.agent)}, or name another agent"
+        raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action=action)
+    return None

@@ -1,0 +1,131 @@
+"""Asking an agent: whoever can play it now does, in the order of its programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from beads_ralph.bead.legacy import persona_name
+from beads_ralph.session import agent_calls, handover
+from beads_ralph.session.agent_calls import Asked, Call, ProgramMissing
+from beads_ralph.session.state import Case
+from beads_ralph.session.order import Halted, Parked
+from beads_ralph.session.fallback import Player, players
+from beads_ralph.session.program_limits import Rest, Why
+from beads_ralph.bead.field_types import utc_text
+
+REPLACED: Final[Mapping[str, Why]] = {"limit": "limit", "server": "server", "auth": "auth"}
+"""Trouble that is the program's and not the work's: another program may not have it."""
+
+
+async def ask(case: Case, asked: Asked) -> Call:
+    """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
+    asked then, in the same worktree; where there is none, the work ends here for now."""
+    able = players(asked.spec, case.tools)
+    met: dict[str, Rest] = {}
+    last: Call | None = None
+    for player in able:
+        rest = case.tools.rests.of(player.key)
+        if rest is None:
+            try:
+                last = await _play(case, asked, player, met)
+            except ProgramMissing:
+                if len(able) == 1:
+                    raise
+                rest = _rested(case, player, "missing", f"{player.program} is not installed")
+            else:
+                if not _is_replaced(last):
+                    return last
+                why = REPLACED[last.reply.trouble]
+                rest = _rested(case, player, why, _reason(player, last), last)
+        met[player.key] = rest
+    return await _nobody(case, asked, able, met, last)
+
+
+def _is_replaced(done: Call) -> bool:
+    return done.reply.trouble in REPLACED and not done.ended.timed_out
+
+
+async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest]) -> Call:
+    """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
+    session = handover.session_of(case, asked, player.program)
+    if met:
+        why = "; ".join(rest.reason for rest in met.values())
+        case.tell(
+            "program_replaced",
+            asked.attempt,
+            role=asked.role,
+            agent=asked.spec.agent,
+            program=next(iter(met)),
+            by=player.key,
+            reason=why,
+        )
+    done = await _called(case, replace(asked, spec=player.spec, session=session))
+    if done.reply.trouble == "forgotten" and session is not None:
+        text = f"{player.program} has forgotten session {session.id}; a fresh one goes on"
+        case.tell("warning_given", asked.attempt, message=text)
+        done = await _called(case, replace(asked, spec=player.spec, session=None))
+    if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
+        case.tools.rests.worked(player.key, done.ended.seconds)
+    return done
+
+
+async def _called(case: Case, asked: Asked) -> Call:
+    prompt = await handover.told(case, asked, asked.session)
+    seconds, money = case.seconds_left(), case.money_left()
+    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
+    done = await agent_calls.call(whole, case.order, case.tools)
+    if done.ended.timed_out:
+        case.cut_by = case.exhausted()
+    if asked.role != "qa":
+        case.record.add_dev(asked.attempt, done, asked.feedback)
+    elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling
+        case.record.add_usage(done.usage)
+    if done.reply.denied:
+        case.denied.append(f"{done.program} was denied {', '.join(done.reply.denied)}")
+    return done
+
+
+# --- programs that cannot -----------------------------------------------------------------------------
+
+
+def _rested(case: Case, player: Player, why: Why, reason: str, done: Call | None = None) -> Rest:
+    """The program rests, for every bead of the run."""
+    reset_at, seconds = (done.reply.limit_reset_at, done.ended.seconds) if done else (None, 0.0)
+    rest, news = case.tools.rests.begin(player.key, why, reason, reset_at, seconds)
+    if news:
+        until = utc_text(rest.until)
+        case.tell("program_unavailable", program=player.key, trouble=why, until=until, reason=reason)
+    return rest
+
+
+def _reason(player: Player, done: Call) -> str:
+    detail, program = done.reply.detail, player.key
+    if done.reply.trouble == "limit":
+        return f"{program} is at a limit"
+    if done.reply.trouble == "server":
+        return f"the server of {program} is down: {detail}".rstrip(": ")
+    return f"{program} is not signed in: {detail}".rstrip(": ")
+
+
+async def _nobody(
+    case: Case, asked: Asked, able: list[Player], met: Mapping[str, Rest], last: Call | None
+) -> Call:
+    """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
+    what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
+    rests, reviews = case.tools.rests, asked.role == "qa"
+    waits = {
+        key: rest
+        for key, rest in met.items()
+        if rest.why == "limit" or (rest.passes and rests.bears(key, unproven=reviews))
+    }
+    reasons = "; ".join(rest.reason for rest in met.values())
+    if waits:
+        raise Parked(f"nobody can play {persona_name(asked.spec.agent)} now: {reasons}", waits)
+    down = [player for player in able if met[player.key].why == "server"]
+    if not down or reviews:
+        raise Halted("broken", reasons)
+    if last is not None and last.reply.trouble == "server":
+        return last
+    return await _play(case, asked, down[0], {})

@@ -1,0 +1,152 @@
+"""What an agent's process may use: its home, how much it may take, and whether that can be had here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.git import commands
+from beads_ralph.session import lent_files
+from beads_ralph.process import process_tree, sandbox
+from beads_ralph.agents import environment
+from beads_ralph.config import Config
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Job, Profile
+from beads_ralph.process.memory import MB
+from beads_ralph.bead.model import Bead
+from beads_ralph.process.ports import Ports
+from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.journal.evidence_folder import evidence_folder
+from beads_ralph.agents.agent_types import AgentTask
+
+COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")
+"""Parts of the repository's own folder that git writes to for a commit in a worktree."""
+XDG: Final = {
+    ".config": "XDG_CONFIG_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+    ".cache": "XDG_CACHE_HOME",
+}
+
+
+def require(config: Config, root: Path) -> None:
+    """What is set and cannot be had is better said before the first agent starts."""
+    environment.refuse_names(config.agent_env)
+    lent_files.refuse_patterns(config.worktree_files)
+    home = home_of(config, root)
+    if home is not None and not (home.is_dir() and os.access(home, os.R_OK | os.W_OK | os.X_OK)):
+        message = f"agent_home: {home} is not a folder that agents could use"
+        action = f"Make it (mkdir -p {home}), and sign the agent's program in with HOME={home}"
+        raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
+    if config.agent_memory_mb is not None and not process_tree.has_table():
+        message = "agent_memory_mb needs /proc to see how much memory is used, and there is none here"
+        raise RalphError(Code.CONFIG_INVALID, message, suggested_action="Remove the key; Linux has /proc")
+    if config.sandbox != "none" and (refusal := sandbox.problem(network=config.sandbox_network)):
+        raise refusal
+
+
+def home_of(config: Config, root: Path) -> Path | None:
+    """The HOME of agents: `~` is the user's own, anything relative lies in the repository."""
+    return None if config.agent_home is None else _place(config.agent_home, root)
+
+
+def _place(said: str, root: Path) -> Path:
+    # pathlib raises for an unknown ~name, and leaves `..` in
+    return Path(os.path.abspath(root / os.path.expanduser(said)))  # noqa: PTH100, PTH111
+
+
+def committer(config: Config, root: Path, profile: Profile) -> Mapping[str, str]:
+    """Another HOME has other settings of git, or none, and some programs hide those that there are: an
+    agent could not commit then."""
+    return _identity(root) if config.agent_home is not None or profile.hides_git else {}
+
+
+@cache
+def _identity(root: Path) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for key, fallback in (("name", "beads-ralph"), ("email", "beads-ralph@localhost")):
+        said = commands.run("config", "--get", f"user.{key}", cwd=root).stdout.strip() or fallback
+        found |= {f"GIT_AUTHOR_{key.upper()}": said, f"GIT_COMMITTER_{key.upper()}": said}
+    return found
+
+
+def memory_limit_mb(bead: Bead, config: Config) -> int:
+    """The bead's own limit, else the configured one; 0 for none."""
+    own = bead.metadata.resource_limits
+    return (own and own.memory_mb) or config.agent_memory_mb or 0
+
+
+def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Config) -> Job:
+    """An agent's job within the limits, and with what it must be able to write to named."""
+    return replace(
+        job,
+        output_limit=config.agent_output_mb * MB,
+        memory_limit_mb=memory_limit_mb(bead, config),
+        writes=(*written_by_git(task), *state_of(profile, job.env or {}), *evidence_folder(task.env)),
+    )
+
+
+def ports_of(config: Config) -> Ports | None:
+    """Where worktrees get their ports from."""
+    said = config.worktree_ports
+    return Ports(said.first, said.count) if said else None
+
+
+# --- the sandbox --------------------------------------------------------------------------------------
+
+
+def sandbox_of(config: Config, root: Path) -> Sandbox | None:
+    """What jobs are closed in by; None where nothing is."""
+    if config.sandbox == "none":
+        return None
+    return Sandbox(root, config.sandbox_network, tuple(_place(said, root) for said in config.sandbox_writes))
+
+
+def written_by_git(task: AgentTask) -> tuple[Path, ...]:
+    """What a commit is written to: not git's settings and hooks, which a later git outside would obey.
+
+    A QA agent looks and does not commit, so it has only the folder of its own checkout.
+    """
+    if not task.git_folders:
+        return ()
+    common, own = task.git_folders[0], task.git_folders[-1]
+    if task.role == "qa":
+        return (own,)
+    (common / "logs").mkdir(exist_ok=True)  # git makes it at the first commit
+    return (own, *(path for name in COMMITTED if (path := common / name).is_dir()))
+
+
+def state_of(profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where a program keeps its sessions and settings; made where it is missing, since a program that is
+    closed in cannot make it itself."""
+    home = env.get("HOME")
+    below = [_moved(Path(name), Path(home), env) for name in profile.state] if home else []
+    named = [Path(env[name]) for name in profile.state_variables if env.get(name)]
+    for path in (*below, *named):
+        with suppress(OSError):
+            _make(path)
+    return (*below, *named)
+
+
+def _moved(name: Path, home: Path, env: Mapping[str, str]) -> Path:
+    """`.config/x` lies in XDG_CONFIG_HOME where that is set."""
+    for folder, variable in XDG.items():
+        if name.is_relative_to(folder) and env.get(variable):
+            return Path(env[variable]) / name.relative_to(folder)
+    return home / name
+
+
+def _make(path: Path) -> None:
+    """A name with an ending is that of a file."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix:
+        path.write_text("{}\n" if path.suffix == ".json" else "", encoding="utf-8")
+    else:
+        path.mkdir(mode=0o700)

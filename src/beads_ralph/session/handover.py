@@ -1,0 +1,92 @@
+"""An agent that goes on: with its own session, or with an account of what was done before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from beads_ralph.git import commands, worktree_status
+from beads_ralph import prompts
+from beads_ralph.session.agent_calls import Asked
+from beads_ralph.session.state import Case
+from beads_ralph.process.threads import in_thread
+from beads_ralph.journal.usage import COUNTS, Usage
+from beads_ralph.journal.agent_call import Session
+
+GO_ON: Final = ("dev", "scrum-master")
+"""The roles that are asked again about the same work. A reviewer looks with fresh eyes each time."""
+COMMITS_SHOWN: Final = 30
+FILES_SHOWN: Final = 100
+SAID_SHOWN: Final = 2000
+
+
+def session_of(case: Case, asked: Asked, program: str) -> Session | None:
+    """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
+    if asked.role not in GO_ON:
+        return None
+    own = [row for row in case.record.dev if _is_of(row, asked) and row.get("program") == program]
+    if not own or not own[-1].get("session_id") or own[-1].get("trouble") == "forgotten":
+        return None
+    counted = own[-1].get("session_usage") or {}
+    return Session(own[-1]["session_id"], Usage(**{name: counted.get(name) for name in COUNTS}))
+
+
+def _is_of(row: Mapping[str, Any], asked: Asked) -> bool:
+    return (row.get("role"), row.get("seat"), row["agent_path"]) == (
+        asked.role,
+        asked.seat,
+        asked.spec.agent,
+    )
+
+
+async def told(case: Case, asked: Asked, session: Session | None) -> str:
+    """The prompt; before it what was done so far, where the session does not know that by itself."""
+    rows = [row for row in case.record.dev if _is_of(row, asked)]
+    if asked.role not in GO_ON or not (rows or _cut_off(case, asked.attempt)):
+        return asked.prompt
+    if session is not None and rows and rows[-1].get("session_id") == session.id:
+        return asked.prompt
+    words = [str(row["last_words"]) for row in rows if row.get("last_words")]
+    done = await in_thread(_account, case, words[-1] if words else "")
+    return f"{done}\n{asked.prompt}" if done else asked.prompt
+
+
+def _cut_off(case: Case, attempt: int) -> bool:
+    """Whether a run was killed in this attempt, so that nobody could write down who had worked."""
+    rows = case.place.to_json().get("interruptions") or ()
+    return any(row.get("attempt") == attempt for row in rows)
+
+
+def _account(case: Case, words: str) -> str:
+    commits, files = _work(case)
+    if not (commits or files or words):
+        return ""
+    return prompts.render(
+        "handover",
+        bead_id=case.bead.id,
+        commits=commits,
+        changed_files=files,
+        checks=_checks(case),
+        last_words=words,
+    )
+
+
+def _work(case: Case) -> tuple[list[str], list[str]]:
+    """The commits of the bead so far, newest first, and the files that differ, committed or not."""
+    if not case.worktree.is_dir():
+        return [], []
+    left = worktree_status.uncommitted(case.worktree)
+    if not case.base:
+        return [], left[:FILES_SHOWN]
+    words = ("log", f"--max-count={COMMITS_SHOWN}", "--format=%h %s", f"{case.base}..HEAD")
+    commits = commands.output(*words, cwd=case.worktree).splitlines()
+    files = sorted({*worktree_status.changed_files(case.worktree, case.base), *left})
+    return commits, files[:FILES_SHOWN]
+
+
+def _checks(case: Case) -> str:
+    verdict = case.record.verdict
+    said = case.place.to_json().get("last_verdict") or {}
+    ruling = verdict.ruling if verdict else said.get("ruling", "")
+    message = verdict.message if verdict else said.get("message", "")
+    return f"{ruling}: {message}"[:SAID_SHOWN] if ruling else ""

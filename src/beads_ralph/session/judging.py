@@ -1,0 +1,308 @@
+"""Whether an attempt holds: what stands on the branch, what the verifiers say, what QA agents find."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.git import commands, merges, worktree_status
+from beads_ralph.session import lent_files, verify
+from beads_ralph import prompts
+from beads_ralph.agents.verdicts import judge
+from beads_ralph.bead.model import AgentSpec, CLAUDE, OUTPUT_SCHEMA
+from beads_ralph.session import confinement, qa_guard, worktree_setup
+from beads_ralph.session.asking import ask
+from beads_ralph.session.agent_calls import Asked, Call
+from beads_ralph.session.state import Case
+from beads_ralph.session.worktree import clear_locks, ref_word
+from beads_ralph.session.merge_check import SHOWN, survival
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import several
+from beads_ralph.session.verify import Subject
+from beads_ralph.journal.evidence import Evidence, Verdict
+
+NEIGHBOURS: Final = 8
+OWN: Final = (".beads/", ".ralph/")
+"""Folders that the harness itself writes to."""
+
+
+async def take_baseline(case: Case) -> None:
+    """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
+    if not case.verifiers or case.record.red_before is not None or not case.base:
+        return
+    evidence = await _verified(case, case.base, 0, "baseline")
+    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    case.tell("baseline_taken", red=[row.name for row in evidence if row.ruling != "pass"])
+
+
+async def look_around(case: Case) -> Surroundings:
+    """Before an attempt, to be compared with afterwards."""
+    return await in_thread(_surroundings, case.tools.root, case.place.source_branch)
+
+
+async def failed(case: Case, problem: str, flags: Sequence[str] = (), reason: str = "") -> Verdict:
+    """The verdict on an attempt that came to nothing one could check; `reason` is the records' word."""
+    there = case.worktree.is_dir()
+    commit = await case.head() if there else case.base
+    details = {"reason": reason} if reason else {}
+    row = Evidence("dev agent", "git", "", commit, "fail", problem, details=details)
+    return Verdict("fail", problem, [row], flags)
+
+
+async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
+    """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
+    problem = await _settled(case, attempt)
+    flags = _strayed(before, await look_around(case))
+    if problem:
+        return await failed(case, "; ".join([problem, *flags]), flags)
+    commit = await case.head()
+    changed, added = await in_thread(_changed, case.worktree, case.base)
+    if not changed and not case.merges:  # what is to be merged may be on the source branch by now
+        nothing = "nothing was changed: the branch holds no work"
+        return await failed(case, "; ".join([nothing, *flags]), flags, "nothing-changed")
+    if spilled := await in_thread(lent_files.committed, case.worktree, case.base, case.lent):
+        text = (
+            f"commits hold {several(spilled)}, lent to the worktree and not to be published: "
+            "take it out of every commit of the branch (git rebase, or reset and commit anew)"
+        )
+        return await failed(case, text, flags)
+    await _warn_of_conflicts(case, attempt)
+    flags += verify.gate_flags(changed, case.verifiers, added)
+    evidence = await _verified(case, commit, attempt, "verify")
+    evidence += await in_thread(_lost, case, commit)
+    flags += _rewritings(evidence)
+    if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
+        text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
+        evidence.append(Evidence("branch", "git", "", commit, "fail", text))
+    if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
+        evidence.append(verify.attachments(case.shelf, commit))
+    if all(row.ruling == "pass" for row in evidence):
+        found, told = await _examined(case, attempt, commit, changed)
+        evidence += found
+        flags += told
+    return verify.verdict(evidence, flags)
+
+
+# --- what stands on the branch ------------------------------------------------------------------------
+
+
+async def _settled(case: Case, attempt: int) -> str:
+    """The agent's work as commits on the branch; what hinders that, empty where nothing does."""
+    if not case.worktree.is_dir():
+        return f"the worktree {case.worktree} was removed"
+    await clear_locks(case)
+    branch = await in_thread(worktree_status.current_branch, case.worktree)
+    if branch != case.place.branch:
+        waiting = await in_thread(worktree_status.unfinished, case.worktree)
+        if waiting:
+            return f"a {waiting} was left unfinished in the worktree"
+        return f"the worktree was left on {branch or 'no branch'}, not on {case.place.branch}"
+    message = f"{case.bead.id}: {case.bead.title} (attempt {attempt})"
+    left = await in_thread(worktree_status.commit_leftovers, case.worktree, message)
+    if left.unfinished:
+        return f"a {left.unfinished} was left unfinished in the worktree"
+    if left.nested:
+        text = f"git repositories inside the worktree were not committed: {several(left.nested)}"
+        case.tell("warning_given", attempt, message=text)
+    if left.commit:
+        text = "uncommitted work was committed for the agent"
+        case.tell("warning_given", attempt, message=text, commit=left.commit)
+    return await _rewritten(case)
+
+
+async def _rewritten(case: Case) -> str:
+    """What lay there before the work began is not the agent's to change: others have built on it."""
+    head = await case.head()
+    if head == case.base or await in_thread(merges.contains, case.worktree, head, case.base):
+        return ""
+    branch = case.place.branch
+    return (
+        f"the history was rewritten: {branch} does not contain {case.base} any more, where this work began; "
+        f"put your changes on top of it (git rebase --onto {case.base}, or git merge {case.base})"
+    )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an agent has no business to change."""
+
+    files: frozenset[str]
+    """The changed files of the main checkout."""
+    source: str | None
+    """The commit of the source branch."""
+
+
+def _surroundings(root: Path, source: str) -> Surroundings:
+    names = (name for name in worktree_status.uncommitted(root) if not name.startswith(OWN))
+    return Surroundings(frozenset(names), commands.commit_of(f"{merges.HEADS}{source}", root))
+
+
+def _strayed(before: Surroundings, after: Surroundings) -> list[str]:
+    """Changes outside the worktree while the agent worked. It may have been the user, who is free to work
+    there; so this fails nothing by itself, but whoever judges the work is told."""
+    flags = []
+    if names := sorted(after.files - before.files):
+        flags.append(f"files outside the worktree were changed meanwhile: {several(names)}")
+    if before.source != after.source:
+        commits = " to ".join(
+            commit[:12] if commit else "nothing" for commit in (before.source, after.source)
+        )
+        flags.append(f"the source branch was moved meanwhile, from {commits}")
+    return flags
+
+
+def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
+    """The files that differ from `base`, and those among them that were not there."""
+    words = ("diff", "--name-status", "-z", "--no-renames", "--end-of-options", base, "HEAD")
+    fields = commands.output(*words, cwd=path).split("\0")
+    rows = sorted(zip(fields[1::2], fields[::2], strict=False))
+    return [name for name, _ in rows], [name for name, status in rows if status == "A"]
+
+
+async def _warn_of_conflicts(case: Case, attempt: int) -> None:
+    own = case.place.branch
+    beside = dict.fromkeys(case.tools.neighbours(case.bead.id))
+    others = [branch for branch in beside if branch != own][-NEIGHBOURS:]
+    known = await in_thread(merges.find_branches, case.tools.root, others)
+    for branch in (name for name in others if name in known):
+        files = await in_thread(merges.foresee, case.tools.root, own, branch)
+        if files:
+            case.tell("conflict_foreseen", attempt, other=branch, files=files)
+
+
+# --- verifiers and merges -----------------------------------------------------------------------------
+
+
+async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[Evidence]:
+    verifiers = case.verifiers
+    if not verifiers:
+        return []
+    baseline = stage == "baseline"
+    if baseline:  # each of them is asked, whatever the others say
+        verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
+    async with case.clean_checkout(commit, attempt) as checkout:
+        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
+        if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-{stage}-setup"):
+            return unready
+        subject = Subject(
+            case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit, case.env
+        )
+        red = None if baseline else case.record.red_before
+        return await verify.run_verifiers(verifiers, subject, case.tools.bench, red)
+
+
+def _lost(case: Case, commit: str) -> list[Evidence]:
+    """A side of a merge whose changes are gone is a failure that names them."""
+    names = case.place.branches_to_merge or []
+    sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    return [_loss(case, commit, name, sides) for name in names if name in sides]
+
+
+def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence:
+    others = [case.base, *(other for key, other in sides.items() if key != name)]
+    found = survival(case.tools.root, sides[name], commit, others)
+    rows = {"lost": found.lost, "rewritten": found.rewritten}
+    details = {key: [hunk.to_json() for hunk in hunks[:SHOWN]] for key, hunks in rows.items() if hunks}
+    kept = f"all there; rewritten: {found.flag}" if found.rewritten else "all there"
+    return Evidence(
+        name=f"changes of {name}",
+        kind="merge",
+        command="",
+        commit=commit,
+        ruling="fail" if found.lost else "pass",
+        message=f"lost in the merge: {found.story}" if found.lost else kept,
+        details=details,
+    )
+
+
+def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
+    """For whoever judges: a line that both sides changed is in the merge as neither had it."""
+    return [f"{row.name}: {row.message}" for row in evidence if row.details.get("rewritten")]
+
+
+# --- QA agents ----------------------------------------------------------------------------------------
+
+
+async def _examined(
+    case: Case, attempt: int, commit: str, changed: Sequence[str]
+) -> tuple[list[Evidence], list[str]]:
+    """Every QA agent at the same time, on one clean checkout; what they change there is thrown away."""
+    case.examined = commit
+    place = (case.tools.root, case.worktree, case.place.branch, commit)
+    before = await in_thread(qa_guard.scene, *place)
+    async with case.clean_checkout(commit, attempt) as checkout:
+        if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
+            return unready, []
+        furnished = await in_thread(worktree_status.uncommitted, checkout)
+        asked = [
+            _question(case, number, spec, attempt, commit, changed, checkout)
+            for number, spec in enumerate(case.place.qa_agents, 1)
+        ]
+        answered = await _all(case, asked)
+        flags = await in_thread(qa_guard.in_checkout, before, checkout, furnished)
+    neighbours = case.tools.neighbours(case.bead.id)
+    aside = f"{ref_word(case.bead.id)}-{attempt}"
+    more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
+    found = [_finding(case, attempt, commit, done) for done in answered]
+    if meddling:
+        found.append(Evidence("QA agents", "git", "", commit, "fail", meddling))
+    return found, [*flags, *more]
+
+
+async def _all(case: Case, asked: Sequence[Asked]) -> list[Call]:
+    """Where one of them ends the work, the others are not left running without anybody to hear them."""
+    tasks = [asyncio.ensure_future(ask(case, one)) for one in asked]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _question(
+    case: Case,
+    number: int,
+    spec: AgentSpec,
+    attempt: int,
+    commit: str,
+    changed: Sequence[str],
+    checkout: Path,
+) -> Asked:
+    prompt = prompts.render(
+        "qa",
+        bead_id=case.bead.id,
+        worktree=str(checkout),
+        branch=case.place.branch,
+        source_branch=case.place.source_branch,
+        commit=commit,
+        context=spec.context or "",
+        title=case.bead.title,
+        tasks=case.place.dev_prompts,
+        acceptance_criteria=case.place.acceptance_criteria or [],
+        changed_files=list(changed),
+        output_schema=json.dumps(spec.output_schema or OUTPUT_SCHEMA, indent=2),
+    )
+    return Asked(spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seat=number)
+
+
+def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:
+    judged = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
+    case.record.add_qa(attempt, done, commit, judged)
+    ruling, message, details = judged
+    return Evidence(
+        name=done.name,
+        kind="qa",
+        command=done.spec.executable or CLAUDE,
+        commit=commit,
+        ruling=ruling,
+        message=message,
+        exit_code=done.ended.code,
+        seconds=done.ended.seconds,
+        output_sha256=verify.hash_of(done.ended.transcript),
+        details=details,
+    )

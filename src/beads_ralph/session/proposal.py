@@ -1,0 +1,64 @@
+"""From a proven commit to its pull request."""
+
+from __future__ import annotations
+
+from beads_ralph.git import merges
+from beads_ralph.session.state import Case
+from beads_ralph.session.order import Halted, Outcome
+from beads_ralph.session.history import verdict_json
+from beads_ralph.process.threads import in_thread
+from beads_ralph.forge.protocol import Proposal, PullRequest
+
+
+async def propose(case: Case, commit: str) -> Outcome:
+    """Exactly the commit that was proven; a pull request that the branch has already is brought up to it."""
+    if case.merges and await in_thread(_is_in_source, case, commit):
+        return _done(case, PullRequest(None, None, case.place.branch, case.place.source_branch, commit))
+    proposal = Proposal(
+        case.bead.id, case.bead.title, _body(case), case.place.branch, case.place.source_branch, commit
+    )
+    pull = await in_thread(case.tools.forge.propose, proposal)
+    if pull.commit != commit:
+        where = pull.url or pull.branch
+        raise Halted("broken", f"{where} holds {pull.commit[:12]}, not the proven {commit[:12]}")
+    case.tell("pull_request_opened", case.record.attempts, **pull.to_json())
+    if case.claimed_pull not in (None, pull.url):
+        text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"
+        case.tell("warning_given", case.record.attempts, message=text)
+    return _done(case, pull)
+
+
+def _is_in_source(case: Case, commit: str) -> bool:
+    """People may merge every side before the merge's turn comes: then there is nothing left to propose."""
+    found = merges.find_branches(case.tools.root, [case.place.source_branch])
+    source = found.get(case.place.source_branch)
+    return source is not None and merges.contains(case.tools.root, source.commit, commit)
+
+
+def _done(case: Case, pull: PullRequest) -> Outcome:
+    record = case.record
+    metadata = {
+        **record.metadata(),
+        "pr_url": pull.url,
+        "pr_number": pull.number,
+        "scrum_result": record.result(success=True, error=None, fatal=False, pull=pull),
+    }
+    reason = f"proven on {pull.commit[:12]}"
+    return Outcome("done", reason, metadata, pull, record.attempts - record.before, record.usage)
+
+
+def _body(case: Case) -> str:
+    """What a reviewer wants to know: the tasks, and what was proven how."""
+    known = verdict_json(case.record.verdict) or case.place.to_json().get("last_verdict")
+    said = known or {"evidence": [], "flags": []}
+    tasks = [f"- {task}" for task in case.place.dev_prompts]
+    checks = [f"- {row['ruling']}: {row['name']} — {row['message']}" for row in said["evidence"]]
+    flags = [f"- {flag}" for flag in said["flags"]]
+    parts = [
+        f"Bead `{case.bead.id}`, sprint {case.place.sprint} of `{case.place.plan_file}`.",
+        "## Tasks\n\n" + "\n".join(tasks),
+        "## Checks\n\n" + ("\n".join(checks) or "none"),
+    ]
+    if flags:
+        parts.append("## Look at\n\n" + "\n".join(flags))
+    return "\n\n".join(parts) + "\n"

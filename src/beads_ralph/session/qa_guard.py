@@ -1,0 +1,105 @@
+"""QA agents look and change nothing: what they changed all the same is put back, kept aside, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.git import commands, locking, worktree_status, worktrees
+from beads_ralph.git.merges import HEADS
+from beads_ralph.session.merge_check import DISCARDED
+from beads_ralph.bead.field_types import several
+
+LOOKED_AT: Final = ("refs/heads", "refs/tags")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What QA agents are shown, and what must be as it was afterwards."""
+
+    root: Path
+    worktree: Path
+    branch: str
+    commit: str
+    refs: Mapping[str, str]
+    dirty: frozenset[str]
+    """What was not committed in the worktree, such as a repository inside of it."""
+
+
+def scene(root: Path, worktree: Path, branch: str, commit: str) -> Scene:
+    return Scene(root, worktree, branch, commit, _refs(root), frozenset(worktree_status.uncommitted(worktree)))
+
+
+def _refs(root: Path) -> dict[str, str]:
+    rows = commands.output("for-each-ref", "--format=%(refname) %(objectname)", *LOOKED_AT, cwd=root).splitlines()
+    return dict(row.split(" ", 1) for row in rows)
+
+
+# --- afterwards ---------------------------------------------------------------------------------------
+
+
+def in_checkout(seen: Scene, checkout: Path, before: Collection[str] = ()) -> list[str]:
+    """What they did to the checkout, which is thrown away with it; `before` is what its setup had changed."""
+    if not (checkout / ".git").exists():
+        return ["QA agents removed their checkout"]
+    found = []
+    files = [name for name in worktree_status.uncommitted(checkout) if name not in before]
+    head = worktree_status.head(checkout)
+    if head != seen.commit:
+        files += [name for name in worktree_status.changed_files(checkout, seen.commit) if name not in files]
+        found.append(f"QA agents committed {head[:12]} in their checkout; thrown away")
+    return [*found, f"QA agents changed {several(files)} in their checkout; thrown away"] if files else found
+
+
+def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[list[str], str]:
+    """What they did besides: what a reviewer should know, and what makes their word worth nothing.
+
+    The branch and its worktree are the bead's alone, so a change there is theirs; it is put back. Any other
+    ref may have been moved by the user or by somebody else's agent: that is told, and left.
+    """
+    now = _refs(seen.root)
+    own = f"{HEADS}{seen.branch}"
+    others = {f"{HEADS}{name}" for name in neighbours} | {own}
+    moved = [name for name in {**seen.refs, **now} if seen.refs.get(name) != now.get(name)]
+    shown = sorted(name for name in moved if name not in others)
+    flags = [f"while QA agents looked, other refs changed: {several(shown)}"] if shown else []
+    return flags, _put_back(seen, now.get(own), keep_as)
+
+
+def _put_back(seen: Scene, branch: str | None, keep_as: str) -> str:
+    files = _touched(seen)
+    found = []
+    if branch != seen.commit:
+        found.append(f"moved {seen.branch} to {branch[:12]}" if branch else f"deleted {seen.branch}")
+    if files:
+        found.append(f"changed {several(files)} in the bead's worktree")
+    elif worktree_status.current_branch(seen.worktree) != seen.branch:
+        found.append("left the bead's worktree on another branch")
+    if not found:
+        return ""
+    if files and worktrees.find(seen.root, seen.worktree):
+        branch = worktree_status.commit_leftovers(seen.worktree, "left by QA agents").commit or branch
+    kept = ""
+    if branch and branch != seen.commit:
+        locking.output("update-ref", f"{DISCARDED}/{keep_as}", branch, cwd=seen.root)
+        kept = f" (kept as {DISCARDED}/{keep_as})"
+    _restore(seen)
+    return f"QA agents {' and '.join(found)}; put back{kept}. A QA agent judges and does not change the work"
+
+
+def _touched(seen: Scene) -> list[str]:
+    if not (seen.worktree / ".git").exists():
+        return [f"{seen.worktree.name}/"]
+    return [name for name in worktree_status.uncommitted(seen.worktree) if name not in seen.dirty]
+
+
+def _restore(seen: Scene) -> None:
+    """The branch at its commit, and the worktree on it."""
+    if not (seen.worktree / ".git").exists():  # the next attempt makes it anew
+        locking.output("update-ref", f"{HEADS}{seen.branch}", seen.commit, cwd=seen.root)
+        return
+    locking.output("symbolic-ref", "HEAD", f"{HEADS}{seen.branch}", cwd=seen.worktree)
+    locking.output("update-ref", f"{HEADS}{seen.branch}", seen.commit, cwd=seen.root)
+    locking.output("reset", "--hard", "--quiet", seen.commit, cwd=seen.worktree)

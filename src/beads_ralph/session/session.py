@@ -1,0 +1,180 @@
+"""The built-in scrum-master: takes one bead from its worktree to a pull request, or says why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.session import judging, worktree, worktree_setup
+from beads_ralph.session.state import Case, Exhausted
+from beads_ralph.session.develop import develop
+from beads_ralph.session.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
+from beads_ralph.session.proposal import propose
+from beads_ralph.session.history import Record, last_feedback
+from beads_ralph.process.threads import in_thread
+from beads_ralph.bead.field_types import plural, utc_text
+from beads_ralph.journal.evidence import Verdict
+
+WORDS: Final = 3
+ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
+"""Errors of one bead, which the others need not wait for."""
+
+
+async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
+    """Work on a bead until there is nothing more to do for now. `keep` has every attempt on disk.
+
+    Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
+    """
+    case = Case(order, tools, Record.of(order.bead, order.session_id))
+    try:
+        with worktree_setup.taken(case):
+            return await _work(case, keep)
+    except Parked as parked:
+        return _parked(case, parked)
+    except Halted as halted:
+        return _failed(case, halted.ending, halted.reason)
+    except RalphError as error:
+        # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
+        ending: Ending = "blocked" if error.code.startswith(ITS_OWN) else "broken"
+        return _failed(case, ending, _words(error))
+
+
+async def _work(case: Case, keep: Keep) -> Outcome:
+    record = case.record
+    await worktree.clear_locks(case)
+    await worktree.bring_back(case)
+    unfinished = await worktree.prepare(case)
+    if record.proven is not None:
+        if case.begun_before and record.proven == await case.head():
+            return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
+        record.begin_anew()
+    finished = await _taken_up(case)
+    await in_thread(_open_shelf, case)
+    await judging.take_baseline(case)
+    feedback = unfinished or last_feedback(case.place.to_json())
+    while record.counted < case.place.max_retry_attempts:
+        if why := case.tools.why_pause():
+            return _ended(case, "paused", why)
+        if used_up := case.exhausted():
+            return _exhausted(case, used_up)
+        attempt = record.attempts + 1
+        verdict = await _attempt(case, attempt, feedback, finished=finished)
+        await _judged(case, attempt, verdict, keep)
+        if verdict.ruling == "pass":
+            return await propose(case, verdict.evidence[0].commit)
+        if verdict.ruling == "stop":
+            raise Halted("stopped", verdict.message)
+        feedback, finished = verdict.feedback, False
+    if case.cut_by is not None:
+        return _exhausted(case, case.cut_by)
+    last = record.verdict.message if record.verdict else "all of them were used up before"
+    tried = plural(record.counted, "attempt")
+    return _failed(case, "blocked", f"{tried} did not suffice; the last: {last}")
+
+
+async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
+    case.denied.clear()
+    case.cut_by = None
+    verdict = await _tried(case, attempt, feedback, finished=finished)
+    return _with_denials(verdict, list(dict.fromkeys(case.denied)))
+
+
+def _with_denials(verdict: Verdict, denied: list[str]) -> Verdict:
+    """Whoever reads why nothing came of it should not have to look for it in a transcript."""
+    if not denied:
+        return verdict
+    hints = [f"{text}: allow it in the options of the agent" for text in denied]
+    message = verdict.message if verdict.ruling == "pass" else "; ".join([verdict.message, *hints])
+    return replace(verdict, message=message, flags=[*verdict.flags, *hints])
+
+
+async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
+    if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
+        await worktree.prepare(case)
+    await worktree.clear_locks(case)
+    await worktree.bring_back(case)
+    outside = await judging.look_around(case)
+    problem, reason = await worktree.bring_together(case, attempt, feedback), "merge-conflict"
+    # What git merged by itself needs no developer, unless something was found wrong with it.
+    if not problem and not finished and not (case.merges and feedback is None):
+        await worktree_setup.set_up(case)
+        await judging.take_baseline(case)
+        problem = await develop(case, attempt, feedback)
+        reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
+    if problem:
+        return await judging.failed(case, problem, reason=reason)
+    return await judging.check(case, attempt, outside)
+
+
+async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> None:
+    record = case.record
+    case.examined = None
+    record.attempts, record.verdict = attempt, verdict
+    record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+    await keep(record.metadata())
+    case.tell(
+        "verdict_given",
+        attempt,
+        ruling=verdict.ruling,
+        message=verdict.message,
+        flags=list(verdict.flags),
+        will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
+        checks=[row.summary() for row in verdict.evidence],
+    )
+
+
+def _open_shelf(case: Case) -> None:
+    """Evidence counts from the first attempt on, in whichever run that was."""
+    if case.shelf is not None and not case.shelf.begun:
+        case.shelf.make()
+        case.shelf.begin()
+
+
+async def _taken_up(case: Case) -> bool:
+    """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
+    said = case.place.to_json().get("parked") or {}
+    return bool(said.get("commit")) and said["commit"] == await case.head()
+
+
+# --- ends ---------------------------------------------------------------------------------------------
+
+
+def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
+    result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
+    return _ended(case, ending, reason, scrum_result=result)
+
+
+def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
+    return replace(_failed(case, "blocked", used_up.text), failure=used_up.failure)
+
+
+def _words(error: RalphError) -> str:
+    """What went wrong, in the words of whoever refused, and what to do."""
+    details = error.details if isinstance(error.details, str) else ""
+    said = "; ".join(line.strip() for line in details.splitlines()[:WORDS] if line.strip())
+    return f"{error.message}{': ' if said else ''}{said} ({error.suggested_action})"
+
+
+def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
+    record = case.record
+    metadata = {**record.metadata(), **more}
+    return Outcome(ending, reason, metadata, None, record.attempts - record.before, record.usage)
+
+
+def _parked(case: Case, parked: Parked) -> Outcome:
+    record = case.record
+    waits = {
+        "until": utc_text(parked.until),
+        "reason": parked.reason,
+        "programs": {name: utc_text(until) for name, until in parked.programs.items()},
+        "commit": case.examined,
+    }
+    return Outcome(
+        "parked",
+        parked.reason,
+        {**record.metadata(), "parked": waits},
+        attempts=record.attempts - record.before,
+        usage=record.usage,
+        retry_at=parked.until.isoformat(),
+    )

@@ -1,0 +1,149 @@
+"""One bead at work: what is asked, what it is done with, and what is known of it so far."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from beads_ralph.git import checkouts, worktree_status
+from beads_ralph.journal.events import Kind
+from beads_ralph.bead.model import Bead, MERGE, Metadata, Verifier
+from beads_ralph.process.ports import Range
+from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
+from beads_ralph.session.order import Order, Tools
+from beads_ralph.session.history import Record
+from beads_ralph.session.program_limits import moment_of
+from beads_ralph.process.threads import in_thread
+from beads_ralph.journal.usage import Budget
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """What a bead has no more of."""
+
+    failure: Reason
+    text: str
+
+
+@dataclass
+class Case:
+    """What the stages of a session share."""
+
+    order: Order
+    tools: Tools
+    record: Record
+    base: str = ""
+    """The commit that the bead's own work lies after."""
+    begun_before: bool = False
+    """Whether an earlier session began this work, and nobody has closed it since."""
+    unmerged: bool = False
+    """Whether something is still to be merged into the worktree."""
+    denied: list[str] = field(default_factory=list)
+    """Which tools the agents of this attempt asked for in vain."""
+    examined: str | None = None
+    """The commit that the QA agents are looking at, or were when they met a limit."""
+    ports: Range | None = None
+    """Those that are lent to the bead while it is at work."""
+    lent: list[str] = field(default_factory=list)
+    """Files in the worktree that no commit may hold."""
+    cut_by: Exhausted | None = None
+    """What ended the last agent of this attempt: the bead's own time, and not that of a call."""
+    claimed_pull: str | None = None
+    """The pull request that a scrum-master agent says it has opened."""
+
+    @property
+    def bead(self) -> Bead:
+        return self.order.bead
+
+    @property
+    def place(self) -> Metadata:
+        return self.order.bead.metadata
+
+    @property
+    def worktree(self) -> Path:
+        return Path(self.place.worktree_path)
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What every process that works for this bead is told."""
+        own = self.ports.env if self.ports else {}
+        return {**own, EVIDENCE: str(self.shelf.evidence)} if self.shelf else own
+
+    @property
+    def shelf(self) -> Shelf | None:
+        """Where evidence goes; None where the bead asks for none."""
+        asked = self.place.dod is not None and self.place.dod.evidence_required
+        return Shelf(self.tools.root, self.bead.id) if asked else None
+
+    @property
+    def merges(self) -> bool:
+        return self.bead.issue_type == MERGE
+
+    @property
+    def verifiers(self) -> list[Verifier]:
+        own = self.place.dod.verifiers if self.place.dod else []
+        unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}
+        return list(unique.values())
+
+    def tell(self, kind: Kind, attempt: int | None = None, **data: Any) -> None:
+        self.tools.bench.journal.tell(kind, self.bead.id, self.place.team_name, attempt, **data)
+
+    # --- what it may cost ---
+
+    @property
+    def budget(self) -> Budget:
+        """What the bead itself says goes before the settings."""
+        own, config = self.place, self.tools.config
+        return Budget(
+            own.timeout_minutes or config.bead_budget_minutes,
+            own.budget_usd or config.bead_budget_usd,
+            own.budget_tokens or config.bead_budget_tokens,
+        )
+
+    def seconds_left(self) -> float | None:
+        """What is left of the bead's time; None where it has no limit."""
+        minutes = self.budget.minutes
+        limits = [] if minutes is None else [minutes * 60 - self.record.seconds]
+        if self.deadline is not None:
+            limits.append((self.deadline - datetime.now(UTC)).total_seconds())
+        return min(limits, default=None)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """By when it must be done."""
+        said = self.place.to_json().get("deadline")
+        return moment_of(said) if isinstance(said, str) else None
+
+    def money_left(self) -> float | None:
+        """What is left of the bead's money; None where it has no limit."""
+        most = self.budget.cost_usd
+        return None if most is None else max(most - (self.record.spent.cost_usd or 0.0), 0.0)
+
+    def exhausted(self) -> Exhausted | None:
+        """Which of the bead's own budgets is used up."""
+        if self.deadline is not None and self.deadline <= datetime.now(UTC):
+            text = f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
+            return Exhausted("deadline-passed", text)
+        used_up = self.budget.used_up(self.record.spent, self.record.seconds)
+        again = f"beads-ralph retry {self.bead.id} gives it as much again"
+        return Exhausted("budget-used-up", f"the bead's {used_up}; {again}") if used_up else None
+
+    # --- doing it ---
+
+    async def head(self) -> str:
+        return await in_thread(worktree_status.head, self.worktree)
+
+    @asynccontextmanager
+    async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:
+        """Exactly the commit, somewhere else; git works in a thread, lest everybody wait for it."""
+        into = self.tools.bench.folder.checks(self.bead.id, attempt)
+        place = checkouts.checkout_clean(self.tools.root, commit, into)
+        try:
+            yield await in_thread(place.__enter__)
+        finally:
+            await in_thread(place.__exit__, None, None, None)

@@ -1,0 +1,214 @@
+"""Where a bead is worked on: its worktree, where its work starts, and what is merged into it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
+from beads_ralph import prompts
+from beads_ralph.session import merge_check, worktree_setup
+from beads_ralph.session.asking import ask
+from beads_ralph.session.agent_calls import Asked
+from beads_ralph.session.state import Case
+from beads_ralph.session.order import Halted
+from beads_ralph.process.threads import in_thread
+
+STARTS: Final = "refs/beads-ralph/start"
+"""Where a bead's work began is a ref of the repository: it costs no call of the store, and outlives us."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+async def prepare(case: Case) -> str | None:
+    """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
+    wanted = case.place.branches_to_merge or [] if case.merges else []
+    prepared = await in_thread(
+        worktrees.prepare,
+        case.tools.root,
+        case.worktree,
+        case.place.branch,
+        case.place.source_branch,
+        [branch for branch in case.order.dependency_branches if branch not in wanted],
+    )
+    conflict = prepared.conflict
+    if case.merges or conflict is None:
+        case.base, case.begun_before = await in_thread(
+            _begin if prepared.new_branch else _start, case.tools.root, case.bead.id, prepared.head_commit
+        )
+    if wanted and conflict is None and not prepared.unfinished:
+        conflict = await _merge(case, wanted)
+    case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
+    case.tell(
+        "worktree_prepared",
+        path=str(case.worktree),
+        branch=case.place.branch,
+        conflict=str(conflict or ""),
+    )
+    await worktree_setup.furnish(case)
+    if not prepared.unfinished:
+        return None
+    return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."
+
+
+# --- the start ----------------------------------------------------------------------------------------
+
+
+def ref_word(bead_id: str) -> str:
+    """The bead's id as a part of a ref's name."""
+    plain = PLAIN.fullmatch(bead_id) is not None
+    return bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]
+
+
+def _ref(bead_id: str) -> str:
+    return f"{STARTS}/{ref_word(bead_id)}"
+
+
+def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
+    """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
+    With it, whether it was."""
+    known = commands.commit_of(_ref(bead_id), root)
+    if known is not None and (known == head or merges.contains(root, head, known)):
+        return known, True
+    return _begin(root, bead_id, head)
+
+
+def _begin(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
+    locking.output("update-ref", _ref(bead_id), head, cwd=root)
+    return head, False
+
+
+def forget_start(root: Path, bead_id: str) -> None:
+    """A closed bead that is opened again starts anew."""
+    locking.run("update-ref", "-d", _ref(bead_id), cwd=root)
+
+
+# --- locks --------------------------------------------------------------------------------------------
+
+
+async def clear_locks(case: Case) -> None:
+    """An agent that was killed inside git leaves git's locks, over which the next one would stumble."""
+    cleared = await in_thread(_clear_locks, case.worktree, case.place.branch)
+    if cleared:
+        text = f"removed what a killed git left: {', '.join(cleared)}"
+        case.tell("warning_given", message=text)
+
+
+def _clear_locks(worktree: Path, branch: str) -> list[str]:
+    """The worktree is ours alone, and its agents are gone; so a lock there without a git is nobody's."""
+    link = worktree / ".git"
+    common, own = git_files.folders_of(worktree) or (link, link)
+    locks = [*own.glob("*.lock"), common / "refs" / "heads" / f"{branch}.lock"]
+    left = [lock for lock in locks if lock.exists()]
+    if not left or locking.gits_at(worktree):
+        return []
+    for lock in left:
+        lock.unlink(missing_ok=True)
+    return [lock.name for lock in left]
+
+
+# --- another branch -----------------------------------------------------------------------------------
+
+
+async def bring_back(case: Case) -> None:
+    """The worktree on its branch again, where an agent left another one there. Nothing is lost: what it
+    did there stays on that branch, or gets one where there is none."""
+    told = await in_thread(_bring_back, case.tools.root, case.worktree, case.place.branch, case.bead.id)
+    if told:
+        case.tell("warning_given", message=told)
+
+
+def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
+    if not (worktree / ".git").is_file() or worktree_status.unfinished(worktree):
+        return ""
+    standing = worktree_status.current_branch(worktree)
+    if standing == branch:
+        return ""
+    known = (commands.commit_of(name, root) for name in (_ref(bead_id), f"{merges.HEADS}{branch}"))
+    if not all(known):  # without a start it is not known to be an agent's doing
+        return ""
+    if standing is None:
+        standing = _name_detached(worktree, branch, worktree_status.head(worktree))
+    worktree_status.commit_leftovers(worktree, f"{bead_id}: left on {standing}")
+    locking.output("switch", "--quiet", branch, cwd=worktree)
+    return f"the worktree is on {branch} again; {standing} keeps what was done there"
+
+
+def _name_detached(worktree: Path, branch: str, commit: str) -> str:
+    """Commits without a branch are lost some time. What the branch has already needs none, but for the
+    changes on top."""
+    if worktree_status.is_clean(worktree) and merges.contains(worktree, branch, commit):
+        return commit[:12]
+    name = f"{branch}-left-{commit[:12]}"
+    locking.output("switch", "--quiet", "--force-create", name, cwd=worktree)
+    return name
+
+
+# --- merging ------------------------------------------------------------------------------------------
+
+
+async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
+    """Merge what is to be merged, and ask the merge agent where git cannot; why not, empty where it is."""
+    wanted = _wanted(case)
+    while case.unmerged:
+        waiting = await in_thread(worktree_status.unfinished, case.worktree)
+        if waiting not in ("", "merge"):
+            return f"a {waiting} stands half done in the worktree, so nothing can be merged there"
+        conflict = await _merge(case, wanted)
+        if conflict is not None and (problem := await _resolve(case, attempt, conflict, feedback)):
+            return problem
+        case.unmerged = conflict is not None
+    if not case.base:
+        case.base, _ = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
+    return ""
+
+
+async def _merge(case: Case, wanted: Sequence[str]) -> merges.Conflict | None:
+    outcome = await in_thread(merges.merge_all, case.worktree, wanted)
+    if outcome.missing and case.merges:
+        raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
+    return outcome.conflict
+
+
+def _wanted(case: Case) -> list[str]:
+    return list(dict.fromkeys([*case.order.dependency_branches, *(case.place.branches_to_merge or ())]))
+
+
+async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
+    """Ask the merge agent, then see for ourselves whether the merge is concluded."""
+    again = [f"An earlier attempt was not accepted:\n{feedback}"] if feedback else []
+    prompt = prompts.render(
+        "merge",
+        bead_id=case.bead.id,
+        worktree=str(case.worktree),
+        branch=case.place.branch,
+        merging=conflict.branch,
+        branches=_wanted(case),
+        conflicts=list(conflict.files or conflict.markers),
+        tasks=[*case.place.dev_prompts, *again],
+        verifiers=[verifier.command for verifier in case.verifiers],
+    )
+    spec = case.place.dev_agents[0]
+    name = f"a{attempt}-merge"
+    done = await ask(case, Asked(spec, "merge", prompt, case.worktree, attempt, name, feedback=feedback))
+    if done.problem:
+        return f"merge agent {done.name} {done.problem}"
+    if await in_thread(worktree_status.current_branch, case.worktree) != case.place.branch:
+        return f"the merge agent left the branch {case.place.branch}"
+    outcome = await in_thread(merges.finish_merge, case.worktree, conflict)
+    if outcome.conflict:
+        return f"the merge is not resolved: {outcome.conflict}"
+    return "" if case.merges else await _kept(case, attempt, conflict)
+
+
+async def _kept(case: Case, attempt: int, conflict: merges.Conflict) -> str:
+    """A merge bead is judged by it at the end. Here work begins that may well change what was merged, so
+    it is now or never: a merge that left something out is taken back, and asked for again."""
+    merged = await case.head()
+    gone = await in_thread(merge_check.dropped, case.tools.root, conflict, merged)
+    if gone:
+        keep_as = f"{ref_word(case.bead.id)}-merge-{attempt}"
+        await in_thread(merge_check.take_back, case.worktree, conflict, merged, keep_as)
+    return f"the merge was taken back: {gone}" if gone else ""

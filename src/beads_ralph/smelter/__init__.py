@@ -1,1 +1,0 @@
-"""The smelter: a formula and values for its variables → beads and items in the store."""

@@ -1,0 +1,306 @@
+"""The bd store: beads in the database of the real bd, reached through its command line only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.files import text_files
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.protocol import Changes, Claim, Findings, Items, Listing, NOTHING, Poured, Progress, Query, StoreInfo, Stored, silent
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.store.bd import claims, edit, insert, pour, queries, setup, shape
+from beads_ralph.store import rules
+from beads_ralph.store.bd.claims import Listed
+from beads_ralph.store.bd.cli import Bd, OURSELVES, error_text
+from beads_ralph.store.bd.items import BdItems
+from beads_ralph.store.bd.setup import Found, initialise
+from beads_ralph.store.bd.shape import Row
+from beads_ralph.bead.field_types import utc_text
+
+__all__ = ["BdStore", "initialise"]
+
+SNAPSHOTS_KEPT: Final = 10
+RELEASE_IT: Final = "Release the bead; it becomes ready when those are closed"
+EXPORT_LIMIT: Final = 4  # time limits of one call that an export may take
+
+
+class BdStore:
+    """Safe among threads and processes: writers queue up, and bd itself decides who wins a claim."""
+
+    kind = "bd"
+
+    def __init__(
+        self, root: Path, *, bd: str | None = None, timeout: float = 30.0, checkout: Path | None = None
+    ) -> None:
+        self._root = root.absolute()
+        self._checkout = checkout
+        self._program = bd
+        self._timeout = timeout
+        self._opened: tuple[Bd, Found] | None = None
+        self._snapshot_taken = False
+        self._listed = Listed()
+        self.items: Items = BdItems(self._root, lambda: self._bd, self._writing)
+
+    # --- preflight ----------------------------------------------------------------------------------
+
+    def check(self) -> StoreInfo:
+        _, found = self._open()
+        return StoreInfo(self.kind, found.location, found.version, found.warnings)
+
+    def _open(self) -> tuple[Bd, Found]:
+        bd = Bd(setup.program(self._program), self._root, self._timeout)
+        self._opened = (bd, setup.preflight(bd))
+        return self._opened
+
+    @property
+    def _bd(self) -> Bd:
+        """bd, after one look that it works on this repository's database and not on another one."""
+        return (self._opened or self._open())[0]
+
+    @contextmanager
+    def _writing(self) -> Iterator[Bd]:
+        """Our turn to write; before the first time a snapshot is taken and our words are registered."""
+        bd = self._bd
+        with setup.writer_turn(bd):
+            self._first_snapshot(bd)
+            self._register(bd)
+            yield bd
+
+    def _register(self, bd: Bd, batch: Sequence[Stored] = ()) -> None:
+        _, found = self._opened or self._open()
+        ids, types = [thing.id for thing in batch], {thing.issue_type for thing in batch}
+        settings = setup.register(bd, found.settings, ids, types)
+        self._opened = (bd, replace(found, settings=settings))
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def show(self, bead_id: str) -> Bead:
+        bd = self._bd
+        return self._with_comments(bd, queries.one(bd, bead_id))
+
+    def _with_comments(self, bd: Bd, row: Row) -> Bead:
+        return rules.sound(shape.seed(row, queries.comments(bd, row)), self._root)
+
+    def find(self, query: Query) -> Listing:
+        bd = self._bd
+        rows, convoys = (queries.named(bd, query.ids), False) if query.ids else queries.ours_and_convoys(bd)
+        all_kinds = query.wisps or bool(query.ids)
+        raws = (shape.seed(row) for row in rows if all_kinds or not shape.is_wisp(row))
+        found = rules.listing([raw for raw in raws if _answers(raw, query)], self._root)
+        return replace(found, convoys=convoys)
+
+    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
+        rows = self._list(self._bd, wisps=wisps)
+        strays = [row["id"] for row in rows if shape.is_stray(row)]
+        if strays:
+            with self._writing() as bd:
+                claims.return_to_pool(bd, strays)
+        shown = rows if limit is None else rows[: max(limit, 0)]
+        return rules.listing(map(shape.seed, shown), self._root)
+
+    def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
+        """What bd says is ready, remembered for the claims that follow."""
+        version = setup.graph_version(bd)
+        found = queries.unblocked(bd, wisps=wisps)
+        rows = [row for row in found if not shape.assigned_elsewhere(row)]
+        self._listed = Listed({row["id"]: row for row in rows}, version, wisps)
+        return rows
+
+    # --- creating and changing ----------------------------------------------------------------------
+
+    def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
+        if not batch:
+            return []
+        with self._writing() as bd:
+            insert.check(bd, batch, self._root)
+            self._register(bd, batch)
+            insert.insert(bd, batch, progress)
+            for bead in (thing for thing in batch if not isinstance(thing, Item)):
+                for said in bead.comments:
+                    _comment(bd, bead.id, *_spoken(said))
+        return [thing.id for thing in batch]
+
+    def update(self, bead_id: str, changes: Changes) -> Bead:
+        with self._writing() as bd:
+            row = queries.one(bd, bead_id)
+            edit.check(bd, row, changes, self._root)
+            try:
+                row = edit.edit(bd, row, changes)
+            finally:
+                if changes.status is not None or changes.dependencies is not None:
+                    setup.graph_changed(bd)
+            return rules.sound(shape.seed(row), self._root)
+
+    def comment(self, bead_id: str, author: str, text: str) -> None:
+        with self._writing() as bd:
+            queries.one(bd, bead_id)
+            _comment(bd, bead_id, author, text)
+
+    # --- claims -------------------------------------------------------------------------------------
+
+    def claim(self, bead_id: str, actor: str) -> Claim:
+        rules.check_actor(actor)
+        with self._writing() as bd:
+            listed = self._ready_row(bd, bead_id)
+            known = listed or queries.one(bd, bead_id)
+            rules.sound(shape.seed(known), self._root)  # what cannot be read cannot be worked on
+            if listed is None and (why := claims.refusal(bd, known, actor)):
+                return Claim(None, why, shape.holder(known), known.get("lease_expires_at"))
+            taken = claims.take(bd, known, actor, self._root)
+            if isinstance(taken, Claim):
+                return taken
+            bead = self._with_comments(bd, taken)
+            return Claim(bead, held_by=actor, lease_expires_at=taken.get("lease_expires_at"))
+
+    def _ready_row(self, bd: Bd, bead_id: str) -> Row | None:
+        """The bead as bd lists it among the ready ones; a listing that is not true any more is made anew."""
+        if bead_id in self._listed.rows and not self._listed.holds(setup.graph_version(bd)):
+            self._list(bd, wisps=self._listed.wisps)
+        return self._listed.rows.get(bead_id)
+
+    def heartbeat(self, bead_id: str, actor: str) -> bool:
+        rules.check_actor(actor)
+        with self._writing() as bd:
+            row = queries.by_ids(bd, [bead_id]).get(bead_id)
+            if row is None or not shape.is_ours(row) or shape.holder(row) != actor:
+                return False
+            return claims.beat(bd, row, actor)
+
+    def release(
+        self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
+    ) -> None:
+        rules.check_release(status)
+        with self._writing() as bd:
+            row = queries.one(bd, bead_id)
+            self._check_end(bd, row, actor, found)
+            if reason:  # before the release: after a crash in between the bead still has its worker
+                _comment(bd, bead_id, actor, reason)
+            _hand_over(bd, row, actor, status, found)
+
+    def reclaim(self, older_than: timedelta) -> list[str]:
+        with self._writing() as bd:
+            rows = queries.ours(bd)
+            leased = [row["id"] for row in rows if shape.holder(row) and row.get("lease_expires_at")]
+            reopened = claims.reclaim(bd, leased, older_than)
+            strays = [row["id"] for row in rows if shape.is_stray(row)]
+            claims.return_to_pool(bd, [*reopened, *strays])
+        return reopened
+
+    def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
+        with self._writing() as bd:
+            row = queries.one(bd, bead_id)
+            if row["status"] != "closed":
+                self._check_end(bd, row, actor, found)
+                _check_far_blockers(bd, row)
+                why = {shape.CLOSE_REASON: reason.strip() or "closed"}
+                kept = replace(found, metadata={**found.metadata, **why})
+                row = _hand_over(bd, row, actor, "closed", kept)
+            return rules.sound(shape.seed(row), self._root)
+
+    def _check_end(self, bd: Bd, row: Row, actor: str, found: Findings) -> None:
+        claims.check_held(row, actor)
+        edit.check(bd, row, found.changes, self._root)
+
+    # --- formulas -----------------------------------------------------------------------------------
+
+    def pour(self, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
+        """By bd, which finds the formulas of the checkout as well as those of the root."""
+        with self._writing() as bd:
+            here = replace(bd, place=self._checkout)
+            return pour.pour(here, formula, values, wisp=wisp, assignee=assignee)
+
+    # --- snapshots ----------------------------------------------------------------------------------
+
+    def snapshot(self, target: Path) -> int:
+        text = _exported(self._bd)
+        text_files.write_text(target, text)
+        return text.count("\n")
+
+    def _first_snapshot(self, bd: Bd) -> None:
+        """What the database held before we wrote to it; nothing is kept of an empty one."""
+        if self._snapshot_taken:
+            return
+        text = _exported(bd)
+        if text:
+            directory = ralph_dir(self._root) / "snapshots"
+            directory.mkdir(exist_ok=True)
+            text_files.write_text(directory / f"bd-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.jsonl", text)
+            for old in sorted(directory.glob("bd-*.jsonl"))[:-SNAPSHOTS_KEPT]:
+                old.unlink(missing_ok=True)
+        self._snapshot_taken = True
+
+
+# --- rules ------------------------------------------------------------------------------------------
+
+
+def _answers(raw: dict[str, Any], query: Query) -> bool:
+    metadata = raw["metadata"] if isinstance(raw["metadata"], dict) else {}
+    return (
+        (not query.statuses or raw["status"] in query.statuses)
+        and (not query.parents or raw.get("parent") in query.parents)
+        and set(query.labels) <= set(raw["labels"])
+        and query.plan_file in (None, metadata.get("plan_file"))
+    )
+
+
+def _check_far_blockers(bd: Bd, row: Row) -> None:
+    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
+    waiting = queries.not_closed(bd, shape.far_blockers(row))
+    if waiting:
+        message = f"{row['id']} cannot be closed: it is blocked by {', '.join(waiting)} again"
+        raise RalphError(Code.CONFLICT, message, suggested_action=RELEASE_IT)
+
+
+# --- steps; each assumes that the id was looked up exactly and that it is our turn to write ---------
+
+
+def _hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
+    """The end of the actor's work and what it found, in one write: there is no moment in between."""
+    words, done = edit.write(
+        bd,
+        row,
+        found.changes,
+        lambda: bool(queries.one(bd, row["id"])["status"] == status),
+        more=claims.handing_over(actor, status),
+        actor=actor,
+    )
+    if not done.ok and "cannot close" in error_text(done):
+        details = bd.account(words, done)
+        message = f"bd refuses: {error_text(done)}"
+        raise RalphError(Code.CONFLICT, message, details=details, suggested_action=RELEASE_IT)
+    if not done.ok:
+        raise bd.failure(words, done)
+    return queries.changed(bd, words, done, row)
+
+
+def _comment(bd: Bd, bead_id: str, author: str, text: str) -> None:
+    since = utc_text(datetime.now(UTC))
+
+    def written() -> bool:
+        said = bd.read("comments", bead_id) or []
+        return any(row["text"] == text and str(row["created_at"]) >= since for row in said)
+
+    words = ("comments", "add", bead_id, f"--author={author}", "--file=/dev/stdin")
+    bd.must_change(words, written, actor=author or OURSELVES, stdin=text)
+
+
+def _spoken(comment: Any) -> tuple[str, str]:
+    """The author and the text of a comment in a bead that comes from elsewhere."""
+    if not isinstance(comment, dict):
+        return OURSELVES, str(comment)
+    return str(comment.get("author") or OURSELVES), str(comment.get("text") or shape.dumped(comment))
+
+
+def _exported(bd: Bd) -> str:
+    """Every issue of the database, the user's too, as JSON lines that `bd import` takes back."""
+    done = bd.run(("export",), timeout=EXPORT_LIMIT * bd.timeout, reading=True)
+    if not done.ok:
+        raise bd.failure(("export",), done)
+    return "".join(f"{line}\n" for line in done.stdout.split("\n") if line.strip())

@@ -1,0 +1,1 @@
+"""The embedded store: beads in one SQLite file, `.ralph/beads.db`, with nothing to install."""
