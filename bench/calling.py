@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beads_ralph.process import process_tree
+from beads_ralph.agents.agent_types import AgentTask, Reply
 from beads_ralph.agents.hearing import LONGEST_LINE
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.agents.reply_reader import output_of
+from beads_ralph.process import process_tree
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.memory import proportional
 from beads_ralph.process.process_tree import Family, start_of
 from beads_ralph.process.supervise import MARK, entry, given, marked
-from beads_ralph.agents.agent_types import AgentTask, Reply
 from bench import places
 from tests.agents.running import spec, task, transcript
 

@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.journal.events import Event
 from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Query
+from beads_ralph.journal.events import Event
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query
 from bench import rehearsals
 from bench.rehearsals import Rehearsal
 

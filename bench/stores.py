@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from beads_ralph.compile.setting import Setting
+from beads_ralph.bead.model import Bead
 from beads_ralph.compile import load
 from beads_ralph.compile.build import build
-from beads_ralph.bead.model import Bead
+from beads_ralph.compile.setting import Setting
 from beads_ralph.plan import parse
-from beads_ralph.store.protocol import Query
 from beads_ralph.store.bd import shape
 from beads_ralph.store.bd.bd_store import BdStore, initialise
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query
 from bench import places, plans
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds

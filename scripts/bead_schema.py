@@ -5,7 +5,18 @@ from _project import use_project
 use_project()
 
 from beads_ralph.bead.legacy import LegacyBead, LegacyMetadata, QAAgent
-from beads_ralph.bead.model import AgentSpec, Bead, DevExecution, Dod, Metadata, QAExecution, QAOutput, QAResult, ScrumResult, Verifier
+from beads_ralph.bead.model import (
+    AgentSpec,
+    Bead,
+    DevExecution,
+    Dod,
+    Metadata,
+    QAExecution,
+    QAOutput,
+    QAResult,
+    ScrumResult,
+    Verifier,
+)
 from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
 
 BeadRalphBead = Bead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beads_ralph.bead.model import ASSIGNEE, Bead, WORK
+from beads_ralph.bead.model import ASSIGNEE, WORK, Bead
 
 PLAN = "plans/shop.md"
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.journal import events, runs
-from beads_ralph.report import run_page
-from beads_ralph.plan.draw import Drawing, Node
-from beads_ralph.journal.events import Event
 from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Query
+from beads_ralph.journal import events, runs
+from beads_ralph.journal.events import Event
+from beads_ralph.plan.draw import Drawing, Node
+from beads_ralph.report import run_page
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query
 from tests.beads import make_bead
 from tests.cli.running import ralph
 
@@ -252,4 +252,6 @@ def test_no_two_boxes_of_the_graph_overlap(wide: int) -> None:
     boxes = [(int(x), int(y)) for x, y in re.findall(r'<rect class="box[^>]* x="(\d+)" y="(\d+)"', text)]
     assert len(boxes) == len(edges)
     for at, (x, y) in enumerate(boxes):
-        assert not [other for other in boxes[at + 1 :] if other[1] == y and abs(other[0] - x) < run_page.BOX[0]]
+        assert not [
+            other for other in boxes[at + 1 :] if other[1] == y and abs(other[0] - x) < run_page.BOX[0]
+        ]

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph import config, prompts
-from beads_ralph.files import text_files
-from beads_ralph.git import commands
-from beads_ralph.process import proc
-from beads_ralph.config import CONFIG_NAME, Config
-from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.bead.legacy import AGENTS_DIR
 from beads_ralph.bead.model import CLAUDE
-from beads_ralph.store.protocol import Store
+from beads_ralph.config import CONFIG_NAME, Config
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME, ralph_dir
+from beads_ralph.git import commands
+from beads_ralph.process import proc
 from beads_ralph.store.bd import bd_store
 from beads_ralph.store.embedded import embedded_store
+from beads_ralph.store.protocol import Store
 
 StoreChoice = Literal["auto", "embedded", "bd"]
 

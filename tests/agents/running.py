@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.agents.hearing import heard
-from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.bead.model import AgentSpec
-from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.agents.hearing import heard
+from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.bead.model import AgentSpec
+from beads_ralph.process.jobs import Exit, Job, Transcript
 
 # What tests look for in processes that were left, and what coverage needs in those it measures.
 WATCHED = ("BEADS_RALPH_TEST_ID", "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")

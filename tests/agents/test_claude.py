@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from beads_ralph.agents.adapters.claude import Claude
-from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.bead.personas import Persona
+from beads_ralph.process.jobs import Exit, Job
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript
 

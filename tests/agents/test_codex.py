@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from beads_ralph.agents.adapters.codex import Codex
 from beads_ralph.agents.openai_schema import strict
 from beads_ralph.agents.verdicts import flaws_in
-from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.bead.personas import Persona
+from beads_ralph.process.jobs import Exit, Job
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.agents.adapters.goose import Goose, LONGEST_ARGUMENT
+from beads_ralph.agents.adapters.goose import LONGEST_ARGUMENT, Goose
 from beads_ralph.agents.verdicts import judge
-from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.bead.personas import Persona
 from beads_ralph.journal.usage import Usage
+from beads_ralph.process.jobs import Exit, Job
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript
 

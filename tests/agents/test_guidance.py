@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.model import TemplateName
-from beads_ralph.prompts import guidance
 from beads_ralph.journal.records import RunRecord
+from beads_ralph.prompts import guidance
 from tests.cli.running import ralph
-from tests.loop.plans import Project
 from tests.compile.plans import only, plan, sprint
+from tests.loop.plans import Project
 
 CHOSEN = {
     "Fix the crash on empty input": "bug-fix",

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from beads_ralph.agents.scripted import script
-from beads_ralph.agents.registry import AGENTS
-from beads_ralph.agents.scripted.script import Call, Step
 from beads_ralph.agents.adapters.scripted import Scripted
-from beads_ralph.process.jobs import Exit
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.scripted import script
+from beads_ralph.agents.scripted.script import Call, Step
 from beads_ralph.journal.usage import Usage
+from beads_ralph.process.jobs import Exit
 from tests.agents import running
 from tests.agents.running import end_group, git, spec, task, transcript, until
 

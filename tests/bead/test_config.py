@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from beads_ralph import config
+from beads_ralph.bead.personas import resolve_model
 from beads_ralph.config import Config, PlanDefaults
 from beads_ralph.config.model import KEYS as KEYS_IN_FULL
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.bead.personas import resolve_model
 from beads_ralph.plan import parse
 from beads_ralph.workspace import CONFIG_TEXT
 from tests.bead.samples import sample

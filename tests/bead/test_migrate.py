@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.legacy import LegacyBead, SCRUM_MASTER, migrate, persona_path
+from beads_ralph.bead.legacy import SCRUM_MASTER, LegacyBead, migrate, persona_path
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.slugs import slug
 from tests.bead import samples

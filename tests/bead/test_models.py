@@ -13,9 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from beads_ralph.bead import schema
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.legacy import LegacyBead
-from beads_ralph.bead.model import AgentSpec, Bead, DevExecution, Metadata, QAExecution, QAOutput, QAResult, Record, ScrumResult
+from beads_ralph.bead.model import (
+    AgentSpec,
+    Bead,
+    DevExecution,
+    Metadata,
+    QAExecution,
+    QAOutput,
+    QAResult,
+    Record,
+    ScrumResult,
+)
+from beads_ralph.errors import Code, RalphError
 from tests.bead import samples
 from tests.bead.samples import GONE, NEW, OLD, PROJECT, blamed, messages, sample, work
 from tests.selection import examples

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.personas import check_agents, parse_agent, persona_file, read_persona, resolve_model
-from beads_ralph.bead.personas import Persona
+from beads_ralph.bead.personas import (
+    Persona,
+    check_agents,
+    parse_agent,
+    persona_file,
+    read_persona,
+    resolve_model,
+)
 from tests.bead.samples import changed, sample, work
 
 WORK_AGENTS = ("backend-dev", "qa-unit-tests", "qa-security-scan")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import Query, Store
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query, Store
 from tests.cli.running import Ran, ralph, tree, write
+from tests.compile.plans import plan, sprint
 from tests.formula.plans import endpoint
 from tests.formula.test_make import PHASES
-from tests.compile.plans import plan, sprint
 
 PLAN = plan(
     endpoint("2.1", "users"),

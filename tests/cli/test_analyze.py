@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import Changes
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes
 from tests.cli.running import PROJECT, Ran, ralph, run
 from tests.journal import samples
 

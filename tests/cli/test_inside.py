@@ -16,8 +16,8 @@ import pytest
 from beads_ralph.cli.answer import guarded
 from tests.cli import inside
 from tests.cli.running import Ran, compiled_here, dump, ralph, ralph_alone, run, tree, write
-from tests.loop.plans import Project, names
 from tests.compile.plans import plan, sprint
+from tests.loop.plans import Project, names
 
 PLAN = plan(sprint("1.1", "Start"), sprint("1.2", "Größe → 日本 🚀", verify="`true`"))
 COMMANDS: list[list[str]] = [

@@ -10,7 +10,14 @@ import pytest
 from tests.cli.running import compiled_here, run
 from tests.compile.plans import plan, sprint
 
-HEAVY = {"asyncio", "beads_ralph.loop", "beads_ralph.session", "beads_ralph.report.run_page", "beads_ralph.demo.demonstration", "ssl"}
+HEAVY = {
+    "asyncio",
+    "beads_ralph.loop",
+    "beads_ralph.session",
+    "beads_ralph.report.run_page",
+    "beads_ralph.demo.demonstration",
+    "ssl",
+}
 
 
 def loaded(*words: str, cwd: Path) -> set[str]:

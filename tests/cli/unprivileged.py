@@ -8,11 +8,6 @@ cannot look.
 import os
 import sys
 
-import beads_ralph.cli.running
-import beads_ralph.demo.demonstration
-import beads_ralph.cli.doctor
-import beads_ralph.formula.folders
-import beads_ralph.formula.bd_compatible  # noqa: F401
 from beads_ralph import prompts
 from beads_ralph.cli import app
 

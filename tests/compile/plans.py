@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.compile.setting import Setting
-from beads_ralph.compile.build import Built, build
 from beads_ralph.bead.model import Bead
+from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.setting import Setting
 from beads_ralph.plan import parse
 
 FRONT_MATTER = """\

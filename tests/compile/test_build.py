@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.bead import schema
-from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.bead.legacy import LegacyBead
+from beads_ralph.bead.model import OUTPUT_SCHEMA, Bead
 from beads_ralph.compile.setting import Setting
+from beads_ralph.config import Config, PlanDefaults
 from beads_ralph.errors import Code
 from beads_ralph.git.commands import Repository
-from beads_ralph.bead.legacy import LegacyBead
-from beads_ralph.bead.model import Bead, OUTPUT_SCHEMA
 from tests.compile.plans import (
     NOON,
     SEED_BEAD,

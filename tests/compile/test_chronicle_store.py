@@ -13,9 +13,9 @@ import pytest
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.plan import parse
-from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store, Stored
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store, Stored
 from tests.cli.running import MASON, RALPH, environment, mason, ralph, run, tree, write
 from tests.cli.stand_in import wrapped_bd
 from tests.compile.formulas import Raw, person, poured, raw, work, written

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.compile.metadata import tracking
-from beads_ralph.errors import Code
-from beads_ralph.formula.variables import values
 from beads_ralph.bead.items import GateRule, Item
-from beads_ralph.compile.build import build
 from beads_ralph.bead.model import Bead
-from beads_ralph.plan import Sprint, parse
-from beads_ralph.plan.model import At
+from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile.build import build
+from beads_ralph.compile.metadata import tracking
 from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.origin import Place, number_in, root_id
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.errors import Code
+from beads_ralph.formula.variables import values
+from beads_ralph.plan import Sprint, parse
+from beads_ralph.plan.model import At
 from tests.compile.molecule_formulas import (
     DEFAULTS,
     MERGE,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.formula.model import Formula
-from beads_ralph.store.protocol import ItemQuery
 from beads_ralph.compile.pour import Account, Prepared, pour, prepare
 from beads_ralph.compile.recipe import Recipe, orders
 from beads_ralph.compile.rows import Row
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.formula.model import Formula
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import ItemQuery
 from tests.compile.molecule_formulas import MERGE, WORK, formula, setting, step
 
 

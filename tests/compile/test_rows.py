@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.compile.rows import Row, choose, read, spelled
+from beads_ralph.errors import Code, RalphError
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.store.protocol import Store
 from beads_ralph.store.bd.bd_store import initialise
+from beads_ralph.store.protocol import Store
 from tests.conftest import copied
 from tests.contract.places import Place
 

@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from beads_ralph.store.protocol import Store
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Store
 
 
 @dataclass(frozen=True)

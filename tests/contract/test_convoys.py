@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store import convoys
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.items import Item
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
 from tests.beads import make_bead
 from tests.cli.running import Ran, compiled_here, ralph
-from tests.contract.places import Place
 from tests.compile.plans import plan, sprint
+from tests.contract.places import Place
 
 
 def close(store: Store, *ids: str) -> None:

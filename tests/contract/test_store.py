@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.model import ASSIGNEE, MERGE
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import Changes, Claim, Findings, Listing, Query, Store
 from tests.beads import make_bead
 from tests.contract.places import Place

@@ -189,8 +189,8 @@ def test_a_gate_that_turns_red_meanwhile_is_told_at_the_end(repo: Path) -> None:
 
 
 def test_a_gate_that_waits_for_beads_holds_nobody_up_before(repo: Path) -> None:
-    from beads_ralph.store.protocol import Changes
     from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+    from beads_ralph.store.protocol import Changes
 
     project = Project.make(repo, sprint("1.1", "Shop"))
     ralph("mason", "plan.md", cwd=repo)

@@ -14,8 +14,7 @@ import pytest
 
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.protocol import Forge
-from beads_ralph.forge.protocol import Proposal
+from beads_ralph.forge.protocol import Forge, Proposal
 from tests.conftest import IN_CI
 from tests.forge.github_server import NAME, OWNER, GitHub, configure, serving
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.bead.items import GATE
 from beads_ralph.errors import RalphError
+from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.read import parse
 from beads_ralph.formula.render import Ready, render
 from beads_ralph.formula.variables import values
-from beads_ralph.bead.items import GATE
 from tests.formula.recipes import FIXTURES, project, step, write
 
 pytestmark = pytest.mark.bd

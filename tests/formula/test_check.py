@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.formula.check import check
 from beads_ralph.formula.bd_compatible import why_not_plain
+from beads_ralph.formula.check import check
 from beads_ralph.formula.read import parse
 from tests.formula.recipes import formula, step
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.bd_compatible import why_not_plain
+from beads_ralph.formula.folders import Folders
 from tests.formula.recipes import FIXTURES, faults, loaded, project, step, write
 
 

@@ -12,8 +12,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.config import Config
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile import roundtrip, rows
+from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.molecule import compose
+from beads_ralph.compile.origin import Place, root_id
 from beads_ralph.compile.setting import Setting
+from beads_ralph.config import Config
 from beads_ralph.formula.check import check
 from beads_ralph.formula.make import make
 from beads_ralph.formula.patterns import find, find_parting
@@ -22,16 +28,10 @@ from beads_ralph.formula.shape import Instance, instance_shape
 from beads_ralph.formula.sheet import sheet
 from beads_ralph.formula.variables import values
 from beads_ralph.formula.write import Format, dumps, null_in
-from beads_ralph.compile.build import Built, build
-from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.plan.model import Check
-from beads_ralph.compile import roundtrip, rows
-from beads_ralph.compile.molecule import compose
-from beads_ralph.compile.origin import Place, root_id
-from beads_ralph.bead.sprint_id import SprintId
-from tests.formula.plans import SETTING, sample, surroundings
 from tests.compile.plans import beads_of
+from tests.formula.plans import SETTING, sample, surroundings
 from tests.selection import examples
 
 TIMES = ("created_at", "updated_at", "parent")

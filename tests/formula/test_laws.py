@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula import conditions, ranges
+from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.outline import outline
-from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.read import parse
 from beads_ralph.formula.render import Rendered, render
 from beads_ralph.formula.substitution import Filling

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.formula.plans import SETTING, endpoint, made
 from tests.compile.plans import plan, sprint
+from tests.formula.plans import SETTING, endpoint, made
 
 THREE = plan(endpoint("2.1", "users"), endpoint("2.2", "orders"), endpoint("3.1", "bills"))
 

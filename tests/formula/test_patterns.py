@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beads_ralph.formula.patterns import Pattern, find, find_parting
+from tests.compile.plans import beads_of, plan, sprint
 from tests.formula.plans import endpoint, instances, sample, surroundings
 from tests.formula.test_make import PHASES, THREE
-from tests.compile.plans import beads_of, plan, sprint
 
 
 def found(text: str) -> list[Pattern]:

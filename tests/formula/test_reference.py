@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph.bead.model import Record
 from beads_ralph.errors import Code
 from beads_ralph.formula import derive
 from beads_ralph.formula.model import GATE_TYPES, READERS_OWN, Branch, Compose, Formula, Gate, Loop, Step, Var
-from beads_ralph.bead.model import Record
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formula-reference.md").read_text(encoding="utf-8")
 SECTIONS = dict(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.bead.items import GateRule
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.render import render
 from beads_ralph.formula.variables import values
-from beads_ralph.bead.items import GateRule
 from tests.formula.recipes import by_key, formula, needs, poured, step
 
 # --- placeholders -----------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.git import merge_loss, merges, worktree_status
 from beads_ralph.errors import RalphError
+from beads_ralph.git import merge_loss, merges, worktree_status
 from beads_ralph.git.merge_loss import LostHunk, lost_changes
 from beads_ralph.git.merges import finish_merge, foresee, merge_all
 from tests.git.repos import commit, git, lines, on_branch

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.git import git_files
-from beads_ralph.git.worktree_status import current_branch, head
 from beads_ralph.git.commands import commit_of
+from beads_ralph.git.worktree_status import current_branch, head
 from tests.git.repos import commit, git, on_branch
 
 

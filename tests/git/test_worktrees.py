@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.git import checkouts, locking, worktree_status, worktrees
 from beads_ralph.errors import RalphError
-from beads_ralph.git.locking import Patience
+from beads_ralph.git import checkouts, locking, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
+from beads_ralph.git.locking import Patience
 from beads_ralph.git.worktrees import Prepared, prepare, remove
 from tests.git.repos import commit, git, lines, on_branch
 
@@ -453,7 +453,9 @@ def test_nested_repositories_are_named_and_left_out(repo: Path, beside: Path) ->
     first = made(repo, beside)
     git(first.path, "init", "--quiet", "nested one")
     (first.path / "nested one" / "x").write_text("x\n")
-    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(nested=("nested one/",))
+    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(
+        nested=("nested one/",)
+    )
     (first.path / "y").write_text("y\n")
     left = worktree_status.commit_leftovers(first.path, "w")
     assert (left.commit, left.nested) == (worktree_status.head(first.path), ("nested one/",))
@@ -464,7 +466,9 @@ def test_a_detached_head_is_named(repo: Path, beside: Path) -> None:
     first = made(repo, beside)
     git(first.path, "switch", "--quiet", "--detach")
     (first.path / "x").write_text("x\n")
-    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(unfinished="detached HEAD")
+    assert worktree_status.commit_leftovers(first.path, "w") == worktree_status.Leftovers(
+        unfinished="detached HEAD"
+    )
     assert (first.path / "x").exists()
 
 

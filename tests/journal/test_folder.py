@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from beads_ralph.journal.records import ResultRecord, RunRecord, StateFolder, json_schema, read_all
 from tests.git.repos import git
-from tests.loop.plans import soon
 from tests.journal import samples
+from tests.loop.plans import soon
 
 CHILD = """
 import sys, time

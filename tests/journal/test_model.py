@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import ValidationError
 
-from beads_ralph.journal.records.model import Broken, Called, Checked, Extra, Kind, MODELS, ResultRecord, RunRecord, Spent, Verification, json_schema
+from beads_ralph.journal.records.model import (
+    MODELS,
+    Broken,
+    Called,
+    Checked,
+    Extra,
+    Kind,
+    ResultRecord,
+    RunRecord,
+    Spent,
+    Verification,
+    json_schema,
+)
 from beads_ralph.journal.records.reasons import MEANINGS, REASONS
 from tests.journal import samples
 

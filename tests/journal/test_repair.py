@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beads_ralph.journal.records import repair
 from beads_ralph.journal.records.folder import StateFolder
-from beads_ralph.journal.records.model import Kind, MODELS
+from beads_ralph.journal.records.model import MODELS, Kind
 from tests.cli.running import environment, ralph
 from tests.journal import samples
 from tests.selection import examples

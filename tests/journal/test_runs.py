@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import Changes
 from beads_ralph.journal.records import Attempt, ResultRecord, RunRecord, read_all, repair
 from beads_ralph.journal.records.model import Extra
+from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, fails, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")

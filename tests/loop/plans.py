@@ -20,24 +20,24 @@ from typing import Any
 
 import yaml
 
-from beads_ralph.process import executors
 from beads_ralph import forge, workspace
-from beads_ralph.journal import runs
 from beads_ralph.agents import registry
+from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.bead.model import Bead
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.journal import runs
 from beads_ralph.journal.events import Journal
 from beads_ralph.loop import Loop, Scope, Settings
-from beads_ralph.bead.model import Bead
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.store.protocol import Query, Store
-from beads_ralph.files.ralph_dir import ralph_dir
-from beads_ralph.store.bd.bd_store import BdStore
-from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.process import executors
 from beads_ralph.process.process_tree import Family
 from beads_ralph.session import Tools
 from beads_ralph.session.verify import Bench
+from beads_ralph.store.bd.bd_store import BdStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query, Store
 from tests.cli.running import RALPH, Ran, environment, ralph
-from tests.git.repos import git
 from tests.compile.plans import plan, sprint
+from tests.git.repos import git
 
 __all__ = ["Project", "fails", "git", "loop_of", "names", "passes", "soon", "sprint", "work"]
 

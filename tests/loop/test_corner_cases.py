@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 import yaml
 
+from beads_ralph.agents.agent_types import AgentTask, Reply
 from beads_ralph.agents.registry import select
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-from beads_ralph.store.protocol import Changes
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")

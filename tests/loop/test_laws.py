@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.cli.answer import Answer, guarded
 from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.cli.answer import Answer, guarded
 from beads_ralph.process.process_tree import Family
 from tests.loop.plans import Project, fails, git, loop_of, names, passes, soon, sprint, work
 

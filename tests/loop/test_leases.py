@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.session import lent_files
-from beads_ralph.process import ports
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.process import ports
 from beads_ralph.process.ports import Ports
+from beads_ralph.session import lent_files
 from tests.git.repos import commit
 from tests.loop.plans import Project, git, passes, soon, sprint, work
 

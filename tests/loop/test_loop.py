@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.loop import Ended, Loop
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Changes, Claim
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes, Claim
 from tests.cli.running import RALPH, environment
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
 

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.journal import events, runs
-from beads_ralph.session import verify
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Journal
-from beads_ralph.process.jobs import Exit, Transcript
-from beads_ralph.loop import Scope
-from beads_ralph.loop.parked import MOST, Parking
-from beads_ralph.loop.parallelism import Width
 from beads_ralph.bead.model import Bead, Expectation, Verifier
-from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal import events, runs
+from beads_ralph.journal.events import Journal
+from beads_ralph.journal.usage import Budget, Usage
+from beads_ralph.loop import Scope
+from beads_ralph.loop.parallelism import Width
+from beads_ralph.loop.parked import MOST, Parking
+from beads_ralph.process.jobs import Exit, Transcript
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
 from beads_ralph.session.program_limits import PATIENCE, Rests, Why
-from beads_ralph.process.threads import in_thread
-from beads_ralph.journal.usage import Budget, Usage
+from beads_ralph.store.protocol import UnreadableBead
 from tests.beads import make_bead
 
 # --- verifiers --------------------------------------------------------------------------------------

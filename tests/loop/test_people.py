@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.dod import gates
-from beads_ralph.bead.items import Item
-from beads_ralph.store.protocol import Changes, ItemQuery, Query
-from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.bead.field_types import moment_of
+from beads_ralph.bead.items import Item
+from beads_ralph.dod import gates
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes, ItemQuery, Query
 from tests.cli.running import Ran
+from tests.compile import formulas
+from tests.compile.plans import plan
 from tests.forge.github_server import GitHub, Pull, WorkflowRun
 from tests.forge.places import on_github
 from tests.loop.plans import Project, fails, git, loop_of, names, soon, sprint, work
-from tests.compile import formulas
-from tests.compile.plans import plan
 
 ONE, TWO, THREE = sprint("1.1", "One"), sprint("1.2", "Two"), sprint("1.3", "Three")
 FIRST, SECOND, THIRD = "bd-1-1-one", "bd-1-2-two", "bd-1-3-three"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beads_ralph.store.protocol import ItemQuery
-from tests.loop.plans import Project, git, sprint
 from tests.compile.formulas import person, poured, raw, work, written
+from tests.loop.plans import Project, git, sprint
 
 PAIR = raw("pair", work("code"), work("review", needs=["code"]))
 FORK = raw("fork", work("left"), work("right"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import Changes
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, Steps, git, names, soon, sprint, work
 
 ONE, OTHER = sprint("1.1", "One"), sprint("1.1a", "Other")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.items import Item, Standing
-from beads_ralph.loop.blockers import Scene, Survey, survey
-from beads_ralph.bead.model import Bead
 from beads_ralph.bead.field_types import seconds_of
+from beads_ralph.bead.items import Item, Standing
+from beads_ralph.bead.model import Bead
+from beads_ralph.loop.blockers import Scene, Survey, survey
 from tests.beads import make_bead
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from beads_ralph.compile.setting import Setting
 from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.setting import Setting
 from beads_ralph.plan import Plan, Sprint, parse
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "plans"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.errors import Code
 from beads_ralph.compile.build import build
+from beads_ralph.errors import Code
 from beads_ralph.plan import At, Plan, parse
 from tests.plan.plans import DEFAULTS, FIXTURES, compiled, fault_lines, only, plan_of, setting, sprint_plan
 from tests.selection import examples

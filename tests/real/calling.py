@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from beads_ralph.git import git_files
+from beads_ralph.agents.agent_types import AgentTask, Reply
 from beads_ralph.agents.hearing import heard
+from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.agents.registry import AGENTS
+from beads_ralph.git import git_files
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.agents.agent_types import AgentTask, Reply
 from tests.agents.running import spec, task, transcript
 from tests.git.repos import git
 from tests.model.exchange import Question

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.agents import registry
+from beads_ralph.agents.agent_types import Reply
 from beads_ralph.agents.reply_reader import lines_of
 from beads_ralph.process.jobs import Exit
-from beads_ralph.agents.agent_types import Reply
 from tests.conftest import IN_CI
 from tests.git.repos import git
 from tests.model.exchange import Question

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from beads_ralph.process import process_tree
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA
-from beads_ralph.process.supervise import MARK
 from beads_ralph.bead.personas import Persona
+from beads_ralph.process import process_tree
+from beads_ralph.process.supervise import MARK
 from tests.git.repos import git
 from tests.real.calling import Caller, says, subjects
 from tests.real.clis import NIGHTLY

@@ -12,8 +12,8 @@ import pytest
 
 from beads_ralph.agents.adapters.gemini import Gemini
 from beads_ralph.agents.adapters.goose import Goose
-from beads_ralph.agents.reply_reader import lines_of
 from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.agents.reply_reader import lines_of
 from tests.conftest import need_bwrap
 from tests.git.repos import git
 from tests.loop.plans import Project, sprint

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from beads_ralph.process.executors import choose
 from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.process.process_tree import Family
+from beads_ralph.process.sandbox import Sandbox
 
 os.setgroups([])
 os.setgid(int(sys.argv[1]))

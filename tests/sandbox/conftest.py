@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph.bead.personas import AgentRole
 from beads_ralph.git import git_files
 from beads_ralph.process.executors import choose
 from beads_ralph.process.executors.tmux import TmuxExecutor
@@ -17,7 +18,6 @@ from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.sandbox import Sandbox, Sandboxed
 from beads_ralph.session import confinement
-from beads_ralph.bead.personas import AgentRole
 from tests.agents.running import task
 from tests.conftest import need_bwrap
 from tests.executors.running import SOCKET, job, run

@@ -14,11 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.errors import RalphError
 from beads_ralph.bead.items import CONVOY, GATE, MOLECULE
-from beads_ralph.store.protocol import Changes
-from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.errors import RalphError
 from beads_ralph.store.embedded.database import FILE_NAME
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes
 from tests.beads import make_bead
 from tests.items import make_item
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph.bead.items import CONVOY, EPIC, GATE, MOLECULE, GateRule
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.items import CONVOY, EPIC, GATE, GateRule, MOLECULE
-from beads_ralph.store.protocol import ItemQuery, Listing, Pours, Settled
 from beads_ralph.store.bd.bd_store import BdStore
+from beads_ralph.store.protocol import ItemQuery, Listing, Pours, Settled
 from tests.beads import make_bead
 from tests.items import make_item
 from tests.store.conftest import Call, git_in

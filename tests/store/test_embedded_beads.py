@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import ASSIGNEE, WORK
-from beads_ralph.store.protocol import Changes, Query
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded import embedded_store
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes, Query
 from tests.beads import make_bead
 from tests.store.by_hand import by_hand
 

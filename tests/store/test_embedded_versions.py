@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.items import GATE
-from beads_ralph.store.protocol import Query
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Query
 from tests.beads import make_bead
 from tests.items import make_item
 from tests.store.by_hand import database_of, miscounted

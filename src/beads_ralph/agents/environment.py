@@ -30,8 +30,8 @@ from beads_ralph.process.jobs import Job
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from beads_ralph.process.jobs import Report, Transcript
     from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.process.jobs import Report, Transcript
 
 INHERITED: Final = re.compile(
     r"PATH|HOME|LANG|LC_[A-Z]+|TERM|TMPDIR|TZ|SHELL|USER|LOGNAME|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"

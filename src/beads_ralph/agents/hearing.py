@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.agents.agent_types import Reply
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
 

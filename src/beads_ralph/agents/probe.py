@@ -16,8 +16,8 @@ from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.bead.model import AgentSpec
     from beads_ralph.agents.protocol import AgentCLI
+    from beads_ralph.bead.model import AgentSpec
 
 PROBE_SECONDS: Final = 15.0
 SMOKE_SECONDS: Final = 120.0
@@ -144,9 +144,9 @@ def smoke(
     """Ask the program one small question through its adapter. It costs a few tokens."""
     import asyncio
 
-    from beads_ralph.process.executors.local import LocalExecutor
-    from beads_ralph.bead.model import OUTPUT_SCHEMA
     from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.bead.model import OUTPUT_SCHEMA
+    from beads_ralph.process.executors.local import LocalExecutor
 
     with tempfile.TemporaryDirectory(prefix="beads-ralph-smoke-") as folder:
         place = Path(folder)

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import reply_reader
-from beads_ralph.bead.model import MODELS
 from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.model import MODELS
 
 if TYPE_CHECKING:
-    from beads_ralph.process.jobs import Exit
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.journal.agent_call import Trouble
+    from beads_ralph.process.jobs import Exit
 
 Event = Mapping[str, Any]
 MAX_DETAIL: Final = 1000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from beads_ralph.process.jobs import Exit
-from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.journal.evidence import Ruling
+from beads_ralph.process.jobs import Exit
 
 Outcome = Literal[
     "time-out",

@@ -18,7 +18,20 @@ from pydantic import (
     model_validator,
 )
 
-from beads_ralph.bead.field_types import AbsolutePath, BeadId, BranchName, Count, Filled, PhaseText, Positive, SourceBranch, SprintText, Timestamp, constraint_fault, one_of
+from beads_ralph.bead.field_types import (
+    AbsolutePath,
+    BeadId,
+    BranchName,
+    Count,
+    Filled,
+    PhaseText,
+    Positive,
+    SourceBranch,
+    SprintText,
+    Timestamp,
+    constraint_fault,
+    one_of,
+)
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"

@@ -15,10 +15,21 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from beads_ralph.bead import legacy
-from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.bead.legacy import LegacyBead, LegacyMetadata, QAAgent
-from beads_ralph.bead.model import AgentSpec, Bead, DevExecution, Dod, Metadata, QAExecution, QAOutput, QAResult, ScrumResult, Verifier
+from beads_ralph.bead.model import (
+    AgentSpec,
+    Bead,
+    DevExecution,
+    Dod,
+    Metadata,
+    QAExecution,
+    QAOutput,
+    QAResult,
+    ScrumResult,
+    Verifier,
+)
 from beads_ralph.bead.slugs import slug
+from beads_ralph.errors import Code, Fault, RalphError
 
 SHOWN_LENGTH: Final = 60
 MAX_DEPTH: Final = 100  # no bead is that deep, and deeper ones cannot be written back

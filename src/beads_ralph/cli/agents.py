@@ -14,8 +14,8 @@ from beads_ralph.errors import Code, RalphError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.agents.protocol import AgentCLI
     from beads_ralph.agents.probe import Answered, Present
+    from beads_ralph.agents.protocol import AgentCLI
 
 Names = Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)]
 
@@ -55,8 +55,8 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> Answered:
-    from beads_ralph.agents import probe
     from beads_ralph import workspace
+    from beads_ralph.agents import probe
     from beads_ralph.bead.model import AgentSpec
     from beads_ralph.bead.personas import DEFAULT_MODEL
     from beads_ralph.session.confinement import home_of

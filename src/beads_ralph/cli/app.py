@@ -8,7 +8,29 @@ from typing import Annotated, Any
 import typer
 
 from beads_ralph import __version__
-from beads_ralph.cli import agents, analyzing, asking, beads, configuring, control, convoy, demo, formula, formula_find, gate, mason, plan, pouring, ralph, run, schema, setup, state, watching, wisps
+from beads_ralph.cli import (
+    agents,
+    analyzing,
+    asking,
+    beads,
+    configuring,
+    control,
+    convoy,
+    demo,
+    formula,
+    formula_find,
+    gate,
+    mason,
+    plan,
+    pouring,
+    ralph,
+    run,
+    schema,
+    setup,
+    state,
+    watching,
+    wisps,
+)
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, Style, guarded, out
 from beads_ralph.cli.style import settle_style
 from beads_ralph.errors import Code, RalphError

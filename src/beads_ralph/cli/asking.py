@@ -57,8 +57,8 @@ def ask(
     json_: options.Json = False,
 ) -> Answer:
     """Take an agent's recorded session up again, and print its answer to a question."""
-    from beads_ralph.files import text_files
     from beads_ralph import workspace
+    from beads_ralph.files import text_files
     from beads_ralph.session import past_sessions
 
     text = (text_files.read_stdin() if question == "-" else question).strip()
@@ -89,8 +89,8 @@ def ask(
 def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
     import asyncio
 
-    from beads_ralph.journal import runs
     from beads_ralph.cli import running
+    from beads_ralph.journal import runs
     from beads_ralph.journal.events import Journal
     from beads_ralph.session import confinement, past_sessions
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph import workspace
+from beads_ralph.bead.items import CONTAINERS, Item
+from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.items import CONTAINERS, Item
-from beads_ralph.bead.model import Bead
 from beads_ralph.store.protocol import ItemQuery, Listing, Query, Store
 from beads_ralph.workspace import OpenStore
 

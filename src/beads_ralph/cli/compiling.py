@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from beads_ralph.files import text_files
+from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import RalphError, gathered
+from beads_ralph.files import text_files
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.compile.build import Built, build
 from beads_ralph.plan import Plan, parse
 from beads_ralph.workspace import Workspace
 

@@ -13,11 +13,11 @@ import typer
 from pydantic import BaseModel
 
 from beads_ralph import config as settings
-from beads_ralph.git import commands
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console

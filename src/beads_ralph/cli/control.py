@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from beads_ralph.git import commands, worktrees
-from beads_ralph.journal import runs
 from beads_ralph import workspace
+from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.model import Bead
+from beads_ralph.git import commands, worktrees
+from beads_ralph.journal import runs
 from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store
 
 AUTHOR = "beads-ralph"

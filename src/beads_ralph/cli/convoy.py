@@ -16,9 +16,9 @@ from beads_ralph.errors import Code, RalphError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from beads_ralph.bead.items import Item
     from beads_ralph.cli.settling import Settlement
     from beads_ralph.store.convoys import Member, Progress
-    from beads_ralph.bead.items import Item
     from beads_ralph.store.protocol import Store
     from beads_ralph.workspace import OpenStore, Workspace
 
@@ -95,8 +95,8 @@ def list_convoys(
     json_: options.Json = False,
 ) -> Answer:
     """List the convoys that are not closed, each with how far it is."""
-    from beads_ralph.store import convoys
     from beads_ralph.cli.settling import settle
+    from beads_ralph.store import convoys
 
     _, opened = _opened(store)
     settled = settle(opened.store)
@@ -137,8 +137,8 @@ def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> l
 
 def _shown(opened: OpenStore, convoy_id: str) -> Answer:
     """The convoy as it is after everything has settled."""
-    from beads_ralph.store import convoys
     from beads_ralph.cli.settling import settle
+    from beads_ralph.store import convoys
 
     settled = settle(opened.store)
     (progress,) = convoys.progress(opened.store, [_again(opened.store, convoy_id)])

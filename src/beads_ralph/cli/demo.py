@@ -28,8 +28,8 @@ def demo(
     json_: options.Json = False,
 ) -> Answer:
     """See the main job done: a sample plan worked through in a scratch repository, without any model."""
-    from beads_ralph.demo import demonstration
     from beads_ralph.cli import running
+    from beads_ralph.demo import demonstration
 
     shown = demonstration.prepare(folder)
     if plan_only:

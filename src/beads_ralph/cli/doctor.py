@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from beads_ralph import config as settings
-from beads_ralph.git import commands
-from beads_ralph.process import proc, sandbox
 from beads_ralph import workspace
+from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.config import Config
 from beads_ralph.errors import RalphError
-from beads_ralph.agents.probe import numbers, version_of
+from beads_ralph.git import commands
+from beads_ralph.process import proc, sandbox
 
 Status = Literal["found", "missing", "unknown"]
 

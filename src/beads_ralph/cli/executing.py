@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beads_ralph.journal import diagnosis
-from beads_ralph.process import executors
 from beads_ralph import forge, workspace
 from beads_ralph.agents import registry
+from beads_ralph.bead.field_types import plural
 from beads_ralph.cli.answer import FAILED, OK, Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import execute, files
 from beads_ralph.dod.exec_context import Desk, Done, Pace
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal import diagnosis
+from beads_ralph.process import executors
 from beads_ralph.session import confinement
-from beads_ralph.bead.field_types import plural
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:

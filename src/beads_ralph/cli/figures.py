@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beads_ralph.bead.field_types import plural
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.groups import Group
 from beads_ralph.report.numbers import Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
-from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

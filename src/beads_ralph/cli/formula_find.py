@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from beads_ralph.files import text_files
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.sprint_id import SprintId
 from beads_ralph.cli import formula_find_text, options
-from beads_ralph.cli.formula_find_text import short
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.compiling import plan_setting, read_plan
+from beads_ralph.cli.formula_find_text import short
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.bead.sprint_id import SprintId
-from beads_ralph.bead.field_types import plural
+from beads_ralph.files import text_files
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
+    from beads_ralph.compile.build import Built
+    from beads_ralph.compile.roundtrip import Loss
     from beads_ralph.compile.setting import Setting
     from beads_ralph.formula.make import Made, Surroundings
     from beads_ralph.formula.patterns import Pattern
     from beads_ralph.formula.shape import Bead, Instance
-    from beads_ralph.compile.build import Built
-    from beads_ralph.compile.roundtrip import Loss
 
 NAME: Final = re.compile(r"[^\W_][\w.-]{0,99}")
 FORMATS: Final = ("toml", "json")
@@ -257,11 +257,11 @@ def _proven(
     made: Made, instances: Sequence[Instance], path: Path, form: Literal["csv", "json"], setting: Setting
 ) -> tuple[str, str]:
     """The texts of both files, once they have given back what they were made from."""
+    from beads_ralph.compile import roundtrip, rows
     from beads_ralph.formula.check import check
     from beads_ralph.formula.read import read_text
     from beads_ralph.formula.sheet import sheet
     from beads_ralph.formula.write import dumps
-    from beads_ralph.compile import roundtrip, rows
 
     text = dumps(made.formula, "json" if path.suffix == ".json" else "toml")
     values = sheet(made.rows, form)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.errors import Fault, RalphError
 from beads_ralph.bead.field_types import plural
+from beads_ralph.errors import Fault, RalphError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from beads_ralph.plan.draw import Drawing
     from beads_ralph.formula.folders import Entry
     from beads_ralph.formula.model import Formula, Var
     from beads_ralph.formula.outline import Outline
+    from beads_ralph.plan.draw import Drawing
 
 KINDS: Final = {"beads": "bead for agents", "tasks": "task for people", "epics": "epic", "gates": "gate"}
 PLURALS: Final = {"bead for agents": "beads for agents", "task for people": "tasks for people"}

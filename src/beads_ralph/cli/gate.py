@@ -69,11 +69,11 @@ def _find(space: Workspace, store: Store) -> list[Gate]:
 def _checked(space: Workspace, store: Store, *, force: bool) -> list[Gate]:
     import asyncio
 
-    from beads_ralph.process import executors, process_tree
-    from beads_ralph.journal import runs
     from beads_ralph.agents.environment import passed_on
     from beads_ralph.dod import gates
+    from beads_ralph.journal import runs
     from beads_ralph.journal.events import Journal
+    from beads_ralph.process import executors, process_tree
     from beads_ralph.session import confinement
     from beads_ralph.session.verify import Bench
 

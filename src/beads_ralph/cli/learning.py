@@ -9,24 +9,24 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from beads_ralph.files import text_files
-from beads_ralph.bead import personas
-from beads_ralph.journal import records
 from beads_ralph import workspace
+from beads_ralph.bead import personas
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.model import MERGE, AgentSpec, Bead
 from beads_ralph.cli import figures
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.style import current_style
-from beads_ralph.errors import Code, Fault
 from beads_ralph.compile import load
 from beads_ralph.compile.build import build
-from beads_ralph.bead.model import AgentSpec, Bead, MERGE
+from beads_ralph.errors import Code, Fault
+from beads_ralph.files import text_files
+from beads_ralph.journal import records
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import forecast as forecasting
 from beads_ralph.report import page, tallied
 from beads_ralph.report.history import History, Likeness
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.workspace import Workspace
 
 # --- analyze ----------------------------------------------------------------------------------------

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.files import text_files
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
-from beads_ralph.compile.setting import Setting
-from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.bead.items import Item
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build
-from beads_ralph.bead.model import Bead
-from beads_ralph.plan import annotate, parse
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.bead.field_types import plural
+from beads_ralph.compile.setting import Setting
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
+from beads_ralph.plan import annotate, parse
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from beads_ralph.plan import draw
 from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.compiling import compiled, plan_setting, read_plan, require_graph
-from beads_ralph.compile.setting import Setting
-from beads_ralph.errors import gathered
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build
-from beads_ralph.plan import Sprint
+from beads_ralph.compile.setting import Setting
+from beads_ralph.errors import gathered
+from beads_ralph.plan import Sprint, draw
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.gauge import meter
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.bead.field_types import plural
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.formula.model import Formula
     from beads_ralph.compile.molecule import Molecule
     from beads_ralph.compile.pour import Account
     from beads_ralph.compile.recipe import Order, Recipe
     from beads_ralph.compile.rows import Row
+    from beads_ralph.formula.model import Formula
 
 FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
 Vars = Annotated[
@@ -138,9 +138,9 @@ def answer(request: Request) -> Answer:
 
 
 def _recipe(request: Request, space: Workspace) -> Recipe:
+    from beads_ralph.compile.recipe import Recipe
     from beads_ralph.compile.setting import Setting
     from beads_ralph.formula.folders import Folders
-    from beads_ralph.compile.recipe import Recipe
 
     folders = Folders.of(space.root, space.checkout)
     formula = folders.load(request.name)
@@ -166,8 +166,8 @@ def _file(formula: Formula, space: Workspace) -> str:
 
 
 def _rows(request: Request) -> list[Row]:
-    from beads_ralph.files import text_files
     from beads_ralph.compile.rows import Row, choose, read
+    from beads_ralph.files import text_files
 
     if request.vars_file is None:
         if request.rows is not None:
@@ -246,8 +246,8 @@ class Pouring:
             return []
 
     def pour(self) -> Answer:
-        from beads_ralph.store.protocol import Pours
         from beads_ralph.compile import pour as smelting
+        from beads_ralph.store.protocol import Pours
 
         store = self.opened.store
         if not self.why and isinstance(store, Pours):

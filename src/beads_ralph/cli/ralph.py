@@ -15,8 +15,8 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
-    from beads_ralph.dod.files import BeadFile
     from beads_ralph.bead.model import Bead
+    from beads_ralph.dod.files import BeadFile
     from beads_ralph.store.protocol import Store
 
 AUTHOR = "beads-ralph import"
@@ -95,9 +95,9 @@ def export_beads(
     json_: options.Json = False,
 ) -> Answer:
     """Print beads of the store as Ralph beads, with how far they are."""
-    from beads_ralph.files import text_files
     from beads_ralph.dod import imports
     from beads_ralph.dod.files import key_of
+    from beads_ralph.files import text_files
 
     opened = workspace.open_store(workspace.find(), store)
     beads = {bead_id: imports.ralph_of(opened.store.show(bead_id)) for bead_id in ids}

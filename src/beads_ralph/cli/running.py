@@ -13,34 +13,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.git import checkouts, commands, source_branch, worktree_status, worktrees
-from beads_ralph.store import convoys
-from beads_ralph.journal import diagnosis, runs
-from beads_ralph.process import executors, process_tree
 from beads_ralph import forge, workspace
-from beads_ralph.bead import personas
-from beads_ralph.agents import probe
-from beads_ralph.agents import registry
+from beads_ralph.agents import probe, registry
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.bead import personas
+from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.model import Bead
 from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.journal.events import Journal
-from beads_ralph.forge.network import Network
-from beads_ralph.forge.github_gates import GitHubGates
-from beads_ralph.loop import Ended, GATE_IS_RED, Loop, Scope, Settings, blockers, foresee, named
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Query, Store
 from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.network import Network
+from beads_ralph.git import checkouts, commands, source_branch, worktree_status, worktrees
+from beads_ralph.journal import diagnosis, runs
+from beads_ralph.journal.events import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
-from beads_ralph.session import Tools, confinement, fallback
-from beads_ralph.process.threads import in_thread
-from beads_ralph.bead.field_types import plural
-from beads_ralph.session.verify import Bench
 from beads_ralph.journal.usage import Budget
+from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, blockers, foresee, named
+from beads_ralph.process import executors, process_tree
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import Tools, confinement, fallback
+from beads_ralph.session.verify import Bench
+from beads_ralph.store import convoys
+from beads_ralph.store.protocol import Query, Store
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
 
 if TYPE_CHECKING:
@@ -175,7 +174,9 @@ def _dry_run(root: Path, opened: OpenStore, scope: Scope, planned: Sequence[Bead
 
 def _preflight(space: Workspace, opened: OpenStore, scope: Scope) -> list[Bead]:
     """What would make every bead fail is better said before the first one starts. Gives those to come."""
-    worktree_status.head(space.root)  # says what to do where there is no commit that a branch could start from
+    worktree_status.head(
+        space.root
+    )  # says what to do where there is no commit that a branch could start from
     confinement.require(space.config, space.root)
     if space.config.check_before_start:
         _require_space(space)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph import config
-from beads_ralph.files import text_files
-from beads_ralph.git import commands
 from beads_ralph.bead import legacy, personas, schema
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.schema import Checked, SchemaName
+from beads_ralph.bead.slugs import slug
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.bead.model import Bead
-from beads_ralph.bead.schema import Checked, SchemaName
-from beads_ralph.bead.slugs import slug
+from beads_ralph.files import text_files
+from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console

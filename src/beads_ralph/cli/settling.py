@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beads_ralph.store import convoys
 from beads_ralph.bead.items import CONVOY, Item
+from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Store
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beads_ralph import workspace
+from beads_ralph.bead.legacy import AGENTS_DIR
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.bead.legacy import AGENTS_DIR
 from beads_ralph.workspace import StoreChoice
 
 if TYPE_CHECKING:

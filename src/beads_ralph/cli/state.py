@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.errors import RalphError, gathered
-from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

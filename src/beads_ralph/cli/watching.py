@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.journal import events, runs
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.model import Bead
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line, stage_of
 from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal import events, runs
 from beads_ralph.journal.events import Event
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Query, Store
 from beads_ralph.journal.runs import RunFolder
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.store.protocol import Query, Store
 from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:

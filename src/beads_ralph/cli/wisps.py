@@ -12,12 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from beads_ralph import workspace
+from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options, pouring
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import Store
-from beads_ralph.bead.field_types import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

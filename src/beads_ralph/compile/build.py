@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from beads_ralph import config
-from beads_ralph.plan import graph
 from beads_ralph.bead import personas, schema
-from beads_ralph.config import PlanDefaults
-from beads_ralph.compile import branch_clashes
-from beads_ralph.compile.metadata import bead_json, sounds_like_merge
-from beads_ralph.compile.setting import Setting
-from beads_ralph.errors import Code, Fault
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile import branch_clashes
+from beads_ralph.compile.dependencies import compile_edges, name_beads, repeated, unique
 from beads_ralph.compile.formula_inputs import Around
 from beads_ralph.compile.formula_sprints import Pouring
-from beads_ralph.compile.dependencies import compile_edges, name_beads, repeated, unique
-from beads_ralph.bead.model import Bead
-from beads_ralph.plan import At, Plan, Sprint
-from beads_ralph.store.protocol import AnyBead, Stored
+from beads_ralph.compile.metadata import bead_json, sounds_like_merge
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile.setting import Setting
+from beads_ralph.config import PlanDefaults
+from beads_ralph.errors import Code, Fault
+from beads_ralph.plan import At, Plan, Sprint, graph
+from beads_ralph.store.protocol import AnyBead, Stored
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from beads_ralph.config import PlanDefaults
+from beads_ralph.bead.legacy import AGENTS_DIR, default_team
+from beads_ralph.bead.model import CLAUDE, AgentSpec
+from beads_ralph.bead.slugs import slug
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Setting
+from beads_ralph.config import PlanDefaults
 from beads_ralph.formula.model import Formula, Var
 from beads_ralph.formula.variables import used_names
-from beads_ralph.bead.legacy import AGENTS_DIR, default_team
-from beads_ralph.bead.model import AgentSpec, CLAUDE
 from beads_ralph.plan import At, Given, Sprint
-from beads_ralph.bead.slugs import slug
 
 
 @dataclass(frozen=True)

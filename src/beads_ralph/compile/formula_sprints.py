@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph.config import PlanDefaults
+from beads_ralph.compile.formula_inputs import Around, offer
 from beads_ralph.compile.metadata import labels
+from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.origin import Place
 from beads_ralph.compile.setting import Setting
+from beads_ralph.config import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.variables import used_names, values
-from beads_ralph.compile.formula_inputs import Around, offer
 from beads_ralph.plan import At, Plan, Sprint
-from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.origin import Place
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from beads_ralph.bead.items import MOLECULE, Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile.build import Built
+from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.bead.items import Item, MOLECULE
-from beads_ralph.compile.build import Built
-from beads_ralph.bead.model import Bead
 from beads_ralph.plan import Plan
 from beads_ralph.store.protocol import AnyBead, ItemQuery, Progress, Query, Store, Stored, silent
-from beads_ralph.compile.molecule import Molecule
-from beads_ralph.bead.sprint_id import SprintId
 
 Mode = Literal["direct", "formula", "mixed"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from beads_ralph.config import PlanDefaults
-from beads_ralph.compile.setting import ID_PREFIX
 from beads_ralph.bead.model import Bead
+from beads_ralph.compile.setting import ID_PREFIX
+from beads_ralph.config import PlanDefaults
 from beads_ralph.plan import Sprint
 
 DIGITS: Final = 3

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.formula.model import all_steps
-from beads_ralph.formula.render import render
 from beads_ralph.bead.items import MOLECULE
 from beads_ralph.bead.model import MERGE
-from beads_ralph.store.protocol import ItemQuery, Pours, Query, Store
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.origin import number_in
 from beads_ralph.compile.recipe import Order, Recipe, molecules, refused
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.formula.model import all_steps
+from beads_ralph.formula.render import render
+from beads_ralph.store.protocol import ItemQuery, Pours, Query, Store
 
 BATCH: Final = 60
 """So many beads and items go into the store in one step; a row is never divided."""

@@ -6,16 +6,16 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.compile import branch_clashes
+from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.origin import Place, root_id
+from beads_ralph.compile.rows import Row
 from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.values import Values
 from beads_ralph.formula.variables import Given, used_names, values
-from beads_ralph.bead.model import Bead
-from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.origin import Place, root_id
-from beads_ralph.compile.rows import Row
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.bead.items import Item
+from beads_ralph.compile.molecule import compose
+from beads_ralph.compile.origin import Place, root_id
 from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.shape import Bead, Instance
 from beads_ralph.formula.variables import Given, values
-from beads_ralph.bead.items import Item
-from beads_ralph.compile.molecule import compose
-from beads_ralph.compile.origin import Place, root_id
 
 COMPARED: Final = ("title", "description", "issue_type", "priority", "assignee", "labels")
 

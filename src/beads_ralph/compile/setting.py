@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from beads_ralph.config import Config, PlanDefaults
-from beads_ralph.errors import Fault, RalphError
-from beads_ralph.formula.model import Formula
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.slugs import branch_slug
+from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.errors import Fault, RalphError
+from beads_ralph.formula.model import Formula
 
 DEFAULT_RIG: Final = "beads-ralph"
 BRANCH_TEMPLATE: Final = "{source}/{sprint}-{name}"

@@ -9,16 +9,16 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead import schema
+from beads_ralph.bead.model import AgentSpec, Metadata
+from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.compile.metadata import bead_json, tracking
+from beads_ralph.compile.origin import Place, id_word
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import PlanDefaults
 from beads_ralph.config.kinds import Agent
-from beads_ralph.compile.metadata import bead_json, tracking
-from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.render import Ready
-from beads_ralph.bead.model import AgentSpec, Metadata
 from beads_ralph.plan import At, Sprint
-from beads_ralph.compile.origin import Place, id_word
-from beads_ralph.bead.sprint_id import SprintId
 
 COMPLETED: Final = frozenset({"worktree_path"})
 """What even a step that says everything else may leave out, since it belongs to the machine."""

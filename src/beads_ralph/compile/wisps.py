@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.items import Item, MOLECULE
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Store, UnreadableBead
 from beads_ralph.bead.field_types import moment_of
+from beads_ralph.bead.items import MOLECULE, Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.store.protocol import Store, UnreadableBead
 
 OLD: Final = timedelta(hours=24)
 Wisp = Bead | Item | UnreadableBead

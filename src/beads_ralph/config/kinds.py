@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from beads_ralph.bead import personas
+from beads_ralph.bead.field_types import seconds_of
 from beads_ralph.bead.legacy import persona_path
 from beads_ralph.bead.model import AgentSpec, Verifier
-from beads_ralph.bead.field_types import seconds_of
 
 DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
 

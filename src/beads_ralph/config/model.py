@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beads_ralph.config.kinds import Agent, Command, Seconds
-from beads_ralph.bead.model import Player, TemplateName
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
+from beads_ralph.bead.model import Player, TemplateName
+from beads_ralph.config.kinds import Agent, Command, Seconds
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
 

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from beads_ralph.files import text_files
-from beads_ralph.config.model import CONFIG_NAME, INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
-from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.bead.model import AgentSpec, Expectation, Verifier
 from beads_ralph.bead.schema import faults_of
+from beads_ralph.config.model import CONFIG_NAME, INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
+from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.files import text_files
 
 VARIABLE: Final = "BEADS_RALPH_CONFIG"
 PARTS: Final[Mapping[str, type[BaseModel]]] = {

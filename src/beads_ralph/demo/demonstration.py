@@ -11,27 +11,25 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph.plan import draw
-from beads_ralph.journal import events, records, runs
-from beads_ralph.files import text_files
-from beads_ralph.git import commands, worktrees
-from beads_ralph.report import run_page
-from beads_ralph.process import proc
 from beads_ralph import workspace
-from beads_ralph.config import CONFIG_NAME
-from beads_ralph.compile.setting import Setting
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Event
-from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.bead.model import Bead
 from beads_ralph.compile import load
 from beads_ralph.compile.build import build
-from beads_ralph.bead.model import Bead
-from beads_ralph.plan import annotate, parse
-from beads_ralph.store.protocol import Query
+from beads_ralph.compile.setting import Setting
+from beads_ralph.config import CONFIG_NAME
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME as RALPH
+from beads_ralph.git import commands, worktrees
+from beads_ralph.journal import events, records, runs
+from beads_ralph.journal.events import Event
+from beads_ralph.plan import annotate, draw, parse
+from beads_ralph.process import proc
+from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.report import page as analysis_page
-from beads_ralph.report import tallied
+from beads_ralph.report import run_page, tallied
 from beads_ralph.report.advice import advice
+from beads_ralph.store.protocol import Query
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.journal import runs
-from beads_ralph.process import process_tree
-from beads_ralph.session import verify
+from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.config import Config
 from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile
-from beads_ralph.journal.events import Journal
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.process.protocol import Executor
 from beads_ralph.forge.protocol import Forge
-from beads_ralph.journal.evidence_folder import Shelf
-from beads_ralph.session import Tools
-from beads_ralph.process.threads import in_thread
-from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.journal import runs
+from beads_ralph.journal.events import Journal
 from beads_ralph.journal.evidence import Evidence
+from beads_ralph.journal.evidence_folder import Shelf
+from beads_ralph.process import process_tree
+from beads_ralph.process.protocol import Executor
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import Tools, verify
+from beads_ralph.session.verify import Bench, Subject
 
 DOUBLINGS: Final = 30
 Say = Callable[[str], None]
@@ -108,7 +107,9 @@ def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
     run_id = runs.new_run_id()
     folder = runs.RunFolder(shelf.home, run_id)
     with runs.exclusive(shelf.home, run_id, subject=f"{found.key} is worked on"):
-        left = [(old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)]
+        left = [
+            (old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)
+        ]
         journal = Journal(folder.journal, run_id)
         for old, pids in left:
             runs.mark_swept(old)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.files import text_files
 from beads_ralph.dod import model
 from beads_ralph.dod.model import RalphBead
 from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.files import text_files
 from beads_ralph.journal.evidence_folder import free_name, stamp
 
 SCHEMA: Final = f".beads/schemas/{model.SCHEMA_FILE}"

@@ -15,23 +15,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from beads_ralph.git import checkouts, commands
-from beads_ralph.files import text_files
-from beads_ralph.journal import runs
-from beads_ralph.session import verify
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.config import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.model import Bead, Verifier
-from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
+from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME, ralph_dir
-from beads_ralph.process.threads import in_thread
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.git import checkouts, commands
+from beads_ralph.journal import runs
 from beads_ralph.journal.evidence import Evidence, Verdict
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import verify
+from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
 
 FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from beads_ralph.dod.files import BeadFile
-from beads_ralph.compile.setting import DEFAULT_RIG, Setting
-from beads_ralph.bead.legacy import SCRUM_MASTER
-from beads_ralph.bead.model import ASSIGNEE, AgentSpec, Bead, CLAUDE, OUTPUT_SCHEMA, WORK
-from beads_ralph.bead.slugs import branch_slug
 from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.legacy import SCRUM_MASTER
+from beads_ralph.bead.model import ASSIGNEE, CLAUDE, OUTPUT_SCHEMA, WORK, AgentSpec, Bead
+from beads_ralph.bead.slugs import branch_slug
+from beads_ralph.compile.setting import DEFAULT_RIG, Setting
+from beads_ralph.dod.files import BeadFile
 
 GATE: Final = "gate"
 TYPE: Final = "type:"

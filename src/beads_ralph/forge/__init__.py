@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import github
 from beads_ralph.forge.github import GitHubForge
@@ -14,6 +13,7 @@ from beads_ralph.forge.local import LocalForge
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.none import NoForge
 from beads_ralph.forge.protocol import Forge
+from beads_ralph.git import commands
 
 FORGES: Final[Mapping[str, Callable[[Path, str | None, Network], Forge]]] = {
     "local": LocalForge,

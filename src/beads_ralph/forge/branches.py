@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.network import Network, TemporaryError, is_temporary, persist, words_of
-from beads_ralph.process.jobs import Exit
 from beads_ralph.forge.protocol import Proposal
+from beads_ralph.git import commands
+from beads_ralph.process.jobs import Exit
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.network import Network, TemporaryError, is_temporary, words_of
+from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
 
 NEEDS_LOGIN: Final = 4

@@ -9,12 +9,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import branches, gh
 from beads_ralph.forge.network import Network, TemporaryError, persist
-from beads_ralph.forge.sections import fitting_section
 from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.forge.sections import fitting_section
+from beads_ralph.git import commands
 
 FIELDS: Final = "number,url,state,headRefOid,baseRefName,isCrossRepository,body"
 MAX_BODY: Final = 65_536

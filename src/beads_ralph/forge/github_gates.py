@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from beads_ralph.bead.field_types import moment_of
+from beads_ralph.bead.items import GateRule, Item, Standing
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import gh, github
 from beads_ralph.forge.gh import Address
 from beads_ralph.forge.network import Network, TemporaryError
-from beads_ralph.bead.items import GateRule, Item, Standing
-from beads_ralph.bead.field_types import moment_of
 
 NUMBER: Final = re.compile(r"#?(\d+)", re.ASCII)
 # https://github.com/acme/app/pull/7, https://github.com/acme/app/actions/runs/123

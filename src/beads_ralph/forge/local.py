@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from beads_ralph.git import commands
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
+from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.forge.pulls import PullDirectory, PullRecord
 from beads_ralph.forge.sections import with_section
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.git import commands
 
 
 class LocalForge:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beads_ralph.git import commands
 from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.git import commands
 
 
 class NoForge:

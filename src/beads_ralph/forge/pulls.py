@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from beads_ralph.files import ralph_dir, text_files
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.bead.model import Record
 from beads_ralph.bead.field_types import Positive, Timestamp
+from beads_ralph.bead.model import Record
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import ralph_dir, text_files
 
 TURN_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.02

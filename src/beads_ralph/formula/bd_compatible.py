@@ -6,10 +6,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.formula import ranges
 from beads_ralph.formula.model import Formula, Loop, Step, all_steps
 from beads_ralph.formula.substitution import names_in, texts_of
-from beads_ralph.bead.model import ISSUE_TYPES
 
 UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
 """Where bd leaves a placeholder as it is."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead.model import ISSUE_TYPES, Record
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import (
@@ -26,7 +27,6 @@ from beads_ralph.formula.references import References
 from beads_ralph.formula.substitution import names_in, sole_name, texts_of
 from beads_ralph.formula.tree import MOST_STEPS
 from beads_ralph.formula.variables import default_refusal, used_names
-from beads_ralph.bead.model import ISSUE_TYPES, Record
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEP_ID: Final = re.compile(r"\w[\w.-]*")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from beads_ralph.bead.legacy import AGENTS_DIR, persona_name
 from beads_ralph.formula.derive import RULES
 from beads_ralph.formula.express import Known, Template, Variable, express, is_plain, text_of
-from beads_ralph.bead.legacy import AGENTS_DIR, persona_name
 
 HEADS: Final[Mapping[str, str]] = {
     "dev_agents": "dev",

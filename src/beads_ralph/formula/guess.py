@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from beads_ralph.formula.express import Variable
-from beads_ralph.bead.model import MODELS, TemplateName
 from beads_ralph.bead.field_types import BRANCH_PATTERN, PHASE_PATTERN, SPRINT_PATTERN
+from beads_ralph.bead.model import MODELS, TemplateName
+from beads_ralph.formula.express import Variable
 
 SLUG: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 NUMBER: Final = r"^\d+$"

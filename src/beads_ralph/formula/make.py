@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.bead.model import ASSIGNEE
 from beads_ralph.formula import guess
 from beads_ralph.formula.columns import Columns, Splice, said, used
 from beads_ralph.formula.express import Known, Template, Variable, known, macro
 from beads_ralph.formula.naming import fields_of, name_all, ordered, step_keys
 from beads_ralph.formula.shape import Bead, Instance, essence, inner_edges
-from beads_ralph.bead.model import ASSIGNEE
 
 SHOWN_SPRINTS: Final = 8
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from beads_ralph.bead.model import MERGE
+from beads_ralph.bead.slugs import ID_LENGTH, branch_slug
 from beads_ralph.formula.columns import used
 from beads_ralph.formula.express import Variable
 from beads_ralph.formula.shape import Instance
-from beads_ralph.bead.model import MERGE
-from beads_ralph.bead.slugs import ID_LENGTH, branch_slug
 
 
 def step_keys(instances: Sequence[Instance]) -> list[str]:

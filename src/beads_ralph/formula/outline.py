@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from beads_ralph.bead.items import GATE
+from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.errors import Fault, RalphError
 from beads_ralph.formula import ranges
 from beads_ralph.formula.edges import around
@@ -15,8 +17,6 @@ from beads_ralph.formula.tree import Growing, Node
 from beads_ralph.formula.unsupported import unsupported
 from beads_ralph.formula.values import Value, Values
 from beads_ralph.formula.variables import typed_default
-from beads_ralph.bead.items import GATE
-from beads_ralph.bead.model import ISSUE_TYPES
 
 EXAMPLE_NUMBER: Final = 1
 

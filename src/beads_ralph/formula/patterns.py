@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.bead.model import MERGE
+from beads_ralph.bead.slugs import slug
 from beads_ralph.formula.make import Made, Surroundings, make
 from beads_ralph.formula.naming import step_keys
 from beads_ralph.formula.shape import Bead, Instance, essence, instance_shape, parting, shape
-from beads_ralph.bead.model import MERGE
-from beads_ralph.bead.slugs import slug
 
 WORTHWHILE: Final = 2
 BULK: Final = 10

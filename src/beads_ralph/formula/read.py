@@ -13,9 +13,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from beads_ralph.files import text_files
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.formula.model import READERS_OWN, Formula, Place
 
 MAX_BYTES: Final = 4 * 1024 * 1024

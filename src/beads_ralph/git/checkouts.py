@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.git import git_files, locking, worktrees
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import git_files, locking, worktrees
 
 REASON: Final = "beads-ralph check of process"
 """The lock of a checkout: git's own pruning leaves it alone, and `prune_checks` sees whose it is."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.process import proc
-from beads_ralph.git import git_files
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import git_files
+from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
 
 TIMEOUT: Final = 60.0

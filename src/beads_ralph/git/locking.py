@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
 from beads_ralph.process.jobs import Exit
 
 LOG: Final = logging.getLogger(__name__)
@@ -192,7 +192,9 @@ def exclusive(repo_root: Path, name: str, seconds: float = WAIT_SECONDS) -> Iter
     """Only one thread of one process at a time for this name; freed by the system when we are killed."""
     common = repo_root / ".git"
     if not common.is_dir():  # a worktree, or a bare repository
-        common = Path(commands.output("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=repo_root))
+        common = Path(
+            commands.output("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=repo_root)
+        )
     folder = common / "beads-ralph"
     folder.mkdir(exist_ok=True)
     place = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"

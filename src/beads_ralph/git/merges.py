@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands, locking, worktree_status
-from beads_ralph.files import text_files
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
+from beads_ralph.git import commands, locking, worktree_status
 
 MARKER: Final = re.compile(r"^(?:<{7} .*|\|{7}(?: .*)?|={7}|>{7} .*)$")
 MERGE_MESSAGE: Final = re.compile(r"^Merge (?:remote-tracking )?branch '([^']+)'")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.git import commands, merges
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.git.merges import Branch
-from beads_ralph.bead.model import Bead
 from beads_ralph.bead.field_types import several
+from beads_ralph.bead.model import Bead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands, merges
+from beads_ralph.git.merges import Branch
 
 NOWHERE: Final = "exists neither here nor on origin"
 

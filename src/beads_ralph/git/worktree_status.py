@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands, git_files, locking
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands, git_files, locking
 
 FALLBACK_IDENTITY: Final = ("-c", "user.name=beads-ralph", "-c", "user.email=beads-ralph@localhost")
 # Harness commits keep work safe and join branches; what the hooks would say the verifiers say anyway.

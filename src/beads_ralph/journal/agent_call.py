@@ -7,7 +7,6 @@ from typing import Literal
 
 from beads_ralph.journal.usage import UNKNOWN, Usage
 
-
 Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
 """limit: a rate or usage limit. auth: not signed in. server: may be over in a moment. refused: the CLI or
 its model will not do it, however often it is asked. forgotten: the session to go on with is not known.

@@ -17,11 +17,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Final
 
-from beads_ralph.journal import events
-from beads_ralph.files import text_files
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.jobs import Transcript
 from beads_ralph.bead.field_types import utc_text
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
+from beads_ralph.journal import events
+from beads_ralph.process.jobs import Transcript
 
 RUNS: Final = "runs"
 LOCK: Final = "run.lock"

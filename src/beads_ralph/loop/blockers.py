@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from beads_ralph.bead.field_types import moment_of, plural, seconds_of, utc_text
 from beads_ralph.bead.items import CONTAINERS, GATE, GateRule, Item, Standing
 from beads_ralph.bead.model import Bead
 from beads_ralph.store.protocol import ItemQuery, Query, Store
-from beads_ralph.bead.field_types import moment_of, plural, seconds_of, utc_text
 
 Look = Callable[[Item], Standing]
 ALONE: Final = ("timer", "bead", "gh:pr", "gh:run")

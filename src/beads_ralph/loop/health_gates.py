@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.dod import gates
 from beads_ralph.dod.gates import Checker, Gate
 from beads_ralph.dod.imports import is_feature
 from beads_ralph.journal.events import Journal
 from beads_ralph.loop.run_settings import Settings
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Store
-from beads_ralph.session import Tools
 from beads_ralph.process.threads import in_thread
+from beads_ralph.session import Tools
+from beads_ralph.store.protocol import Store
 
 BY: Final = "run --force-gates"
 GATE_IS_RED: Final = "gate is red"

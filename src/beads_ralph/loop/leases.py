@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.loop.run_store import Pool
-from beads_ralph.bead.model import Bead
 from beads_ralph.session import Outcome
 
 Running = Mapping[asyncio.Task[Outcome], Bead]

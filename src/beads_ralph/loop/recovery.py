@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.journal import events
 from beads_ralph.journal.events import Event
-from beads_ralph.bead.model import Bead
 from beads_ralph.journal.usage import COUNTS, Usage
 
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
-from beads_ralph.store import convoys
-from beads_ralph.plan import graph
-from beads_ralph.journal import runs
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal import runs
 from beads_ralph.journal.events import Journal
-from beads_ralph.bead.items import Item
+from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
-from beads_ralph.loop.blockers import NOT_CLOSED, for_people
-from beads_ralph.bead.model import Bead, Verifier
-from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
-from beads_ralph.session import Keep, Order, Outcome, Tools
+from beads_ralph.plan import graph
 from beads_ralph.process.threads import in_thread
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.session import Keep, Order, Outcome, Tools
+from beads_ralph.store import convoys
+from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)

@@ -10,27 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.journal import runs
-from beads_ralph.git import worktrees
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Journal, Kind
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.forge.protocol import PullRequest
+from beads_ralph.git import worktrees
+from beads_ralph.journal import runs
+from beads_ralph.journal.events import Journal, Kind
 from beads_ralph.loop import leases
-from beads_ralph.loop.health_gates import Gating
-from beads_ralph.loop.budget import Meter
-from beads_ralph.loop.parked import Parking
-from beads_ralph.loop.run_store import Pool
-from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, about, and_before, counted, why_of
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Wait
+from beads_ralph.loop.budget import Meter
+from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.parallelism import Width
-from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Store
-from beads_ralph.session import Outcome, Tools, work
-from beads_ralph.session.worktree import forget_start
-from beads_ralph.session.fallback import of_bead
+from beads_ralph.loop.parked import Parking
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, about, and_before, counted, why_of
+from beads_ralph.loop.run_store import Pool
 from beads_ralph.process.threads import in_thread
-from beads_ralph.forge.protocol import PullRequest
+from beads_ralph.session import Outcome, Tools, work
+from beads_ralph.session.fallback import of_bead
+from beads_ralph.session.worktree import forget_start
+from beads_ralph.store.protocol import Store
 
 MOST_REFUSALS: Final = 3
 """So often the store may refuse to close a bead of ours; then a person should look."""

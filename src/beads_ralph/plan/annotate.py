@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.files import text_files
 from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.files import text_files
 from beads_ralph.plan.model import Plan
 from beads_ralph.plan.parse import parse
 
@@ -34,7 +34,9 @@ def annotate_plan_with_bead_ids(plan_file: str, sprint_to_bead_id: Mapping[str, 
     text = text_files.read_text(path)
     plan = parse(text, plan_file)
     known = {sprint.id.text for sprint in plan.sprints}
-    text_files.write_text(path, annotate(text, plan, {s: b for s, b in sprint_to_bead_id.items() if s in known}))
+    text_files.write_text(
+        path, annotate(text, plan, {s: b for s, b in sprint_to_bead_id.items() if s in known})
+    )
 
 
 def _put(lines: list[str], heading: int, comment: str) -> None:

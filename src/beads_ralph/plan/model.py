@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from beads_ralph.errors import Fault
 from beads_ralph.bead.model import AgentSpec, TemplateName
 from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.errors import Fault
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import yaml
 
 from beads_ralph.bead import personas
+from beads_ralph.bead.sprint_id import SprintId
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import fields, markdown
 from beads_ralph.plan.model import At, FieldError, Phase, Plan, Pour, Sprint, Struck
-from beads_ralph.bead.sprint_id import SprintId
 
 SPRINT_LEVEL: Final = 3
 HEADING: Final = re.compile(r"Sprint (\d+[a-z]*\.\d+[a-z]*): (.+)", re.ASCII)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
 
 if TYPE_CHECKING:

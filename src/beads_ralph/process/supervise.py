@@ -14,8 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.memory import MB, METER
 from beads_ralph.process.process_tree import Family, start_of

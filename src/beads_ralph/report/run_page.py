@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from beads_ralph.plan.draw import Drawing
-from beads_ralph.journal.events import Event
 from beads_ralph.bead.model import Bead
+from beads_ralph.journal.events import Event
+from beads_ralph.plan.draw import Drawing
 
 BOX: Final = (196, 46)
 GAP: Final = (28, 40)

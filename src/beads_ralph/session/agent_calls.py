@@ -11,23 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead import personas
-from beads_ralph.process import proc
-from beads_ralph.git import git_files
 from beads_ralph.agents import environment, hearing
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
-from beads_ralph.bead.model import AgentSpec, CLAUDE, OUTPUT_SCHEMA
-from beads_ralph.session import confinement
-from beads_ralph.session.order import Order, Tools
-from beads_ralph.session.fallback import with_defaults
-from beads_ralph.process.threads import in_thread
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.journal.usage import COUNTS, Usage
-from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.bead import personas
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
+from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.personas import AgentRole, Persona
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import git_files
 from beads_ralph.journal.agent_call import Session
+from beads_ralph.journal.usage import COUNTS, Usage
+from beads_ralph.process import proc
+from beads_ralph.process.jobs import Exit, Job, Profile
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import confinement
+from beads_ralph.session.fallback import with_defaults
+from beads_ralph.session.order import Order, Tools
 
 SERVER_TRIES: Final = 3
 SUMMARY: Final = 500

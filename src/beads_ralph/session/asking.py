@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.session import agent_calls, handover
 from beads_ralph.session.agent_calls import Asked, Call, ProgramMissing
-from beads_ralph.session.state import Case
-from beads_ralph.session.order import Halted, Parked
 from beads_ralph.session.fallback import Player, players
+from beads_ralph.session.order import Halted, Parked
 from beads_ralph.session.program_limits import Rest, Why
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.session.state import Case
 
 REPLACED: Final[Mapping[str, Why]] = {"limit": "limit", "server": "server", "auth": "auth"}
 """Trouble that is the program's and not the work's: another program may not have it."""

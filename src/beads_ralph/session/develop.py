@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from beads_ralph import prompts
 from beads_ralph.bead.model import AgentSpec, ScrumResult
 from beads_ralph.prompts import guidance
-from beads_ralph.session.asking import ask
 from beads_ralph.session.agent_calls import Asked, Call
-from beads_ralph.session.state import Case
-from beads_ralph.session.order import Halted
+from beads_ralph.session.asking import ask
 from beads_ralph.session.fallback import names_scrum_master, template_of
+from beads_ralph.session.order import Halted
+from beads_ralph.session.state import Case
 
 LAST_WORDS: Final = 4000
 NOT_SHOWN: Final = ("dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.legacy import persona_path
-from beads_ralph.bead.model import AgentSpec, Bead, CLAUDE, MERGE, MODELS, TemplateName
+from beads_ralph.bead.model import CLAUDE, MERGE, MODELS, AgentSpec, Bead, TemplateName
 from beads_ralph.prompts import guidance
 from beads_ralph.session.order import Tools
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from beads_ralph.git import commands, worktree_status
 from beads_ralph import prompts
+from beads_ralph.git import commands, worktree_status
+from beads_ralph.journal.agent_call import Session
+from beads_ralph.journal.usage import COUNTS, Usage
+from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.state import Case
-from beads_ralph.process.threads import in_thread
-from beads_ralph.journal.usage import COUNTS, Usage
-from beads_ralph.journal.agent_call import Session
 
 GO_ON: Final = ("dev", "scrum-master")
 """The roles that are asked again about the same work. A reviewer looks with fresh eyes each time."""

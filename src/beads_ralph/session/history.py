@@ -12,10 +12,10 @@ from typing import Any
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import with_sessions, without_sessions
-from beads_ralph.session.agent_calls import Call
-from beads_ralph.journal.usage import COUNTS, Usage
-from beads_ralph.journal.evidence import Evidence, Verdict
 from beads_ralph.forge.protocol import PullRequest
+from beads_ralph.journal.evidence import Evidence, Verdict
+from beads_ralph.journal.usage import COUNTS, Usage
+from beads_ralph.session.agent_calls import Call
 
 DEV_STATUS = {True: "timeout", False: "failed"}
 LAST_WORDS = 1000

@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands, merges, worktree_status
-from beads_ralph.session import lent_files, verify
 from beads_ralph import prompts
 from beads_ralph.agents.verdicts import judge
-from beads_ralph.bead.model import AgentSpec, CLAUDE, OUTPUT_SCHEMA
-from beads_ralph.session import confinement, qa_guard, worktree_setup
-from beads_ralph.session.asking import ask
-from beads_ralph.session.agent_calls import Asked, Call
-from beads_ralph.session.state import Case
-from beads_ralph.session.worktree import clear_locks, ref_word
-from beads_ralph.session.merge_check import SHOWN, survival
-from beads_ralph.process.threads import in_thread
 from beads_ralph.bead.field_types import several
-from beads_ralph.session.verify import Subject
+from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.git import commands, merges, worktree_status
 from beads_ralph.journal.evidence import Evidence, Verdict
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
+from beads_ralph.session.agent_calls import Asked, Call
+from beads_ralph.session.asking import ask
+from beads_ralph.session.merge_check import SHOWN, survival
+from beads_ralph.session.state import Case
+from beads_ralph.session.verify import Subject
+from beads_ralph.session.worktree import clear_locks, ref_word
 
 NEIGHBOURS: Final = 8
 OWN: Final = (".beads/", ".ralph/")
@@ -186,7 +185,9 @@ async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[E
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit, attempt) as checkout:
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
-        if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-{stage}-setup"):
+        if unready := await worktree_setup.furnish_checkout(
+            case, checkout, commit, f"a{attempt}-{stage}-setup"
+        ):
             return unready
         subject = Subject(
             case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit, case.env

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from beads_ralph.git import commands
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
 
 OWN: Final = (".git", ".ralph", ".beads")
 EXCLUDE: Final = "info/exclude"
@@ -69,7 +69,9 @@ def _exclude(tree: Path, names: Sequence[str]) -> None:
     with _excluding:
         bare = _listed(tree, names, "--others", "--exclude-standard")
         if bare:
-            where = Path(commands.output("rev-parse", "--path-format=absolute", "--git-path", EXCLUDE, cwd=tree))
+            where = Path(
+                commands.output("rev-parse", "--path-format=absolute", "--git-path", EXCLUDE, cwd=tree)
+            )
             where.parent.mkdir(parents=True, exist_ok=True)
             with where.open("a+", encoding="utf-8") as file:
                 file.seek(0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from beads_ralph.git import merges
-from beads_ralph.session.state import Case
-from beads_ralph.session.order import Halted, Outcome
-from beads_ralph.session.history import verdict_json
-from beads_ralph.process.threads import in_thread
 from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.git import merges
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session.history import verdict_json
+from beads_ralph.session.order import Halted, Outcome
+from beads_ralph.session.state import Case
 
 
 async def propose(case: Case, commit: str) -> Outcome:

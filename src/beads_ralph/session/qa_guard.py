@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead.field_types import several
 from beads_ralph.git import commands, locking, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS
 from beads_ralph.session.merge_check import DISCARDED
-from beads_ralph.bead.field_types import several
 
 LOOKED_AT: Final = ("refs/heads", "refs/tags")
 
@@ -29,11 +29,15 @@ class Scene:
 
 
 def scene(root: Path, worktree: Path, branch: str, commit: str) -> Scene:
-    return Scene(root, worktree, branch, commit, _refs(root), frozenset(worktree_status.uncommitted(worktree)))
+    return Scene(
+        root, worktree, branch, commit, _refs(root), frozenset(worktree_status.uncommitted(worktree))
+    )
 
 
 def _refs(root: Path) -> dict[str, str]:
-    rows = commands.output("for-each-ref", "--format=%(refname) %(objectname)", *LOOKED_AT, cwd=root).splitlines()
+    rows = commands.output(
+        "for-each-ref", "--format=%(refname) %(objectname)", *LOOKED_AT, cwd=root
+    ).splitlines()
     return dict(row.split(" ", 1) for row in rows)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.evidence import Verdict
+from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
-from beads_ralph.session.state import Case, Exhausted
 from beads_ralph.session.develop import develop
+from beads_ralph.session.history import Record, last_feedback
 from beads_ralph.session.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
 from beads_ralph.session.proposal import propose
-from beads_ralph.session.history import Record, last_feedback
-from beads_ralph.process.threads import in_thread
-from beads_ralph.bead.field_types import plural, utc_text
-from beads_ralph.journal.evidence import Verdict
+from beads_ralph.session.state import Case, Exhausted
 
 WORDS: Final = 3
 ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)

@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Kind
-from beads_ralph.bead.model import Bead, MERGE, Metadata, Verifier
-from beads_ralph.process.ports import Range
-from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.session.order import Order, Tools
-from beads_ralph.session.history import Record
-from beads_ralph.session.program_limits import moment_of
-from beads_ralph.process.threads import in_thread
+from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.usage import Budget
+from beads_ralph.process.ports import Range
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session.history import Record
+from beads_ralph.session.order import Order, Tools
+from beads_ralph.session.program_limits import moment_of
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
 from beads_ralph import prompts
-from beads_ralph.session import merge_check, worktree_setup
-from beads_ralph.session.asking import ask
-from beads_ralph.session.agent_calls import Asked
-from beads_ralph.session.state import Case
-from beads_ralph.session.order import Halted
+from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
 from beads_ralph.process.threads import in_thread
+from beads_ralph.session import merge_check, worktree_setup
+from beads_ralph.session.agent_calls import Asked
+from beads_ralph.session.asking import ask
+from beads_ralph.session.order import Halted
+from beads_ralph.session.state import Case
 
 STARTS: Final = "refs/beads-ralph/start"
 """Where a bead's work began is a ref of the repository: it costs no call of the store, and outlives us."""

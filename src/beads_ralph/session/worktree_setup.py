@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.git import git_files, worktree_status
-from beads_ralph.session import lent_files
-from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.session import confinement
-from beads_ralph.session.state import Case
-from beads_ralph.session.order import Halted
-from beads_ralph.process.threads import in_thread
-from beads_ralph.session.verify import SHELL
 from beads_ralph.journal.evidence import Evidence
+from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import confinement, lent_files
+from beads_ralph.session.order import Halted
+from beads_ralph.session.state import Case
+from beads_ralph.session.verify import SHELL
 
 MARK: Final = "beads-ralph-setup"
 """A file in git's own folder of a worktree: it goes with the worktree, and is in no commit."""

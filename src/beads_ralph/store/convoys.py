@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.bead.items import CONTAINERS, CONVOY, Item
-from beads_ralph.bead.model import Bead, ISSUE_TYPES
-from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
+from beads_ralph.bead.model import ISSUE_TYPES, Bead
 from beads_ralph.bead.slugs import slug
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
 
 PREFIX: Final = "bd-convoy-"
 MOST_OF_ONE_NAME: Final = 100

@@ -13,7 +13,6 @@ from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Fault
 
-
 AnyBead = Bead | LegacyBead
 
 

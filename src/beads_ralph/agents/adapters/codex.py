@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.openai_schema import strict
-from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.openai_schema import strict
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.journal.usage import Usage
+from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.streams import Event
     from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.streams import Event
     from beads_ralph.journal.agent_call import Trouble
 
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.process.jobs import Exit, Job, Profile, Report, Transcript
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.journal.usage import Usage
+from beads_ralph.process.jobs import Exit, Job, Profile, Report, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.streams import Event
     from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.streams import Event
     from beads_ralph.bead.personas import Persona
     from beads_ralph.journal.agent_call import Trouble
 

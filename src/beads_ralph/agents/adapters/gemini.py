@@ -29,14 +29,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.journal.usage import Usage
+from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.streams import Event
     from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.streams import Event
     from beads_ralph.journal.agent_call import Trouble
 
 PASSES: Final = (

@@ -43,7 +43,9 @@ class Scripted:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        from beads_ralph.agents import reply_reader  # heavy, and the player, which imports us, has no use for it
+        from beads_ralph.agents import (
+            reply_reader,  # heavy, and the player, which imports us, has no use for it
+        )
 
         return reply_reader.read(ended, lines)
 

@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.git import commands
 from beads_ralph.agents.scripted import script
 from beads_ralph.agents.scripted.script import Call, Step
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
 
 FAILED: Final = 1
 BAD_SCRIPT: Final = 2
@@ -99,7 +99,9 @@ class _Player:
     def once(self, steps: list[dict[str, Any]]) -> None:
         """Marked in the repository before they are taken: they may well be the last thing we do."""
         facts = json.dumps([self.call.bead_id, self.call.role, self.call.agent, self.call.attempt, steps])
-        folder = Path(commands.output("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=Path.cwd()))
+        folder = Path(
+            commands.output("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=Path.cwd())
+        )
         mark = folder / f"beads-ralph-once-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
         if not mark.exists():
             mark.touch()

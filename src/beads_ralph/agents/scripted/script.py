@@ -29,8 +29,8 @@ from typing import Any, Final
 
 import yaml
 
-from beads_ralph.files import text_files
 from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.files import text_files
 
 ROLES: Final = ("dev", "qa", "merge", "scrum-master")
 TROUBLES: Final = ("server", "auth", "refused", "forgotten")

@@ -10,10 +10,19 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from beads_ralph import __version__
-from beads_ralph.journal.events import Event
-from beads_ralph.journal.records.model import Called, Checked, Extra, ResultRecord, RunRecord, Spent, Verification, changed
-from beads_ralph.journal.records.reasons import CHECKS, CUT_SHORT, EXHAUSTED, REASONS, Reason, TROUBLES
 from beads_ralph.bead.field_types import moment_of
+from beads_ralph.journal.events import Event
+from beads_ralph.journal.records.model import (
+    Called,
+    Checked,
+    Extra,
+    ResultRecord,
+    RunRecord,
+    Spent,
+    Verification,
+    changed,
+)
+from beads_ralph.journal.records.reasons import CHECKS, CUT_SHORT, EXHAUSTED, REASONS, TROUBLES, Reason
 from beads_ralph.journal.usage import COUNTS, Usage
 
 NOBODY: Final = "git"

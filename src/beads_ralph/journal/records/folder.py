@@ -14,12 +14,21 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.files import text_files
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of
-from beads_ralph.journal.records.model import Broken, Extra, MODELS, R, ResultRecord, RunRecord, changed, json_schema
-from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
 from beads_ralph.bead.field_types import utc_text
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
+from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of
+from beads_ralph.journal.records.model import (
+    MODELS,
+    Broken,
+    Extra,
+    R,
+    ResultRecord,
+    RunRecord,
+    changed,
+    json_schema,
+)
+from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
 
 LIVE: Final = ".live"
 """In `runs/`: a file for each run that is at it, locked as long as it lives."""

@@ -13,7 +13,7 @@ from beads_ralph import __version__
 from beads_ralph.journal.events import Event, Journal
 from beads_ralph.journal.records import fields
 from beads_ralph.journal.records.folder import StateFolder
-from beads_ralph.journal.records.model import Extra, PROMPT_LENGTH, RunRecord, SUMMARY_LENGTH, changed
+from beads_ralph.journal.records.model import PROMPT_LENGTH, SUMMARY_LENGTH, Extra, RunRecord, changed
 from beads_ralph.journal.records.reasons import EXHAUSTED, Reason
 
 

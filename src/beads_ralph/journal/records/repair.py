@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.files import text_files
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.journal.records.folder import KEPT, free, text_of
-from beads_ralph.journal.records.model import Kind, MODELS, PROMPT_LENGTH, SUMMARY_LENGTH, StateRecord
+from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, SUMMARY_LENGTH, Kind, StateRecord
 from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SUFFIX, load
 from beads_ralph.journal.records.reasons import PATTERN
 

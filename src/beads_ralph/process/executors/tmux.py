@@ -16,11 +16,21 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.process.process_tree import Family, PATIENCE, has_table, start_of
-from beads_ralph.process.supervise import MARK, Output, ended_whole, entry, given, marked, readable, unnamed, watch
+from beads_ralph.process.process_tree import PATIENCE, Family, has_table, start_of
+from beads_ralph.process.supervise import (
+    MARK,
+    Output,
+    ended_whole,
+    entry,
+    given,
+    marked,
+    readable,
+    unnamed,
+    watch,
+)
 
 RUN_ID: Final = "BEADS_RALPH_RUN_ID"
 OPTION: Final = "@beads_ralph_job"
@@ -33,10 +43,8 @@ TRIES: Final = 5
 
 # The pane's program comes from where we come from, whatever the environment of the tmux server says.
 PANE: Final = (
-    (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from beads_ralph.process.pane import main; main(sys.argv[2])"
-)
 )
 PACKAGE_PARENT: Final = Path(__file__).parents[3]
 

@@ -9,20 +9,33 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.files import text_files
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Changes, Claim, Findings, Items, Listing, NOTHING, Poured, Progress, Query, StoreInfo, Stored, silent
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import ralph_dir
-from beads_ralph.store.bd import claims, edit, insert, pour, queries, setup, shape
 from beads_ralph.store import rules
+from beads_ralph.store.bd import claims, edit, insert, pour, queries, setup, shape
 from beads_ralph.store.bd.claims import Listed
-from beads_ralph.store.bd.cli import Bd, OURSELVES, error_text
+from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd.items import BdItems
 from beads_ralph.store.bd.setup import Found, initialise
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.store.protocol import (
+    NOTHING,
+    Changes,
+    Claim,
+    Findings,
+    Items,
+    Listing,
+    Poured,
+    Progress,
+    Query,
+    Stored,
+    StoreInfo,
+    silent,
+)
 
 __all__ = ["BdStore", "initialise"]
 

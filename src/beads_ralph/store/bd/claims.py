@@ -9,14 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead.model import ASSIGNEE
 from beads_ralph.errors import RalphError
 from beads_ralph.process.jobs import Exit
-from beads_ralph.bead.model import ASSIGNEE
-from beads_ralph.store.protocol import Claim
-from beads_ralph.store.bd import queries, shape
 from beads_ralph.store import rules
+from beads_ralph.store.bd import queries, shape
 from beads_ralph.store.bd.cli import Bd, error_text
 from beads_ralph.store.bd.shape import Row
+from beads_ralph.store.protocol import Claim
 
 LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
 NOT_THERE: Final = "no issue found"

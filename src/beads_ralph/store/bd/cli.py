@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.process import proc
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.process import proc
+from beads_ralph.process.jobs import Exit, Job
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead.model import ASSIGNEE
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.process.jobs import Exit
-from beads_ralph.bead.model import ASSIGNEE
-from beads_ralph.store.protocol import Changes
-from beads_ralph.store.bd import queries, shape
 from beads_ralph.store import rules
-from beads_ralph.store.bd.cli import Bd, OURSELVES, error_text
+from beads_ralph.store.bd import queries, shape
+from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd.shape import Row
+from beads_ralph.store.protocol import Changes
 
 LONGEST_ARGUMENT: Final = 20_000
 FLAGS: Final = {

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.process.jobs import Exit
-from beads_ralph.store.protocol import Progress, Stored
-from beads_ralph.store.bd import queries, shape
 from beads_ralph.store import rules
+from beads_ralph.store.bd import queries, shape
 from beads_ralph.store.bd.cli import Bd, error_text
+from beads_ralph.store.protocol import Progress, Stored
 
 SECONDS_PER_BEAD: Final = 0.1
 LIMIT_PER_BEAD: Final = 0.6

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead.items import CONTAINERS, MOLECULE, Item
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.bead.items import CONTAINERS, Item, MOLECULE
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled
-from beads_ralph.store.bd import queries, setup, shape
 from beads_ralph.store import rules
-from beads_ralph.store.bd.cli import Bd, OURSELVES
+from beads_ralph.store.bd import queries, setup, shape
+from beads_ralph.store.bd.cli import OURSELVES, Bd
 from beads_ralph.store.bd.shape import Row
 from beads_ralph.store.containers import Container, settled
+from beads_ralph.store.protocol import ItemQuery, Listing, Settled
 
 BATCH: Final = ("batch",)  # one transaction, and alone among bd's writing commands it never guesses an id
 ALL_CLOSED: Final = "everything in it is closed"

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.jobs import Exit
-from beads_ralph.store.protocol import Poured
 from beads_ralph.store.bd import queries
 from beads_ralph.store.bd.cli import Bd, error_text
+from beads_ralph.store.protocol import Poured
 
 LIMIT: Final = 4  # time limits of one call that a pour may take: it may make a hundred steps
 NOT_FOUND: Final = ("not found as formula", "proto not found", "is not a proto", "loading proto")

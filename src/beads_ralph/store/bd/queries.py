@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.items import CONVOY
-from beads_ralph.process.jobs import Exit
 from beads_ralph.bead.model import ISSUE_TYPES
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
 from beads_ralph.store.bd.cli import Bd
 from beads_ralph.store.bd.shape import Row, far_blockers, is_ours, store_order, tracked
+from beads_ralph.store.protocol import ItemQuery
 
 IDS_PER_CALL: Final = 200  # an argument has room for some 128 kB, an id has at most 200 characters
 EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra", "--include-templates")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from beads_ralph.files import text_files
-from beads_ralph.process import proc
-from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.bead.items import CONVOY
 from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME as RALPH_DIR
 from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.process import proc
 from beads_ralph.store.bd.cli import Bd
 from beads_ralph.store.writer_lock import only_writer
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.bead.items import GateType, Item
 from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import AnyBead, Changes, Stored
 
 Row = Mapping[str, Any]

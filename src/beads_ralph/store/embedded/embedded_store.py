@@ -10,16 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.files import text_files
-from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
-from beads_ralph.store.protocol import Changes, Claim, Findings, Items, Listing, NOTHING, Progress, Query, StoreInfo, Stored, silent
-from beads_ralph.store.embedded import rows
+from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.files import text_files
 from beads_ralph.store import rules
+from beads_ralph.store.embedded import rows
 from beads_ralph.store.embedded.database import Database
 from beads_ralph.store.embedded.items import EmbeddedItems
 from beads_ralph.store.embedded.rows import Raw
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.store.protocol import (
+    NOTHING,
+    Changes,
+    Claim,
+    Findings,
+    Items,
+    Listing,
+    Progress,
+    Query,
+    Stored,
+    StoreInfo,
+    silent,
+)
 
 LEASE: Final = timedelta(minutes=5)
 

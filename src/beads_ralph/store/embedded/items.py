@@ -8,14 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.errors import gathered
+from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import CONTAINERS, Item
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled
-from beads_ralph.store.embedded import rows
+from beads_ralph.errors import gathered
 from beads_ralph.store import rules
 from beads_ralph.store.containers import Container, settled
+from beads_ralph.store.embedded import rows
 from beads_ralph.store.embedded.database import Database
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.store.protocol import ItemQuery, Listing, Settled
 
 CLOSE: Final = """UPDATE beads SET status = 'closed', updated_at = :now, closed_at = :now,
         close_reason = :reason
