@@ -111,8 +111,8 @@ def test_without_proc_the_group_is_ended(tmp_path: Path) -> None:
     script = "trap '' TERM; sleep 300 & echo $! >born; [ $0 = go ] || wait"
     program = f"""
 from pathlib import Path
-from beads_ralph.executors.local import LocalExecutor
-from beads_ralph.strays import sweep
+from beads_ralph.process.executors.local import LocalExecutor
+from beads_ralph.process.process_tree import sweep
 from tests.executors.running import job, run
 for then, timeout in (("go", 30), ("stay", 1)):
     wanted = job(Path({str(tmp_path)!r}), "sh", "-c", {script!r}, then, timeout=timeout)

@@ -21,7 +21,7 @@ from tests.loop.plans import soon
 CHILD = """
 import sys, time
 from pathlib import Path
-from beads_ralph.records import StateFolder
+from beads_ralph.journal.records import StateFolder
 with StateFolder(Path(sys.argv[1])).live(sys.argv[2]):
     print("alive", flush=True)
     time.sleep(600)

@@ -540,8 +540,8 @@ def test_a_deleted_bead_is_not_claimed_as_the_one_whose_id_begins_alike(store: B
     refused(Code.BEAD_NOT_FOUND, lambda: store.claim("bd-1-2a", "w1"))  # and nothing begins alike
 
 
-CLOSE = """import sys; from pathlib import Path; from beads_ralph.protocols import Findings
-from beads_ralph.store.bd import BdStore
+CLOSE = """import sys; from pathlib import Path; from beads_ralph.store.protocol import Findings
+from beads_ralph.store.bd.bd_store import BdStore
 BdStore(Path(sys.argv[1]), bd=sys.argv[2]).close("bd-a", "w1", "proven", Findings({"proof": 1}, "pull/1"))"""
 
 

@@ -128,7 +128,7 @@ def prepare(folder: Path | None = None) -> Demonstration:
 
 
 def _sample(name: str) -> str:
-    return resources.files("beads_ralph").joinpath("samples", name).read_text("utf-8")
+    return resources.files(__package__ or "").joinpath(name).read_text("utf-8")
 
 
 def _compile(root: Path) -> Demonstration:

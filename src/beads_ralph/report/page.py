@@ -45,8 +45,8 @@ class Subject:
 
 def html(subject: Subject) -> str:
     """The whole page as text."""
-    samples = resources.files("beads_ralph").joinpath("samples")
-    style = "".join(samples.joinpath(name).read_text("utf-8") for name in ("page.css", "analysis.css"))
+    folder = resources.files(__package__ or "")
+    style = "".join(folder.joinpath(name).read_text("utf-8") for name in ("page.css", "analysis.css"))
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',

@@ -63,7 +63,7 @@ class Attempt:
 
 def html(subject: Subject) -> str:
     """The whole page as text."""
-    style = resources.files("beads_ralph").joinpath("samples", "page.css").read_text("utf-8")
+    style = resources.files(__package__ or "").joinpath("page.css").read_text("utf-8")
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
