@@ -157,6 +157,7 @@ SAME = ("title", "description", "issue_type", "priority", "status", "parent")
 # --- the seeds --------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_s1_fr7_1_s1_fr7_2_the_seeds_formula_is_poured_with_the_seeds_command(shop: Shop) -> None:
     ran = shop.pour(shop.formula(FR6), **FR7_VALUES)
     data = ran.data
@@ -285,6 +286,7 @@ FAILURES: list[tuple[str, dict[str, Any], dict[str, str], str, list[str]]] = [
 ]
 
 
+@pytest.mark.core
 def test_s1_fr7_4_s1_fr7_5_s1_fr7_7_a_pour_that_fails_leaves_nothing_behind(shop: Shop) -> None:
     before = shop.things()
     for _, said, values, code, fields in FAILURES:
@@ -318,6 +320,7 @@ def test_s1_fr7_7_an_id_that_is_taken_is_refused_before_anything_is_written(shop
 # --- the language -----------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_the_same_formula_makes_the_same_beads_everywhere(shop: Shop) -> None:
     """Labels, metadata and ids with variables, lists, conditions, loops, children, gates, waits."""
     said = {

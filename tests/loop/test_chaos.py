@@ -17,6 +17,7 @@ from bench.laws import Watch
 from bench.rehearsals import Part, Rehearsal
 from tests.cli.running import ralph
 
+pytestmark = pytest.mark.full
 KILLS = 10
 SEED = 11
 PATIENCE = 60.0

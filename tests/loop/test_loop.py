@@ -785,6 +785,7 @@ def test_the_journal_is_json_lines_of_one_writer(repo: Path) -> None:
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_a_bead_that_the_store_will_not_close_is_blocked_and_not_worked_on_for_ever(bd_repo: Path) -> None:
     """bd closes no bead with open children, and lists it as ready all the same."""

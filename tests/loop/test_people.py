@@ -77,6 +77,7 @@ def run_all(project: Project, *words: str) -> Ran:
 # --- people -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_a_run_ends_at_a_persons_gate_and_says_how_to_go_on(make: Make) -> None:
     """Work, a person's word, work: the run ends with the command that lets it pass, and then goes on."""
     project = make(ONE, TWO)
