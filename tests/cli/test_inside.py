@@ -111,7 +111,7 @@ def test_a_bug_leaves_the_same_crash_file(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "guarded(lambda: 1 / 0, 'json')"
-    monkeypatch.setitem(inside.MAINS, "beads-ralph", lambda: guarded(lambda: 1 / 0, "json"))  # type: ignore[arg-type]
+    monkeypatch.setitem(inside.MAINS, "beads-ralph", lambda: guarded(lambda: 1 / 0, "json"))  # type: ignore[return-value]
     env = {"TMPDIR": str(tmp_path)}
     start = f"import sys; from beads_ralph.cli.answer import guarded; sys.exit({script})"
     both = [ralph(cwd=repo, env=env), run([sys.executable, "-c", start], cwd=repo, env=env)]

@@ -77,7 +77,6 @@ def run_all(project: Project, *words: str) -> Ran:
 # --- people -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_a_run_ends_at_a_persons_gate_and_says_how_to_go_on(make: Make) -> None:
     """Work, a person's word, work: the run ends with the command that lets it pass, and then goes on."""
     project = make(ONE, TWO)
@@ -198,6 +197,7 @@ def test_what_waits_itself_cannot_be_closed_and_closing_twice_changes_nothing(
     assert project.ralph("close", "bd-late", "--json").code == 0
 
 
+@pytest.mark.full
 @pytest.mark.bd
 @pytest.mark.parametrize("command", ["close", "gate resolve"])
 def test_bds_own_words_let_a_gate_pass_too(bd_repo: Path, bd_path: Path, command: str) -> None:
