@@ -1,8 +1,8 @@
 # Everything a developer runs. `make` alone lists the targets.
 
 PYTHON ?= python3
-# Two workers suit a small machine; give JOBS=auto for one per core.
-JOBS ?= 2
+# Three workers keep two cores busy, since tests also wait; give JOBS=auto for one per core.
+JOBS ?= 3
 # Further words for pytest: make test ARGS='-k plan'
 ARGS ?=
 

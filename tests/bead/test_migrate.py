@@ -19,6 +19,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.slugs import slug
 from tests.bead import samples
 from tests.bead.samples import NEW, OLD, blamed, changed, messages, sample
+from tests.cli.running import ralph
 from tests.selection import examples
 
 ROOT = Path("/srv/app")
@@ -29,16 +30,8 @@ def moved(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(*words: str, given_text: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "beads_ralph", "migrate", *words],
-        input=given_text,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-        cwd=cwd,
-    )
+    ran = ralph("migrate", *words, stdin=given_text, cwd=cwd or Path.cwd())
+    return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)
 
 
 # --- field by field ---------------------------------------------------------------------------------

@@ -35,13 +35,13 @@ class Said(NamedTuple):
     err: str
 
 
-def call(program: str, words: Sequence[str], cwd: Path, stdin: str, env: Mapping[str, str]) -> Said:
+def call(program: str, words: Sequence[str], cwd: Path, stdin: bytes, env: Mapping[str, str]) -> Said:
     """Run a console command as its script would: `sys.exit(main())`."""
     changed = {name for name in {*env, *os.environ} if env.get(name) != os.environ.get(name)}
     assert not any(name.startswith(AT_START) for name in changed - {"PYTHONUNBUFFERED"}), "needs a process"
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in ERRORS]
-        files[0].write(stdin.encode())
+        files[0].write(stdin)
         files[0].seek(0)
         with _streams(files), _directory(cwd), _environment(env), _state([program, *words]):
             code = _exit_code(MAINS[program])

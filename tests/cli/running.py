@@ -78,10 +78,12 @@ def run(
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def ralph(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+def ralph(
+    *words: str | Path, cwd: Path, stdin: str | bytes = "", env: Mapping[str, str] | None = None
+) -> Ran:
     """`beads-ralph …`, inside this process."""
-    said = inside.call("beads-ralph", [*map(str, words)], cwd, stdin, environment(env or {}))
-    return Ran(*said)
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    return Ran(*inside.call("beads-ralph", [*map(str, words)], cwd, given, environment(env or {})))
 
 
 def ralph_alone(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
