@@ -13,34 +13,37 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.cli.answer import guarded
+from beads_ralph.cli.answer import Answer, guarded
 from tests.cli import inside
 from tests.cli.running import Ran, compiled_here, dump, ralph, ralph_alone, run, tree, write
 from tests.compile.plans import plan, sprint
 from tests.loop.plans import Project, names
 
 PLAN = plan(sprint("1.1", "Start"), sprint("1.2", "Größe → 日本 🚀", verify="`true`"))
-COMMANDS: list[list[str]] = [
-    [],
+TELLING: list[list[str]] = [
     ["--help"],
+    ["nonsense"],
+    ["list", "--json"],
+    ["show", "bd-none"],
+    ["plan", "graph", "plan.md"],
+    ["mason", "more.md", "--annotate"],
+    ["validate", "bytes.json", "--json"],
+    ["run", "plan.md", "--dry-run"],
+]
+MORE: list[list[str]] = [
+    [],
     ["run", "--help"],
     ["--version"],
-    ["nonsense"],
     ["list", "--nonsense", "--json"],
     ["list"],
-    ["list", "--json"],
     ["show", "bd-1-1-start", "--json"],
-    ["show", "bd-none"],
     ["ready"],
     ["status", "--json"],
     ["plan", "check", "plan.md"],
-    ["plan", "graph", "plan.md"],
     ["plan", "check", "nope.md", "--json"],
-    ["mason", "more.md", "--annotate"],
     ["mason", "more.md", "--json"],
     ["mason", "bad.md"],
     ["validate", "-", "--json"],
-    ["validate", "bytes.json", "--json"],
     ["migrate", "bytes.json"],
     ["schema", "QAOutput"],
     ["config", "show"],
@@ -48,10 +51,10 @@ COMMANDS: list[list[str]] = [
     ["init"],
     ["close", "bd-1-1-start", "--json"],
     ["retry", "bd-none", "--json"],
-    ["run", "plan.md", "--dry-run"],
     ["run", "more.md", "--store", "nonsense", "--json"],
     ["exec", "nope.json", "--json"],
 ]
+COMMANDS = [*TELLING, *(pytest.param(words, marks=pytest.mark.full) for words in MORE)]
 
 
 def filled(root: Path, repo: Path) -> Path:
@@ -110,8 +113,11 @@ def test_both_ways_run_the_loop(repo: Path, tmp_path: Path) -> None:
 def test_a_bug_leaves_the_same_crash_file(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fails() -> Answer:
+        raise ZeroDivisionError
+
     script = "guarded(lambda: 1 / 0, 'json')"
-    monkeypatch.setitem(inside.MAINS, "beads-ralph", lambda: guarded(lambda: 1 / 0, "json"))  # type: ignore[return-value]
+    monkeypatch.setitem(inside.MAINS, "beads-ralph", lambda: guarded(fails, "json"))
     env = {"TMPDIR": str(tmp_path)}
     start = f"import sys; from beads_ralph.cli.answer import guarded; sys.exit({script})"
     both = [ralph(cwd=repo, env=env), run([sys.executable, "-c", start], cwd=repo, env=env)]
