@@ -76,7 +76,7 @@ test-rest: venv ## Test what test-all has and test has not, for WITHIN seconds a
 	@tools/system-packages
 	@$(WITH_BD) && $(WITH_AGENTS) && \
 	BEADS_RALPH_TESTS=all $(BIN)/python -m pytest -n $(JOBS) --dist load --maxschedchunk 1 \
-	    -p no:randomly -m "full and not nightly" --within $(WITHIN) $(ARGS)
+	    -p no:randomly -m "full and not nightly" --timeout 300 --within $(WITHIN) $(ARGS)
 
 test-nightly: venv ## Test the agent CLIs of the larger set too: opencode and copilot
 	@tools/system-packages
