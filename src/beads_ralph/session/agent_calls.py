@@ -89,6 +89,14 @@ class Asked:
 
 async def call(asked: Asked, order: Order, tools: Tools) -> Answered:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
+    done = await _once(asked, order, tools)
+    spent = done.call.usage
+    for pause in tools.server_retry.pauses():
+        if done.reply.trouble != "server":
+            break
+        await asyncio.sleep(pause)
+        asked = replace(asked, session=done.call.session or asked.session)
+        done = await _once(asked, order, tools)
         spent = spent + done.call.usage
     return replace(done, call=replace(done.call, usage=spent))
 
