@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from beads_ralph.config import workspace
 from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
-from beads_ralph.dod.exec_context import Desk, Done, Pace
+from beads_ralph.dod.exec_context import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
@@ -40,6 +40,7 @@ from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.protocol import Executor
+from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Tools, confinement, fallback, past_sessions
 from beads_ralph.session.past_sessions import Heard, Talk
@@ -98,18 +99,15 @@ class PlannedRun:
         chosen = (self.request.executor or config.executor, self.request.forge or config.forge)
         with diagnosis.logged(config.logging, self.space.root), _alone(self.space, run_id) as (home, swept):
             folder = runs.RunFolder(home, run_id)
-            journal = Journal(folder.journal, run_id)
-            if swept:
-                journal.tell("strays_ended", pids=swept)
-            tools = _tools(self.space, folder, journal, chosen)
-            _tell_permissions(beads, tools, note)
-            keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
-            with keeper.listening(journal), watch(journal):
-                try:
+            with closing(Journal(folder.journal, run_id)) as journal:
+                if swept:
+                    journal.tell("strays_ended", pids=swept)
+                tools = _tools(self.space, folder, journal, chosen)
+                _tell_permissions(beads, tools, note)
+                keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
+                with keeper.listening(journal), watch(journal):
                     loop = Loop(self.opened.store, tools, self.settings, self.scope, home)
                     return asyncio.run(_supervised(loop, _programs(beads, tools)))
-                finally:
-                    journal.close()
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -247,12 +245,7 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
     """What a session works with; `chosen` names the executor and the forge."""
     config = space.config
-    network = Network(
-        config.max_network_retries,
-        config.network_timeout,
-        config.retry_backoff,
-        creation_retries=config.pr_creation_retries,
-    )
+    network = Network.of(config)
     return Tools(
         space.root,
         config,
@@ -361,7 +354,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         forge=forge.choose("none", space.root),
         state=space.state,
         program=request.program,
-        pace=Pace(first, max(config.exec_backoff_max, first)),
+        pace=Retry(first=first, longest=max(config.exec_backoff_max, first), jitter=0),
         say=say,
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sessions(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the calls of agents on a bead, and the sessions one can ask."""
     found = past_sessions.talks(registry.open_store(workspace.find(), store).store.show(bead))
-    data = {"bead": bead, "sessions": [one.to_json() for one in found]}
+    data = {"bead": bead, "sessions": [past_sessions.brief(one) for one in found]}
     return Answer(data, lambda console: _show_sessions(console, bead, found))
 
 
@@ -26,8 +26,8 @@ def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
     from rich.markup import escape
 
     for one in found:
-        row = one.to_json()
-        who = f"{one.role:<4} {row['agent']} ({one.program} {one.model})"
+        row = past_sessions.brief(one)
+        who = f"{row['role']:<4} {row['agent']} ({one.program} {one.model})"
         console.print(
             f"{one.started_at}  attempt {one.attempt}  {escape(who)}  {one.status}  "
             f"[dim]{escape(one.session_id or 'no session')}[/dim]"
