@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import EPIC, GATE, TASK, GateRule, GateType
 from beads_ralph.errors import Fault, gathered
 from beads_ralph.formula.edges import Edges, around
@@ -15,7 +16,6 @@ from beads_ralph.formula.substitution import Filling
 from beads_ralph.formula.tree import Growing, StepNode, fault_of, invalid
 from beads_ralph.formula.unsupported import unsupported
 from beads_ralph.formula.values import Values
-from beads_ralph.plan import graph
 
 ALIASES: Final = {
     "enhancement": "feature",

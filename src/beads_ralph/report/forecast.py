@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from beads_ralph.plan import graph
+from beads_ralph.bead import graph
 from beads_ralph.report.history import (
     DEFAULT_MEDIAN,
     DEFAULT_PASS,
