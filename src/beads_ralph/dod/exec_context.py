@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,15 +100,12 @@ def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
         left = [
             (old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)
         ]
-        journal = Journal(folder.journal, run_id)
-        for old, pids in left:
-            runs.mark_swept(old)
-            if pids:
-                journal.tell("strays_ended", found.key, pids=pids)
-        try:
+        with closing(Journal(folder.journal, run_id)) as journal:
+            for old, pids in left:
+                runs.mark_swept(old)
+                if pids:
+                    journal.tell("strays_ended", found.key, pids=pids)
             yield shelf, desk.bench(shelf, folder, journal)
-        finally:
-            journal.close()
 
 
 @dataclass(frozen=True)
