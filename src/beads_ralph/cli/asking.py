@@ -100,8 +100,8 @@ def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
     folder = runs.RunFolder(home, runs.new_run_id())
     journal = Journal(folder.journal, folder.run_id)
     try:
-        tools = running.tools_for(space, folder, journal, ("local", "none"))
-        return asyncio.run(past_sessions.ask(bead, talk, question, folder.run_id, tools))
+        tools = running.tools_for(space, folder, ("local", "none"))
+        return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
     finally:
         journal.close()
         runs.mark_swept(folder)

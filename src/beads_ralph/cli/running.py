@@ -23,6 +23,7 @@ from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
+from beads_ralph.config import Config
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.ralph_dir import ralph_dir
@@ -36,8 +37,7 @@ from beads_ralph.journal.usage import Budget
 from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, blockers, foresee, named
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Tools, confinement, fallback
-from beads_ralph.session.verify import Bench
+from beads_ralph.session import Tools, confinement, fallback, in_process
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Query, Store
 from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
@@ -260,39 +260,44 @@ def _run(
         journal = Journal(folder.journal, settings.run_id)
         if swept:
             journal.tell("strays_ended", pids=swept)
-        tools = tools_for(space, folder, journal, chosen)
+        tools = tools_for(space, folder, chosen)
         _tell_permissions(beads, tools)
         keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
         with keeper.listening(journal), Board(journal, current_style()):
             try:
-                loop = Loop(opened.store, tools, settings, scope, home)
+                look = GitHubGates(space.root, network_of(space.config))
+                how = (settings, scope, in_process(tools), look)
+                loop = Loop(opened.store, tools, journal, *how)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
             finally:
                 journal.close()
 
 
-def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
+def tools_for(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str]) -> Tools:
     config = space.config
     environment = {**passed_on(os.environ, config.agent_env), "BEADS_RALPH_RUN_ID": folder.run_id}
     sandbox = confinement.sandbox_of(config, space.root)
     if sandbox is not None:
         commands.forgo_hooks()
     executor = executors.choose(chosen[0], sandbox)
-    bench = Bench(executor, folder, journal, environment)
-    network = Network(
+    return Tools(
+        space.root,
+        config,
+        executor,
+        folder,
+        environment,
+        registry.select,
+        forge.choose(chosen[1], space.root, network=network_of(config)),
+        ports=confinement.ports_of(config),
+    )
+
+
+def network_of(config: Config) -> Network:
+    return Network(
         config.max_network_retries,
         config.network_timeout,
         config.retry_backoff,
         creation_retries=config.pr_creation_retries,
-    )
-    return Tools(
-        space.root,
-        config,
-        bench,
-        registry.select,
-        forge.choose(chosen[1], space.root, network=network),
-        ports=confinement.ports_of(config),
-        look=GitHubGates(space.root, network),
     )
 
 

@@ -21,6 +21,7 @@ from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.agent_call import Session
+from beads_ralph.journal.events import Event, EventSink
 from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
@@ -102,11 +103,11 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools) -> Call:
+async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Call:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
     spent = Usage()
     for turn in range(SERVER_TRIES):
-        done = await _once(asked, order, tools)
+        done = await _once(asked, order, tools, events)
         spent = spent + done.usage
         if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
             break
@@ -115,15 +116,14 @@ async def call(asked: Asked, order: Order, tools: Tools) -> Call:
     return replace(done, usage=spent)
 
 
-async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
+async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Call:
     spec = with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
-    transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
+    transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     _require_program(job)
-    tell = tools.bench.journal.tell
-    whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
+    whose = (order.run_id, order.bead.id, order.bead.metadata.team_name, asked.attempt)
     about: dict[str, Any] = {
         "role": asked.role,
         "agent": spec.agent,
@@ -134,9 +134,9 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     }
     given = _in_session(Reply(), asked, job if cli.profile.session_is_given else None)
     facts = about | _session_facts(session_after(asked.session, given))
-    tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
+    events.emit(Event.now("agent_started", *whose, beside={"prompt": asked.prompt}, **facts))
     started = utc_text(datetime.now(UTC))
-    ended = await tools.bench.executor.run(job)
+    ended = await tools.executor.run(job)
     reply = await in_thread(hearing.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
@@ -144,7 +144,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     times = (started, ended_at)
     done = Call(spec, asked.role, task.model, ended, reply, usage, *times, after, asked.seat, asked.cwd)
     facts = about | _session_facts(after)
-    tell(
+    event = Event.now(
         "agent_ended",
         *whose,
         exit_code=ended.code,
@@ -158,6 +158,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
         output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
         **facts,
     )
+    events.emit(event)
     return done
 
 
