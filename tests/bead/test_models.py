@@ -18,11 +18,11 @@ from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
     DevExecution,
+    FrozenModel,
     Metadata,
     QAExecution,
     QAOutput,
     QAResult,
-    Record,
     ScrumResult,
 )
 from beads_ralph.errors import Code, RalphError
@@ -113,7 +113,7 @@ def test_s0_ov1_unknown_core_keys_are_kept_and_named_unknown_metadata_is_silentl
 
 
 def test_records_cannot_be_changed_in_place() -> None:
-    bead: Record = Bead.model_validate(sample("work"))
+    bead: FrozenModel = Bead.model_validate(sample("work"))
     with pytest.raises(ValueError, match="frozen"):
         bead.title = "other"  # type: ignore[attr-defined]
 

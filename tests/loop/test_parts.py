@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.bead.model import Bead, Expectation, Verifier
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import events, runs
 from beads_ralph.journal.events import Journal
-from beads_ralph.journal.usage import Budget, Usage
 from beads_ralph.loop import Scope
 from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
 from beads_ralph.process.jobs import Exit, Transcript

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from beads_ralph.bead.field_types import Filled, is_absolute, one_of
-from beads_ralph.bead.model import Core, OutputSchema, Record, ScrumResult, WorkPlace
+from beads_ralph.bead.model import Core, FrozenModel, OutputSchema, ScrumResult, WorkPlace
 
 AGENTS_DIR: Final = ".claude/agents/"
 SCRUM_MASTER: Final = f"{AGENTS_DIR}beads-ralph-scrum-master.md"
 LegacyModel = Literal["haiku", "sonnet", "opus"]
 
 
-class QAAgent(Record):
+class QAAgent(FrozenModel):
     agent_path: Filled
     model: LegacyModel
     prompt: str | None = None

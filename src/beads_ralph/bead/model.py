@@ -45,7 +45,7 @@ MODELS: Final = ("haiku", "sonnet", "opus")
 # --- agents -----------------------------------------------------------------------------------------
 
 
-class Record(BaseModel):
+class FrozenModel(BaseModel):
     """Strictly typed and frozen; keys it does not know are kept, never dropped."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
@@ -105,7 +105,7 @@ Player = Annotated[
 """A program that stands in for another one, such as `codex` or `claude:opus`."""
 
 
-class AgentSpec(Record):
+class AgentSpec(FrozenModel):
     """A persona for one role, and the program that plays it."""
 
     model_config = ConfigDict(
@@ -136,7 +136,7 @@ class AgentSpec(Record):
         return model
 
 
-class QAOutput(Record):
+class QAOutput(FrozenModel):
     """What a QA agent answers."""
 
     status: QAStatus
@@ -147,13 +147,13 @@ class QAOutput(Record):
 # --- definition of done -----------------------------------------------------------------------------
 
 
-class Expectation(Record):
+class Expectation(FrozenModel):
     exit_code: int = 0
     stdout_contains: str | None = None
     stderr_contains: str | None = None
 
 
-class Verifier(Record):
+class Verifier(FrozenModel):
     """A shell command that proves one thing."""
 
     name: Filled
@@ -163,7 +163,7 @@ class Verifier(Record):
     on_failure: Literal["stop", "continue"] = "stop"
 
 
-class Dod(Record):
+class Dod(FrozenModel):
     """The Definition of Done: the commands that must succeed before a bead may close."""
 
     verifiers: Annotated[list[Verifier], Field(min_length=1)]
@@ -173,7 +173,7 @@ class Dod(Record):
 # --- executions and results -------------------------------------------------------------------------
 
 
-class Execution(Record):
+class Execution(FrozenModel):
     """One call of an agent, as the bead keeps it."""
 
     attempt: Positive
@@ -195,14 +195,14 @@ class QAExecution(Execution):
     details: dict[str, Any] | None = None
 
 
-class QAResult(Record):
+class QAResult(FrozenModel):
     agent_path: str
     status: QAStatus
     message: str | None = None
     details: dict[str, Any] | None = None
 
 
-class ScrumResult(Record):
+class ScrumResult(FrozenModel):
     bead_id: str
     success: bool
     pr_url: str | None = None
@@ -217,12 +217,12 @@ class ScrumResult(Record):
 # --- beads ------------------------------------------------------------------------------------------
 
 
-class ResourceLimits(Record):
+class ResourceLimits(FrozenModel):
     cpus: Annotated[float | int, one_of("a number")] | None = None
     memory_mb: Positive | None = None
 
 
-class WorkPlace(Record):
+class WorkPlace(FrozenModel):
     """What every bead's metadata says of its place in the repository and in the plan."""
 
     rig: Filled
@@ -313,7 +313,7 @@ MERGE_RULE: Final[dict[str, JsonValue]] = {
 """Merge beads name what they merge, work beads merge nothing; `maxItems` says nothing of null."""
 
 
-class Core(Record):
+class Core(FrozenModel):
     """What every bead has, whatever its schema."""
 
     model_config = ConfigDict(json_schema_extra=MERGE_RULE)

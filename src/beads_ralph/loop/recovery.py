@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.journal import events
 from beads_ralph.journal.events import Event
-from beads_ralph.journal.usage import COUNTS, Usage
 
 
 def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:

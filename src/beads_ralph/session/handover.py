@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from beads_ralph import prompts
+from beads_ralph.bead.agent_call import Session
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.git import commands, worktree_status
-from beads_ralph.journal.agent_call import Session
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.state import Case

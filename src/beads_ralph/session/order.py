@@ -20,12 +20,12 @@ from pydantic import TypeAdapter
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.usage import Usage
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.events import EventSink
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.runs import RunFolder
-from beads_ralph.journal.usage import Usage
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.protocol import Executor
 from beads_ralph.session.host import ProgramLimit, SessionHost

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.evidence import Verdict
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.develop import develop
