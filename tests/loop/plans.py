@@ -30,7 +30,9 @@ from beads_ralph.journal.events import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.process import executors
 from beads_ralph.process.process_tree import Family
+from beads_ralph.process.retry import Retry
 from beads_ralph.session import Tools, in_process
+from beads_ralph.session.order import SERVER_RETRY
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query, Store
@@ -226,7 +228,7 @@ def loop_of(
     project: Project,
     store: Store | None = None,
     select: Callable[[str], AgentCLI] = registry.select,
-    server_pause: float = 2.0,
+    server_retry: Retry = SERVER_RETRY,
     **settings: Any,
 ) -> Iterator[Loop]:
     """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's."""
@@ -244,7 +246,7 @@ def loop_of(
         *place,
         select,
         forge.choose("local", space.root),
-        server_pause=server_pause,
+        server_retry=server_retry,
     )
     how = Settings(run_id, runs.actor_name(space.root, run_id), **settings)
     try:

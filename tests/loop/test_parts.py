@@ -24,7 +24,7 @@ from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
-from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, Trouble
+from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.store.protocol import UnreadableBead
 from tests.beads import make_bead
 
@@ -100,7 +100,7 @@ def test_gates_are_known_however_a_verifier_names_them(command: str, file: str) 
 
 
 def begin(
-    rests: ProgramLimits, program: str, trouble: Trouble, reason: str, *more: Any, **named: Any
+    rests: ProgramLimits, program: str, trouble: TroubleKind, reason: str, *more: Any, **named: Any
 ) -> tuple[ProgramLimit, bool]:
     return rests.begin(ProgramTrouble(program, trouble, reason, *more, **named))
 
@@ -158,7 +158,7 @@ def test_a_bead_waits_only_where_all_programs_of_an_agent_rest() -> None:
 
 
 @pytest.mark.parametrize("why", ["auth", "missing"])
-def test_nobody_waits_for_what_only_a_person_can_mend(why: Trouble) -> None:
+def test_nobody_waits_for_what_only_a_person_can_mend(why: TroubleKind) -> None:
     rests = ProgramLimits()
     begin(rests, "claude", why, "not there")
     assert not ParkedBeads(rests).holds("a", [["claude"]])
@@ -189,7 +189,7 @@ def test_a_bead_that_an_older_version_parked_waits_by_itself() -> None:
 # --- programs that rest -----------------------------------------------------------------------------
 
 
-def rest_seconds(rests: ProgramLimits, why: Trouble, reset_at: str | None = None) -> float:
+def rest_seconds(rests: ProgramLimits, why: TroubleKind, reset_at: str | None = None) -> float:
     return seconds_to(begin(rests, "p", why, "because", reset_at)[0].until)
 
 
@@ -198,7 +198,7 @@ def test_a_limit_without_a_time_is_waited_for_longer_each_time_and_never_just_so
         rests = ProgramLimits()
         for turn in range(30):
             pause = min(first * 2**turn, 3600.0)
-            found = rest_seconds(rests, cast("Trouble", why), None if turn % 2 else "no time at all")
+            found = rest_seconds(rests, cast("TroubleKind", why), None if turn % 2 else "no time at all")
             assert 0.74 * pause < found <= 1.25 * pause
     assert len({round(rest_seconds(ProgramLimits(), "limit"), 3) for _ in range(20)}) > 1
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
 from beads_ralph.cli.style import current_style
-from beads_ralph.config import Config
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.ralph_dir import ralph_dir
@@ -257,20 +256,17 @@ def _run(
     log = diagnosis.logged(space.config.logging, space.root)
     with log, _alone(space, settings.run_id) as (home, swept):
         folder = runs.RunFolder(home, settings.run_id)
-        journal = Journal(folder.journal, settings.run_id)
-        if swept:
-            journal.tell("strays_ended", pids=swept)
-        tools = tools_for(space, folder, chosen)
-        _tell_permissions(beads, tools)
-        keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
-        with keeper.listening(journal), Board(journal, current_style()):
-            try:
-                look = GitHubGates(space.root, network_of(space.config))
+        with closing(Journal(folder.journal, settings.run_id)) as journal:
+            if swept:
+                journal.tell("strays_ended", pids=swept)
+            tools = tools_for(space, folder, chosen)
+            _tell_permissions(beads, tools)
+            keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
+            with keeper.listening(journal), Board(journal, current_style()):
+                look = GitHubGates(space.root, Network.of(space.config))
                 how = (settings, scope, in_process(tools), look)
                 loop = Loop(opened.store, tools, journal, *how)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
-            finally:
-                journal.close()
 
 
 def tools_for(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str]) -> Tools:
@@ -287,17 +283,8 @@ def tools_for(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str])
         folder,
         environment,
         registry.select,
-        forge.choose(chosen[1], space.root, network=network_of(config)),
+        forge.choose(chosen[1], space.root, network=Network.of(config)),
         ports=confinement.ports_of(config),
-    )
-
-
-def network_of(config: Config) -> Network:
-    return Network(
-        config.max_network_retries,
-        config.network_timeout,
-        config.retry_backoff,
-        creation_retries=config.pr_creation_retries,
     )
 
 

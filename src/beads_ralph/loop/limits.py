@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.session.host import ProgramLimit, ProgramTrouble, Trouble, moment_of
+from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind, moment_of
 
 LIMIT_SECONDS: Final = 60.0
 """The first pause where nobody said when a limit lifts; doubled each time."""
@@ -64,13 +64,13 @@ class ProgramLimits:
         return self._rest(met.program, met.trouble, began, until, met.reason), news
 
     def _rest(
-        self, program: str, trouble: Trouble, began: datetime, until: datetime, reason: str
+        self, program: str, trouble: TroubleKind, began: datetime, until: datetime, reason: str
     ) -> ProgramLimit:
         known = (program in self.proven, self.down_since.get(program))
         limit = self.resting[program] = ProgramLimit(program, trouble, began, until, reason, *known)
         return limit
 
-    def _until(self, trouble: Trouble, turn: int, said: datetime | None) -> datetime:
+    def _until(self, trouble: TroubleKind, turn: int, said: datetime | None) -> datetime:
         now = datetime.now(UTC)
         if trouble in ("auth", "missing"):
             return now + LONGEST

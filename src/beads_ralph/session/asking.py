@@ -8,22 +8,22 @@ from typing import Final
 
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.session import agent_calls, handover
-from beads_ralph.session.agent_calls import Asked, Call, ProgramMissing
+from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
-from beads_ralph.session.host import ProgramLimit, ProgramTrouble, Trouble
+from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.order import Halted, Parked
 from beads_ralph.session.state import Case
 
-REPLACED: Final[Mapping[str, Trouble]] = {"limit": "limit", "server": "server", "auth": "auth"}
-"""Trouble that is the program's and not the work's: another program may not have it."""
+REPLACED: Final[Mapping[str, TroubleKind]] = {"limit": "limit", "server": "server", "auth": "auth"}
+"""TroubleKind that is the program's and not the work's: another program may not have it."""
 
 
-async def ask(case: Case, asked: Asked) -> Call:
+async def ask(case: Case, asked: Asked) -> Answered:
     """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
     asked then, in the same worktree; where there is none, the work ends here for now."""
     able = players(asked.spec, case.tools)
     met: dict[str, ProgramLimit] = {}
-    last: Call | None = None
+    last: Answered | None = None
     for player in able:
         limit = await case.host.limit_of(player.key)
         if limit is None:
@@ -42,11 +42,11 @@ async def ask(case: Case, asked: Asked) -> Call:
     return await _nobody(case, asked, able, met, last)
 
 
-def _is_replaced(done: Call) -> bool:
+def _is_replaced(done: Answered) -> bool:
     return done.reply.trouble in REPLACED and not done.ended.timed_out
 
 
-async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Call:
+async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Answered:
     """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
     session = handover.session_of(case, asked, player.program)
     if met:
@@ -70,7 +70,7 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Prog
     return done
 
 
-async def _called(case: Case, asked: Asked) -> Call:
+async def _called(case: Case, asked: Asked) -> Answered:
     prompt = await handover.told(case, asked, asked.session)
     seconds, money = case.seconds_left(), case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
@@ -78,24 +78,24 @@ async def _called(case: Case, asked: Asked) -> Call:
     if done.ended.timed_out:
         case.cut_by = case.exhausted()
     if asked.role != "qa":
-        case.record.add_dev(asked.attempt, done, asked.feedback)
+        case.record.add_dev(done, asked.feedback)
     elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling
-        case.record.add_usage(done.usage)
+        case.record.add_usage(done.call.usage)
     if done.reply.denied:
-        case.denied.append(f"{done.program} was denied {', '.join(done.reply.denied)}")
+        case.denied.append(f"{done.call.program} was denied {', '.join(done.reply.denied)}")
     return done
 
 
 # --- programs that cannot -----------------------------------------------------------------------------
 
 
-def _trouble(player: Player, done: Call) -> ProgramTrouble:
+def _trouble(player: Player, done: Answered) -> ProgramTrouble:
     reply = done.reply
     what = (REPLACED[reply.trouble], _reason(player, done))
     return ProgramTrouble(player.key, *what, reply.limit_reset_at, done.ended.seconds)
 
 
-def _reason(player: Player, done: Call) -> str:
+def _reason(player: Player, done: Answered) -> str:
     detail, program = done.reply.detail, player.key
     if done.reply.trouble == "limit":
         return f"{program} is at a limit"
@@ -111,8 +111,8 @@ def _is_waited_for(limit: ProgramLimit, *, unproven: bool) -> bool:
 
 
 async def _nobody(
-    case: Case, asked: Asked, able: list[Player], met: Mapping[str, ProgramLimit], last: Call | None
-) -> Call:
+    case: Case, asked: Asked, able: list[Player], met: Mapping[str, ProgramLimit], last: Answered | None
+) -> Answered:
     """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
     what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
     reviews = asked.role == "qa"

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol
 from beads_ralph.bead import field_types
 from beads_ralph.journal.events import EventSink
 
-Trouble = Literal["limit", "server", "auth", "missing"]
+TroubleKind = Literal["limit", "server", "auth", "missing"]
 """Why a program cannot play an agent: at a limit, its server is down, not signed in, not installed."""
 
 PATIENCE: Final = timedelta(hours=1)
@@ -29,10 +29,10 @@ PATIENCE: Final = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class ProgramTrouble:
-    """Trouble of a program, as one call of it has met it."""
+    """TroubleKind of a program, as one call of it has met it."""
 
     program: str
-    trouble: Trouble
+    trouble: TroubleKind
     reason: str
     reset_at: str | None = None
     """When the limit lifts, as the program says."""
@@ -45,7 +45,7 @@ class ProgramLimit:
     """Why a program is not called now, and until when; as all sessions of the run have met it."""
 
     program: str
-    trouble: Trouble
+    trouble: TroubleKind
     began: datetime
     until: datetime
     reason: str

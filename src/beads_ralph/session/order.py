@@ -28,6 +28,7 @@ from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.protocol import Executor
+from beads_ralph.process.retry import Retry
 from beads_ralph.session.host import ProgramLimit, SessionHost
 from beads_ralph.session.verify import Bench
 
@@ -87,6 +88,9 @@ class Order(Travels):
         return replace(self, root=root, bead=self.bead.model_copy(update={"metadata": metadata}))
 
 
+SERVER_RETRY: Final = Retry(tries=3, first=2.0)
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the work is done with, at the place where it is done; made by whoever runs the session there."""
@@ -101,9 +105,8 @@ class Tools:
     forge: Forge
     ports: Ports | None = None
     """Where beads get ranges of ports from; None where they get none."""
-    server_pause: float = 2.0
-    """Seconds before an agent is asked again whose server has trouble; doubled each time, give or take
-    half of it."""
+    server_retry: Retry = SERVER_RETRY
+    """How often an agent is asked whose server has trouble."""
 
     def bench(self, events: EventSink) -> Bench:
         """What checks are run with, and who hears of them."""
