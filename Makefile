@@ -19,10 +19,11 @@ TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture test test-all test-rest test-nightly lint format bench lock bd agents clean
+.PHONY: help venv demo picture metrics trace architecture dist test test-all test-rest test-nightly lint format \
+    bench lock bd agents clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: $(INSTALLED) ## Make .venv with everything locked, and the project in it
 	@:
@@ -53,6 +54,25 @@ demo: venv ## Run the demonstration
 
 picture: venv ## Record the demonstration anew for the README
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
+
+metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names what is counted
+	@$(BIN)/python tools/metrics.py --trace $(ARGS)
+
+trace: venv ## Print the rooms that one bead goes through
+	@$(BIN)/python tools/trace_bead.py $(ARGS)
+
+architecture: venv ## Write rooms, picture, trace and numbers into docs/architecture.md
+	@$(BIN)/python tools/rooms.py --write >/dev/null
+	@$(BIN)/python tools/trace_bead.py --write >/dev/null
+	@$(BIN)/python tools/metrics.py --trace --write
+
+# From a clean export of the last commit: what lies about in the tree does not get into a release.
+dist: venv ## Build wheel and sdist of the last commit into dist/
+	@rm -rf dist
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	git archive HEAD | tar -x -C "$$dir"; \
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && export SOURCE_DATE_EPOCH; \
+	(cd "$$dir" && "$(CURDIR)/$(BIN)/python" -m hatchling build -d "$(CURDIR)/dist")
 
 # Recipe lines share nothing, so what needs bd's path is one shell command.
 WITH_BD = bd=$$(tools/bd/install) && \

@@ -276,12 +276,7 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
         commands.forgo_hooks()
     executor = executors.choose(chosen[0], sandbox)
     bench = Bench(executor, folder, journal, environment)
-    network = Network(
-        config.max_network_retries,
-        config.network_timeout,
-        config.retry_backoff,
-        creation_retries=config.pr_creation_retries,
-    )
+    network = Network.of(config)
     return Tools(
         space.root,
         config,

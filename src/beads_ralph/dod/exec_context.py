@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
@@ -19,23 +19,12 @@ from beads_ralph.journal.events import Journal
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.protocol import Executor
+from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Tools, verify
 from beads_ralph.session.verify import Bench, Subject
 
-DOUBLINGS: Final = 30
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long to wait before the next attempt: doubled each time, up to a most."""
-
-    first: float = 30.0
-    most: float = 300.0
-
-    def after(self, attempt: int) -> float:
-        return min(self.first * float(2 ** min(attempt - 1, DOUBLINGS)), self.most)
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,8 @@ class Desk:
     state: Path
     """Where run and result records lie."""
     program: str | None
-    pace: Pace
+    pace: Retry
+    """How long to pause between attempts; how many there may be, the bead says."""
     say: Say
 
     def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
