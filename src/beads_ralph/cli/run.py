@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.files.plugins import ExecutorName, ForgeName
 
-ExecutorName = Annotated[
-    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
+Executor = Annotated[
+    ExecutorName | None, typer.Option("--executor", help="Where agents run.", show_default=False)
 ]
-ForgeName = Annotated[
-    Literal["auto", "local", "github", "none"] | None,
+Forge = Annotated[
+    ForgeName | None,
     typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
 ]
 
@@ -44,8 +45,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     force_gates: Annotated[
         bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
-    executor: ExecutorName = None,
-    forge_name: ForgeName = None,
+    executor: Executor = None,
+    forge_name: Forge = None,
     store: options.Store = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,
