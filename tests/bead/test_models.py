@@ -17,14 +17,11 @@ from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
-    DevExecution,
     Metadata,
-    QAExecution,
     QAOutput,
-    QAResult,
-    Record,
-    ScrumResult,
 )
+from beads_ralph.bead.record import Record
+from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
 from beads_ralph.errors import Code, RalphError
 from tests.bead import samples
 from tests.bead.samples import GONE, NEW, OLD, PROJECT, blamed, messages, sample, work

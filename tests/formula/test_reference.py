@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.model import Record
+from beads_ralph.bead.record import Record
 from beads_ralph.errors import Code
 from beads_ralph.formula import derive
 from beads_ralph.formula.model import GATE_TYPES, READERS_OWN, Branch, Compose, Formula, Gate, Loop, Step, Var

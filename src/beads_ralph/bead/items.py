@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead.field_types import BeadId, Filled, Timestamp, constraint_fault
-from beads_ralph.bead.model import ISSUE_TYPES, Record
+from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.record import Record
 
 MOLECULE: Final = "molecule"
 """The root of what one pour made; it closes when everything below it is closed."""

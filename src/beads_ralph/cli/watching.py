@@ -90,9 +90,7 @@ def _status(store: Any) -> dict[str, Any]:
             {"id": bead.id, **parked} for bead in listing.beads if (parked := _parked(bead)) is not None
         ],
         "blocked": [
-            {"id": bead.id, "reason": _reason(bead.metadata.to_json())}
-            for bead in listing.beads
-            if bead.status == "blocked"
+            {"id": bead.id, "reason": _reason(bead)} for bead in listing.beads if bead.status == "blocked"
         ],
         "waiting_for": _waiting_for(opened.store, listing.beads),
         "executions": executions.rows(executions.homes(space)),
@@ -112,13 +110,13 @@ def _waiting_for(store: Store, beads: Sequence[Bead]) -> list[dict[str, Any]]:
 
 
 def _parked(bead: Bead) -> dict[str, Any] | None:
-    said = bead.metadata.to_json().get("parked")
-    return {"until": said.get("until"), "reason": said.get("reason")} if said else None
+    parked = bead.metadata.parked
+    return {"until": parked.until, "reason": parked.reason} if parked else None
 
 
-def _reason(metadata: dict[str, Any]) -> str | None:
-    result = metadata.get("scrum_result") or {}
-    return result.get("error")
+def _reason(bead: Bead) -> str | None:
+    result = bead.metadata.scrum_result
+    return result.error if result else None
 
 
 def _show_status(console: Console, found: dict[str, Any]) -> None:

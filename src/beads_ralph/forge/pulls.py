@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from beads_ralph.bead.field_types import Positive, Timestamp
-from beads_ralph.bead.model import Record
+from beads_ralph.bead.record import Record
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import ralph_dir, text_files
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.model import ISSUE_TYPES, Record
+from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.record import Record
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import (

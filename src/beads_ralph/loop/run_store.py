@@ -7,11 +7,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.personas import with_sessions
+from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
@@ -112,15 +115,16 @@ class Pool:
 
     async def _interrupted(self, bead: Bead, holder: str) -> None:
         """Written down before the bead is free again, and only once, should we be killed in between."""
-        said = bead.metadata.to_json()
+        state = bead.metadata
         run_id = holder.removeprefix(runs.actor_prefix(self.root))
-        told = list(said.get("interruptions") or [])
-        attempt = bead.metadata.attempt_count + (0 if said.get("proven") else 1)
-        if not any(row.get("run_id") == run_id for row in told):
-            told.append({"run_id": run_id, "attempt": attempt, "noticed_at": utc_text(datetime.now(UTC))})
+        told = list(state.interruptions or ())
+        attempt = state.attempt_count + (0 if state.proven else 1)
+        if not any(row.run_id == run_id for row in told):
+            now = utc_text(datetime.now(UTC))
+            told.append(Interruption(run_id=run_id, attempt=attempt, noticed_at=now))
             folder = runs.RunFolder(self.home, run_id)
             known = await in_thread(unrecorded, bead, folder.journal)
-            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:], **known})
+            await self.keep(bead, known.changed(RunState(interruptions=told[-INTERRUPTIONS_KEPT:])))
         reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
         await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
         self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)
@@ -178,14 +182,11 @@ class Pool:
 
     # --- keeping and giving back --------------------------------------------------------------------
 
-    def keeper(self, bead_id: str) -> Keep:
-        async def keep(metadata: Mapping[str, Any]) -> None:
-            await self.update(bead_id, metadata)
+    def keeper(self, bead: Bead) -> Keep:
+        return partial(self.keep, bead)
 
-        return keep
-
-    async def update(self, bead_id: str, metadata: Mapping[str, Any]) -> None:
-        await self.ask(self.store.update, bead_id, Changes(metadata=dict(metadata)))
+    async def keep(self, bead: Bead, state: RunState) -> None:
+        await self.ask(self.store.update, bead.id, Changes(metadata=_kept(bead, state)))
 
     async def holds(self, bead: Bead) -> bool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
@@ -193,9 +194,9 @@ class Pool:
     async def close(self, bead: Bead, outcome: Outcome) -> None:
         """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
-        found = Findings(dict(outcome.metadata), pull.url if pull else None)
+        found = Findings(_kept(bead, outcome.state), pull.url if pull else None)
         closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
-        if closed.metadata.to_json().get("proven") != found.metadata.get("proven"):
+        if closed.metadata.proven != outcome.state.proven:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
@@ -204,7 +205,7 @@ class Pool:
             self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
-        found = Findings(dict(outcome.metadata))
+        found = Findings(_kept(bead, outcome.state))
         await self.ask(
             self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
         )
@@ -240,6 +241,14 @@ class Pool:
     async def for_people(self) -> list[Item]:
         """What people can do now that this run has done its part."""
         return await self.ask(for_people, self.store, self.parents) if self.parents else []
+
+
+def _kept(bead: Bead, state: RunState) -> dict[str, Any]:
+    """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
+    known = {(row.role, row.seat): row.session_id for row in state.executions if row.session_id}
+    before = bead.metadata.to_json()
+    agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
+    return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}
 
 
 def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.git import worktrees
@@ -200,7 +201,7 @@ class Loop:
         attempt = place.attempt_count + 1
         self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, **about(claimed))
         order = await self.pool.order(claimed)
-        task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
+        task = asyncio.create_task(work(order, self.tools, self.pool.keeper(claimed)), name=bead.id)
         self._note_beside(claimed)
         self.running[task] = claimed
         if self.cancelling:
@@ -275,10 +276,9 @@ class Loop:
             await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
             return
         text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
-        waits = {**(outcome.metadata.get("parked") or {}), "until": text}
-        await self.pool.give_back(
-            bead, "open", replace(outcome, metadata={**outcome.metadata, "parked": waits})
-        )
+        waits = (outcome.state.parked or ParkedUntil()).model_copy(update={"until": text})
+        state = outcome.state.changed(RunState(parked=waits))
+        await self.pool.give_back(bead, "open", replace(outcome, state=state))
         self._tell("bead_parked", bead, outcome.reason, until=text)
 
     async def _block(self, bead: Bead, outcome: Outcome) -> None:

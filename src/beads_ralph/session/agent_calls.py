@@ -17,7 +17,8 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.bead.personas import AgentRole, Persona
+from beads_ralph.bead.personas import Persona
+from beads_ralph.bead.run_state import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.agent_call import Session

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph import prompts
+from beads_ralph.bead.run_state import DevExecution
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.agent_call import Session
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
+from beads_ralph.session.history import usage_of
 from beads_ralph.session.state import Case
 
 GO_ON: Final = ("dev", "scrum-master")
@@ -24,19 +24,15 @@ def session_of(case: Case, asked: Asked, program: str) -> Session | None:
     """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
     if asked.role not in GO_ON:
         return None
-    own = [row for row in case.record.dev if _is_of(row, asked) and row.get("program") == program]
-    if not own or not own[-1].get("session_id") or own[-1].get("trouble") == "forgotten":
+    own = [row for row in case.record.dev if _is_of(row, asked) and row.program == program]
+    last = own[-1] if own else None
+    if last is None or not last.session_id or last.trouble == "forgotten":
         return None
-    counted = own[-1].get("session_usage") or {}
-    return Session(own[-1]["session_id"], Usage(**{name: counted.get(name) for name in COUNTS}))
+    return Session(last.session_id, usage_of(last.session_usage))
 
 
-def _is_of(row: Mapping[str, Any], asked: Asked) -> bool:
-    return (row.get("role"), row.get("seat"), row["agent_path"]) == (
-        asked.role,
-        asked.seat,
-        asked.spec.agent,
-    )
+def _is_of(row: DevExecution, asked: Asked) -> bool:
+    return (row.role, row.seat, row.agent_path) == (asked.role, asked.seat, asked.spec.agent)
 
 
 async def told(case: Case, asked: Asked, session: Session | None) -> str:
@@ -44,17 +40,16 @@ async def told(case: Case, asked: Asked, session: Session | None) -> str:
     rows = [row for row in case.record.dev if _is_of(row, asked)]
     if asked.role not in GO_ON or not (rows or _cut_off(case, asked.attempt)):
         return asked.prompt
-    if session is not None and rows and rows[-1].get("session_id") == session.id:
+    if session is not None and rows and rows[-1].session_id == session.id:
         return asked.prompt
-    words = [str(row["last_words"]) for row in rows if row.get("last_words")]
+    words = [row.last_words for row in rows if row.last_words]
     done = await in_thread(_account, case, words[-1] if words else "")
     return f"{done}\n{asked.prompt}" if done else asked.prompt
 
 
 def _cut_off(case: Case, attempt: int) -> bool:
     """Whether a run was killed in this attempt, so that nobody could write down who had worked."""
-    rows = case.place.to_json().get("interruptions") or ()
-    return any(row.get("attempt") == attempt for row in rows)
+    return any(row.attempt == attempt for row in case.place.interruptions or ())
 
 
 def _account(case: Case, words: str) -> str:
@@ -85,8 +80,5 @@ def _work(case: Case) -> tuple[list[str], list[str]]:
 
 
 def _checks(case: Case) -> str:
-    verdict = case.record.verdict
-    said = case.place.to_json().get("last_verdict") or {}
-    ruling = verdict.ruling if verdict else said.get("ruling", "")
-    message = verdict.message if verdict else said.get("message", "")
-    return f"{ruling}: {message}"[:SAID_SHOWN] if ruling else ""
+    last = case.record.last_verdict
+    return f"{last.ruling}: {last.message}"[:SAID_SHOWN] if last and last.ruling else ""

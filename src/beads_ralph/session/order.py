@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.items import Item, Standing
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.records.reasons import Reason
@@ -18,8 +19,8 @@ from beads_ralph.process.ports import Ports
 from beads_ralph.session.program_limits import Rest, Rests
 from beads_ralph.session.verify import Bench
 
-Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Puts metadata of the bead into the store; what it returns from is on disk."""
+Keep = Callable[[RunState], Awaitable[None]]
+"""Puts the bead's run state into the store; what it returns from is on disk."""
 
 Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
 """blocked: this bead needs a person. stopped: so does the whole run. broken: the world failed, not the
@@ -75,13 +76,17 @@ class Tools:
     """How that stands which a gate waits for outside of the repository."""
 
 
+NOTHING: Final = RunState()
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How the work on a bead ended."""
 
     ending: Ending
     reason: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    state: RunState = NOTHING
+    """What is to be kept of it."""
     pull_request: PullRequest | None = None
     attempts: int = 0
     """Those that were judged in this session, not those of earlier runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from beads_ralph import prompts
 from beads_ralph.bead.legacy import persona_name, persona_path
 from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.personas import AgentRole
+from beads_ralph.bead.run_state import AgentRole, DevExecution, QAExecution
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import checkouts, commands, worktree_status
 from beads_ralph.journal.agent_call import Session
@@ -54,25 +54,25 @@ class Talk:
 
 def talks(bead: Bead) -> list[Talk]:
     """Every call that the bead remembers, oldest first."""
-    said = bead.metadata.to_json()
-    found = [_talk(bead, "dev", row) for row in said.get("dev_agent_executions") or ()]
-    found += [_talk(bead, "qa", row) for row in said.get("qa_agent_executions") or ()]
+    state = bead.metadata
+    found = [_talk(bead, "dev", row, None) for row in state.dev_agent_executions or ()]
+    found += [_talk(bead, "qa", row, row.commit) for row in state.qa_agent_executions or ()]
     return sorted(found, key=lambda one: (one.started_at, one.attempt))
 
 
-def _talk(bead: Bead, side: Side, row: Mapping[str, Any]) -> Talk:
+def _talk(bead: Bead, side: Side, row: DevExecution | QAExecution, commit: str | None) -> Talk:
     return Talk(
         side,
-        row.get("role") or side,
-        row["agent_path"],
-        row.get("program") or "",
-        row.get("model") or "",
-        row["attempt"],
-        row["status"],
-        row.get("session_id"),
-        row["started_at"],
-        Path(row.get("cwd") or bead.metadata.worktree_path),
-        row.get("commit"),
+        row.role or side,
+        row.agent_path,
+        row.program or "",
+        row.model or "",
+        row.attempt,
+        row.status,
+        row.session_id,
+        row.started_at,
+        Path(row.cwd or bead.metadata.worktree_path),
+        commit,
     )
 
 

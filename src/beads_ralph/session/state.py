@@ -17,7 +17,7 @@ from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.usage import Budget
 from beads_ralph.process.ports import Range
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session.history import Record
+from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import Order, Tools
 from beads_ralph.session.program_limits import moment_of
 
@@ -36,7 +36,7 @@ class Case:
 
     order: Order
     tools: Tools
-    record: Record
+    record: BeadHistory
     base: str = ""
     """The commit that the bead's own work lies after."""
     begun_before: bool = False
@@ -116,8 +116,7 @@ class Case:
     @property
     def deadline(self) -> datetime | None:
         """By when it must be done."""
-        said = self.place.to_json().get("deadline")
-        return moment_of(said) if isinstance(said, str) else None
+        return moment_of(self.place.deadline)
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""

@@ -1,0 +1,298 @@
+"""What runs keep about a bead in its metadata: the one place that spells these keys.
+
+A key that is missing or null means that no run has said anything yet. A value of the wrong type makes the
+bead unreadable, with the field named; `healed` gives what is left of such a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from beads_ralph.bead.field_types import (
+    Prose,
+    Timestamp,
+    Word,
+    is_text,
+    one_of,
+    require_storable,
+    storable_fault,
+)
+from beads_ralph.bead.record import Record
+
+QAStatus = Literal["pass", "fail", "stop"]
+AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
+LARGEST: Final = 1e300
+MOST_ATTEMPTS: Final = 10**9
+DEEPEST: Final = 50
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        require_storable(value)
+    except ValueError as problem:
+        raise storable_fault(problem) from None
+    return value
+
+
+Number = Annotated[float | int, one_of("a number"), Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Attempts = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
+AttemptNumber = Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
+Details = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+# --- calls of agents --------------------------------------------------------------------------------
+
+
+class Kept(Record):
+    """A part of the state that is made of what agents and commands say."""
+
+    @classmethod
+    def made(cls, **said: Any) -> Self:
+        """Of texts that may hold what no store can keep."""
+        return cls.model_validate(_cleaned(said))
+
+
+def _cleaned(value: Any, room: int = DEEPEST) -> Any:
+    match value:
+        case str():
+            return value if is_text(value) else value.encode("utf-8", "replace").decode()
+        case Mapping() | list() | tuple() if room == 0:
+            return "…"
+        case Mapping():
+            return {_cleaned(key): _cleaned(inner, room - 1) for key, inner in value.items()}
+        case list() | tuple():
+            return [_cleaned(inner, room - 1) for inner in value]
+        case _:
+            return value
+
+
+class TokenCounts(Record):
+    """Tokens and money; None where the agent does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_tokens: int | None = None
+    cost_usd: Number | None = None
+
+
+class Execution(Kept):
+    """One call of an agent, as the bead keeps it."""
+
+    attempt: AttemptNumber
+    session_id: Word | None = None
+    agent_path: Word
+    model: Word | None = None
+    started_at: Timestamp
+    completed_at: Timestamp | None = None
+    role: AgentRole | None = None
+    seat: int | None = None
+    program: Word | None = None
+    cwd: Word | None = None
+    session_usage: TokenCounts | None = None
+    usage: TokenCounts | None = None
+    cost_usd: Number | None = None
+    trouble: Word | None = None
+    denied: list[Prose] | None = None
+
+
+class DevExecution(Execution):
+    status: Literal["completed", "failed", "timeout"]
+    feedback_from_qa: Prose | None = None
+    last_words: Prose | None = None
+
+
+class QAExecution(Execution):
+    status: QAStatus
+    message: Prose
+    details: Details | None = None
+    commit: Word | None = None
+
+
+# --- verdicts and results ---------------------------------------------------------------------------
+
+
+class CheckResult(Kept):
+    """One check that ran on a commit, as the bead keeps it."""
+
+    name: Prose = ""
+    kind: Prose = ""
+    command: Prose = ""
+    commit: Word = ""
+    ruling: QAStatus | None = None
+    message: Prose = ""
+    exit_code: int | None = None
+    seconds: Number | None = None
+    output_sha256: Prose = ""
+    output_tail: Prose = ""
+    details: Details | None = None
+    red_before: bool | None = None
+
+
+class LastVerdict(Kept):
+    """The verdict on the last attempt, and everything it rests on."""
+
+    ruling: QAStatus | None = None
+    message: Prose = ""
+    flags: list[Prose] = Field(default_factory=list)
+    evidence: list[CheckResult] = Field(default_factory=list)
+
+
+class QAResult(Record):
+    agent_path: Word
+    status: QAStatus
+    message: Prose | None = None
+    details: Details | None = None
+
+
+class ScrumResult(Kept):
+    bead_id: Prose
+    success: bool
+    pr_url: Word | None = None
+    pr_number: int | None = None
+    bead_updated: bool = False
+    attempt_count: Attempts = 0
+    qa_results: list[QAResult] = Field(default_factory=list)
+    error: Prose | None = None
+    fatal: bool = False
+
+
+# --- what else a run remembers ----------------------------------------------------------------------
+
+
+class Proof(Record):
+    """The commit that passed every check, and a hash of what the bead asked for then."""
+
+    commit: Word | None = None
+    of: Word | None = None
+
+
+class Spending(TokenCounts):
+    """What the bead has cost since it was last opened again by hand."""
+
+    seconds: Number | None = None
+
+
+class ParkedUntil(Record):
+    """Until when the bead waits, for which programs, and the commit that only the reviewers have not seen."""
+
+    until: Timestamp | None = None
+    reason: Prose | None = None
+    programs: dict[Word, Timestamp] | None = None
+    commit: Word | None = None
+
+
+class Interruption(Record):
+    """An attempt that ended because its run was killed."""
+
+    run_id: Word | None = None
+    attempt: Attempts | None = None
+    noticed_at: Timestamp | None = None
+
+
+class GateOverride(Record):
+    """Who lets features start although the gate is red, and since when."""
+
+    by: Prose | None = None
+    at: Prose | None = None
+    reason: Prose | None = None
+
+
+class RunState(Record):
+    """Everything that a run keeps about a bead. One with a few fields set is a change: only those are
+    written."""
+
+    attempt_count: Attempts = 0
+    scrum_master_session_id: Word | None = None
+    dev_agent_session_id: Word | None = None
+    dev_agent_executions: list[DevExecution] | None = None
+    qa_agent_executions: list[QAExecution] | None = None
+    pr_url: Word | None = None
+    pr_number: int | None = None
+    scrum_result: ScrumResult | None = None
+    attempts_forgiven: Attempts | None = None
+    """So many attempts do not count any more: somebody has opened the bead again since."""
+    last_verdict: LastVerdict | None = None
+    proven: Proof | None = None
+    red_before: dict[Prose, bool] | None = None
+    """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    spent: Spending | None = None
+    parked: ParkedUntil | None = None
+    interruptions: list[Interruption] | None = None
+    gate_results: list[CheckResult] | None = None
+    gate_override: GateOverride | None = None
+
+    def to_metadata(self) -> dict[str, Any]:
+        """The keys that are set, as the bead's metadata has them."""
+        told = self.to_json()
+        return {key: told[key] for key in KEYS_IN_ORDER if key in told}
+
+    def changed(self, change: RunState) -> Self:
+        """This state with the fields that `change` sets."""
+        fields = {name: getattr(change, name) for name in change.model_fields_set}
+        return self.model_copy(update=fields)
+
+    @property
+    def executions(self) -> list[DevExecution | QAExecution]:
+        """Every call that the bead remembers, the developers' first."""
+        return [*(self.dev_agent_executions or ()), *(self.qa_agent_executions or ())]
+
+
+KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
+KEYS: Final = frozenset(KEYS_IN_ORDER)
+"""The metadata that only runs write: neither a plan nor a formula says it. Besides, runs fill in the
+`agent_id` of the bead's agents."""
+UNTOUCHED: Final = RunState(
+    attempt_count=0,
+    scrum_master_session_id=None,
+    dev_agent_session_id=None,
+    dev_agent_executions=[],
+    qa_agent_executions=[],
+    pr_url=None,
+    pr_number=None,
+    scrum_result=None,
+)
+"""The state of a bead that no run has worked on, as plans write it."""
+
+
+# --- healing ----------------------------------------------------------------------------------------
+
+
+def healed(metadata: Mapping[str, Any]) -> tuple[RunState, list[str]]:
+    """The change that leaves only what can be read, and the paths of the fields that it drops: whole keys,
+    or single entries of a list."""
+    change: dict[str, Any] = {}
+    dropped: list[str] = []
+    for key in KEYS_IN_ORDER:
+        if key in metadata and (spoiled := _spoiled(key, metadata[key])) is not None:
+            kept = [row for at, row in enumerate(metadata[key]) if at not in spoiled] if spoiled else None
+            change[key] = kept
+            dropped += [f"{key}.{at}" for at in spoiled] or [key]
+    if "attempt_count" in change:
+        change["attempt_count"] = _last_attempt({**metadata, **change})
+    return RunState.model_validate(change), dropped
+
+
+def _spoiled(key: str, value: Any) -> list[int] | None:
+    """None for a sound value; else the entries of the list that are spoiled, or nothing where it all is."""
+    try:
+        RunState.model_validate({key: value})
+    except ValidationError as problem:
+        places = [error["loc"][1:2] for error in problem.errors(include_url=False, include_input=False)]
+        numbers = {place[0] for place in places if place}
+        whole = not isinstance(value, list) or () in places
+        return [] if whole else sorted(number for number in numbers if isinstance(number, int))
+    return None
+
+
+def _last_attempt(metadata: Mapping[str, Any]) -> int:
+    """The number of the last attempt that a readable row tells of."""
+    return max(_attempts_told(metadata), default=0)
+
+
+def _attempts_told(metadata: Mapping[str, Any]) -> Iterator[int]:
+    for key in ("dev_agent_executions", "qa_agent_executions"):
+        for row in metadata.get(key) or ():
+            yield row["attempt"]
