@@ -206,7 +206,7 @@ def _event(kind: Any, second: int, attempt: int | None = None, **data: Any) -> E
     return Event(kind, f"2026-03-02T10:00:{second:02d}.000Z", "run", "bd-1-1-x", None, attempt, data)
 
 
-def _subject(**changes: Any) -> run_page.Subject:
+def _subject(**changes: Any) -> run_page.PageSubject:
     bead = make_bead("bd-1-1-x", title=NASTY)
     told = [
         _event("bead_claimed", 0),
@@ -225,7 +225,7 @@ def _subject(**changes: Any) -> run_page.Subject:
         "pull_requests": [{"bead": NASTY, "number": None, "branch": NASTY, "commit": "0" * 40}],
     }
     drawing = Drawing.of([Node("1.1", "bd-1-1-x", NASTY, 1)], {"1.1": []})
-    return replace(run_page.Subject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
+    return replace(run_page.PageSubject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
 
 
 def test_whatever_agents_and_plans_say_stays_text() -> None:

@@ -61,98 +61,98 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True)
-class Advice:
+class Remedy:
     """Whether the user can mend it, and what to do next when the raiser knows nothing better."""
 
     recoverable: bool
     next_step: str
 
 
-ADVICE: Mapping[Code, Advice] = {
-    Code.CLI_NOT_FOUND: Advice(
+ADVICE: Mapping[Code, Remedy] = {
+    Code.CLI_NOT_FOUND: Remedy(
         recoverable=False,
         next_step="Install bd 1.3 or newer and put it on PATH, or use --store embedded",
     ),
-    Code.NOT_INITIALIZED: Advice(
+    Code.NOT_INITIALIZED: Remedy(
         recoverable=False, next_step="Run: beads-ralph init --store bd (or use --store embedded)"
     ),
-    Code.DAEMON_NOT_RUNNING: Advice(
+    Code.DAEMON_NOT_RUNNING: Remedy(
         recoverable=False,
         next_step="Nothing to do for bd 1.3 or newer, which has no daemon; otherwise update bd",
     ),
-    Code.INSERT_FAILED: Advice(
+    Code.INSERT_FAILED: Remedy(
         recoverable=True, next_step="Look at what is in the store with: beads-ralph list"
     ),
-    Code.DATABASE_TIMEOUT: Advice(
+    Code.DATABASE_TIMEOUT: Remedy(
         recoverable=True, next_step="See whether another bd holds the database, then run the command again"
     ),
-    Code.COMMAND_FAILED: Advice(
+    Code.COMMAND_FAILED: Remedy(
         recoverable=True, next_step="Run the failed command by hand to see its full output"
     ),
-    Code.BEAD_NOT_FOUND: Advice(recoverable=True, next_step="List the beads with: beads-ralph list"),
-    Code.CONFLICT: Advice(recoverable=True, next_step="Read the bead again: beads-ralph show ID"),
-    Code.BEAD_SCHEMA: Advice(
+    Code.BEAD_NOT_FOUND: Remedy(recoverable=True, next_step="List the beads with: beads-ralph list"),
+    Code.CONFLICT: Remedy(recoverable=True, next_step="Read the bead again: beads-ralph show ID"),
+    Code.BEAD_SCHEMA: Remedy(
         recoverable=True, next_step="Mend the fields named above; beads-ralph schema prints the schema"
     ),
-    Code.MISSING_FIELD: Advice(recoverable=True, next_step="Add the missing field"),
-    Code.FIELD_PATTERN: Advice(recoverable=True, next_step="Change the value so that it matches the pattern"),
-    Code.CONSTRAINT: Advice(recoverable=True, next_step="Change the value named above"),
-    Code.UNRESOLVED: Advice(
+    Code.MISSING_FIELD: Remedy(recoverable=True, next_step="Add the missing field"),
+    Code.FIELD_PATTERN: Remedy(recoverable=True, next_step="Change the value so that it matches the pattern"),
+    Code.CONSTRAINT: Remedy(recoverable=True, next_step="Change the value named above"),
+    Code.UNRESOLVED: Remedy(
         recoverable=True, next_step="Check the sprint ids in the plan, or compile the missing sprint first"
     ),
-    Code.CYCLE_DETECTED: Advice(
+    Code.CYCLE_DETECTED: Remedy(
         recoverable=True, next_step="Remove one of the **Depends On** entries along the cycle"
     ),
-    Code.DUPLICATE_ID: Advice(
+    Code.DUPLICATE_ID: Remedy(
         recoverable=True,
         next_step="Rename one of them (**Bead Name**), or run again with --check-existing or --update",
     ),
-    Code.SELF_DEP: Advice(recoverable=True, next_step="Remove the sprint's own id from its **Depends On**"),
-    Code.MARKDOWN: Advice(
+    Code.SELF_DEP: Remedy(recoverable=True, next_step="Remove the sprint's own id from its **Depends On**"),
+    Code.MARKDOWN: Remedy(
         recoverable=True, next_step="Write sprint headings as: ### Sprint <phase>.<number>: <title>"
     ),
-    Code.MISSING_SECTION: Advice(
+    Code.MISSING_SECTION: Remedy(
         recoverable=True,
         next_step="Add the section to the sprint, or a default for it to the plan's front matter "
         "or to beads-ralph.yaml",
     ),
-    Code.PLAN_PATTERN: Advice(
+    Code.PLAN_PATTERN: Remedy(
         recoverable=True, next_step="Use ids such as 1.1, 1.2a or 3a.2b, and values of the documented form"
     ),
-    Code.FORMULA_NOT_FOUND: Advice(recoverable=True, next_step="List them with: beads-ralph formula list"),
-    Code.MISSING_VAR: Advice(recoverable=True, next_step="Give the variable with --var name=value"),
-    Code.INVALID_VAR: Advice(recoverable=True, next_step="Give a value that the variable's rule allows"),
-    Code.POUR_FAILED: Advice(recoverable=True, next_step="Mend what the store refused, then pour again"),
-    Code.FORMULA_INVALID: Advice(
+    Code.FORMULA_NOT_FOUND: Remedy(recoverable=True, next_step="List them with: beads-ralph formula list"),
+    Code.MISSING_VAR: Remedy(recoverable=True, next_step="Give the variable with --var name=value"),
+    Code.INVALID_VAR: Remedy(recoverable=True, next_step="Give a value that the variable's rule allows"),
+    Code.POUR_FAILED: Remedy(recoverable=True, next_step="Mend what the store refused, then pour again"),
+    Code.FORMULA_INVALID: Remedy(
         recoverable=True, next_step="Mend the formula, then: beads-ralph formula check NAME"
     ),
-    Code.FORMULA_UNSUPPORTED: Advice(
+    Code.FORMULA_UNSUPPORTED: Remedy(
         recoverable=True, next_step="Leave the field out; docs/formulas.md lists what a formula can say"
     ),
-    Code.FILE_NOT_FOUND: Advice(recoverable=False, next_step="Check the path"),
-    Code.PERMISSION_DENIED: Advice(recoverable=False, next_step="Give yourself access to the file"),
-    Code.NOT_TEXT: Advice(recoverable=True, next_step="Save the file as UTF-8 text"),
-    Code.TOO_LARGE: Advice(recoverable=True, next_step="Split the file into several"),
-    Code.WRITE_FAILED: Advice(recoverable=True, next_step="Free some disk space or choose another place"),
-    Code.CONFIG_INVALID: Advice(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
-    Code.GIT_NOT_REPO: Advice(recoverable=True, next_step="Run it inside a git repository (git init)"),
-    Code.GIT_ERROR: Advice(recoverable=True, next_step="Run the git command by hand to see its full output"),
-    Code.FORGE_FAILED: Advice(
+    Code.FILE_NOT_FOUND: Remedy(recoverable=False, next_step="Check the path"),
+    Code.PERMISSION_DENIED: Remedy(recoverable=False, next_step="Give yourself access to the file"),
+    Code.NOT_TEXT: Remedy(recoverable=True, next_step="Save the file as UTF-8 text"),
+    Code.TOO_LARGE: Remedy(recoverable=True, next_step="Split the file into several"),
+    Code.WRITE_FAILED: Remedy(recoverable=True, next_step="Free some disk space or choose another place"),
+    Code.CONFIG_INVALID: Remedy(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
+    Code.GIT_NOT_REPO: Remedy(recoverable=True, next_step="Run it inside a git repository (git init)"),
+    Code.GIT_ERROR: Remedy(recoverable=True, next_step="Run the git command by hand to see its full output"),
+    Code.FORGE_FAILED: Remedy(
         recoverable=True, next_step="Mend what the details name, then run it again: the work is on its branch"
     ),
-    Code.FORGE_DIVERGED: Advice(
+    Code.FORGE_DIVERGED: Remedy(
         recoverable=True, next_step="Bring both sides together on the branch, then: beads-ralph retry BEAD"
     ),
-    Code.USAGE: Advice(recoverable=True, next_step="See: beads-ralph --help"),
-    Code.NO_SANDBOX: Advice(
+    Code.USAGE: Remedy(recoverable=True, next_step="See: beads-ralph --help"),
+    Code.NO_SANDBOX: Remedy(
         recoverable=True, next_step="Install bubblewrap, or set sandbox: none in beads-ralph.yaml"
     ),
-    Code.INTERRUPTED: Advice(recoverable=True, next_step="Run the same command again"),
-    Code.UNAVAILABLE: Advice(
+    Code.INTERRUPTED: Remedy(recoverable=True, next_step="Run the same command again"),
+    Code.UNAVAILABLE: Remedy(
         recoverable=False, next_step="Install what is missing, or use the local executor"
     ),
-    Code.AGENT_FAILED: Advice(recoverable=True, next_step="Look at what it printed, and try again"),
-    Code.BUG: Advice(recoverable=False, next_step="Report it, with the crash file"),
+    Code.AGENT_FAILED: Remedy(recoverable=True, next_step="Look at what it printed, and try again"),
+    Code.BUG: Remedy(recoverable=False, next_step="Report it, with the crash file"),
 }
 
 

@@ -12,8 +12,8 @@ from beads_ralph.agents import environment
 from beads_ralph.agents.adapters.command import Command
 from beads_ralph.agents.registry import AGENTS, select
 from beads_ralph.bead.personas import Persona
+from beads_ralph.bead.usage import Usage
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.usage import Usage
 from beads_ralph.process.jobs import Job
 from tests.agents import running
 from tests.agents.running import call, executable, spec, task, transcript

@@ -12,7 +12,7 @@ from beads_ralph.agents.adapters.copilot import Copilot
 from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.personas import Persona
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beads_ralph.agents.adapters.gemini import SETTINGS, Gemini, as_text
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.personas import Persona
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job
 from tests.agents import cassettes
 from tests.agents.running import environment, spec, task, transcript

@@ -15,7 +15,7 @@ from beads_ralph.agents import reply_reader
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.agents.reply_reader import MAX_BLOCK, lines_of, read
 from beads_ralph.agents.scripted import script
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit
 
 PASS = {"status": "pass", "message": "ok"}

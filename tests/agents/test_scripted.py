@@ -17,8 +17,8 @@ from beads_ralph.agents.adapters.scripted import Scripted
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.agents.scripted import script
-from beads_ralph.agents.scripted.script import Call, Step
-from beads_ralph.journal.usage import Usage
+from beads_ralph.agents.scripted.script import ScriptCall, ScriptStep
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit
 from tests.agents import running
 from tests.agents.running import end_group, git, spec, task, transcript, until
@@ -124,7 +124,7 @@ def test_the_first_entry_that_matches_counts(
     tmp_path: Path, bead: str, role: str, agent: str, attempt: int, said: list[str | int]
 ) -> None:
     beads = script.load(written(tmp_path, BEADS))
-    steps = script.steps_for(beads, Call(bead, role, agent, attempt))
+    steps = script.steps_for(beads, ScriptCall(bead, role, agent, attempt))
     assert [step.value for step in steps] == said
 
 
@@ -504,6 +504,6 @@ def test_the_example_in_the_document_is_a_sound_script(tmp_path: Path) -> None:
     path = tmp_path / "script.yaml"
     path.write_text(example, encoding="utf-8")
     beads = script.load(path)
-    assert script.steps_for(beads, Call("bd-1-1-setup", "dev", "dev", 1))[0] == Step(
+    assert script.steps_for(beads, ScriptCall("bd-1-1-setup", "dev", "dev", 1))[0] == ScriptStep(
         "write", {"src/app.py": "print('hello')\n"}
     )

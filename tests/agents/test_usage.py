@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 
 
 def test_unknown_is_not_nothing() -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from beads_ralph.bead import schema
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import (
     AgentSpec,
@@ -20,7 +21,6 @@ from beads_ralph.bead.model import (
     Metadata,
     QAOutput,
 )
-from beads_ralph.bead.record import Record
 from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
 from beads_ralph.errors import Code, RalphError
 from tests.bead import samples
@@ -110,7 +110,7 @@ def test_s0_ov1_unknown_core_keys_are_kept_and_named_unknown_metadata_is_silentl
 
 
 def test_records_cannot_be_changed_in_place() -> None:
-    bead: Record = Bead.model_validate(sample("work"))
+    bead: FrozenModel = Bead.model_validate(sample("work"))
     with pytest.raises(ValueError, match="frozen"):
         bead.title = "other"  # type: ignore[attr-defined]
 

@@ -317,7 +317,7 @@ def test_an_unreadable_bead_stops_the_update_and_is_named(repo: Path, plan_file:
 def test_the_order_of_labels_and_dependencies_is_no_difference() -> None:
     one = make_bead("bd-a", dependencies=["bd-b", "bd-c"], labels=["x", "y"])
     two = make_bead("bd-a", dependencies=["bd-c", "bd-b"], labels=["y", "x"])
-    assert diff.compare(load.Held((one,)), load.Batch({"1.1": two})).empty
+    assert diff.compare(load.StoredPlan((one,)), load.Batch({"1.1": two})).empty
 
 
 def test_nothing_is_written_where_the_store_refuses_the_new_beads(repo: Path) -> None:
@@ -329,7 +329,7 @@ def test_nothing_is_written_where_the_store_refuses_the_new_beads(repo: Path) ->
         "bd-new", dependencies=["bd-nowhere"], metadata={"plan_sprint_id": "1.2", "sprint": "1.2"}
     )
     edited = load.Batch({"1.1": make_bead("bd-a", title="Edited"), "1.2": new})
-    compared = diff.compare(load.Held(store.find(Query()).beads), edited)
+    compared = diff.compare(load.StoredPlan(store.find(Query()).beads), edited)
     with pytest.raises(RalphError) as caught:
         diff.apply(store, compared)
     assert caught.value.code is Code.UNRESOLVED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.compile.pour import Account, Prepared, pour, prepare
+from beads_ralph.compile.pour import Account, PreparedPour, pour, prepare
 from beads_ralph.compile.recipe import Recipe, orders
 from beads_ralph.compile.rows import Row
 from beads_ralph.errors import Code, RalphError
@@ -17,7 +17,7 @@ from beads_ralph.store.protocol import ItemQuery
 from tests.compile.molecule_formulas import MERGE, WORK, formula, setting, step
 
 
-def prepared(store: EmbeddedStore, source: Formula, *rows: dict[str, Any]) -> Prepared:
+def prepared(store: EmbeddedStore, source: Formula, *rows: dict[str, Any]) -> PreparedPour:
     recipe = Recipe(source, setting(), "p.json")
     numbered = [Row(number, given, "rows") for number, given in enumerate(rows, 1)]
     return prepare(store, recipe, orders(recipe, numbered, {}))

@@ -19,13 +19,13 @@ from markdown_it.token import Token
 
 from beads_ralph import config
 from beads_ralph.agents import environment
+from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import AgentSpec, Bead, Metadata
 from beads_ralph.bead.schema import MODELS
 from beads_ralph.cli.app import app, mason_app
 from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
-from beads_ralph.journal.evidence import Evidence
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
 

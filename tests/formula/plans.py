@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.compile.setting import Setting
-from beads_ralph.formula.make import Made, Surroundings, make
+from beads_ralph.formula.make import InferenceContext, Made, make
 from beads_ralph.formula.shape import Instance
 from tests.compile import plans
 
@@ -20,8 +20,8 @@ def endpoint(number: str, thing: str, **fields: str) -> str:
     return plans.sprint(number, f"{thing.capitalize()} endpoint", tasks=tasks, **fields)
 
 
-def surroundings(name: str = "work", setting: Setting = SETTING) -> Surroundings:
-    return Surroundings(
+def surroundings(name: str = "work", setting: Setting = SETTING) -> InferenceContext:
+    return InferenceContext(
         name,
         f".beads/formulas/{name}.formula.toml",
         setting.plan_file,

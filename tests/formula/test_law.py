@@ -29,7 +29,7 @@ from beads_ralph.formula.sheet import sheet
 from beads_ralph.formula.variables import values
 from beads_ralph.formula.write import Format, dumps, null_in
 from beads_ralph.plan import At, Plan, Sprint
-from beads_ralph.plan.model import Check
+from beads_ralph.plan.model import SprintCheck
 from tests.compile.plans import beads_of
 from tests.formula.plans import SETTING, sample, surroundings
 
@@ -152,7 +152,7 @@ def optional(mark: str, checks: int) -> dict[str, st.SearchStrategy[Any]]:
     folders = st.sampled_from(["../x/", "/srv/y/", "inside/"])
     return {
         "criteria": ats(TEXTS, 1, 3),
-        "verify": ats(st.builds(Check, TEXTS, TEXTS), checks, checks),
+        "verify": ats(st.builds(SprintCheck, TEXTS, TEXTS), checks, checks),
         "branch": WORDS.map(lambda word: At(f"work/{word}-{mark}", 1)),
         "worktree": folders.map(lambda folder: At(folder + mark, 1)),
         "team": TEXTS.map(lambda text: At(text, 1)),

@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.record import Record
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.errors import Code
 from beads_ralph.formula import derive
-from beads_ralph.formula.model import GATE_TYPES, READERS_OWN, Branch, Compose, Formula, Gate, Loop, Step, Var
+from beads_ralph.formula.model import (
+    GATE_TYPES,
+    READERS_OWN,
+    BranchRule,
+    Compose,
+    Formula,
+    Step,
+    StepGate,
+    StepLoop,
+    Var,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formula-reference.md").read_text(encoding="utf-8")
 SECTIONS = dict(
@@ -25,12 +35,12 @@ def first_cells(section: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("section", "model"),
-    [("The formula", Formula), ("Steps", Step), ("Loops", Loop), ("Gates", Gate)],
+    [("The formula", Formula), ("Steps", Step), ("Loops", StepLoop), ("Gates", StepGate)],
 )
-def test_every_field_has_a_row_and_no_row_is_without_one(section: str, model: type[Record]) -> None:
+def test_every_field_has_a_row_and_no_row_is_without_one(section: str, model: type[FrozenModel]) -> None:
     fields = {field.alias or name for name, field in model.model_fields.items()} - set(READERS_OWN)
     assert (
-        first_cells(section) - ({"needs", "gate", "condition", "waits_for"} if model is Loop else set())
+        first_cells(section) - ({"needs", "gate", "condition", "waits_for"} if model is StepLoop else set())
         == fields
     )
 
@@ -43,8 +53,8 @@ def test_every_rule_of_derive_has_a_row_and_no_row_is_without_one() -> None:
     assert first_cells("Variables that follow from others") == set(derive.RULES)
 
 
-@pytest.mark.parametrize("model", [Branch, Compose])
-def test_every_rule_of_compose_is_named(model: type[Record]) -> None:
+@pytest.mark.parametrize("model", [BranchRule, Compose])
+def test_every_rule_of_compose_is_named(model: type[FrozenModel]) -> None:
     names = {field.alias or name for name, field in model.model_fields.items()} - {"branch"}
     assert [name for name in names if f"`{name}`" not in SECTIONS["Branches"]] == []
 

@@ -16,7 +16,7 @@ from beads_ralph.errors import RalphError
 from beads_ralph.git import checkouts, locking, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
 from beads_ralph.git.locking import Patience
-from beads_ralph.git.worktrees import Prepared, prepare, remove
+from beads_ralph.git.worktrees import PreparedWorktree, prepare, remove
 from tests.git.repos import commit, git, lines, on_branch
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         worktree_status.head(tmp_path)
 
 
-def made(repo: Path, beside: Path, branch: str = "feature/x", *dependencies: str) -> Prepared:
+def made(repo: Path, beside: Path, branch: str = "feature/x", *dependencies: str) -> PreparedWorktree:
     return prepare(repo, beside / branch, branch, "main", dependencies)
 
 
@@ -59,7 +59,9 @@ def with_remote(repo: Path) -> Path:
 def test_a_worktree_is_made_from_its_source(repo: Path, beside: Path) -> None:
     start = git(repo, "rev-parse", "main")
     first = made(repo, beside)
-    assert first == Prepared(beside / "feature/x", "feature/x", start, start, created=True, new_branch=True)
+    assert first == PreparedWorktree(
+        beside / "feature/x", "feature/x", start, start, created=True, new_branch=True
+    )
     assert worktree_status.current_branch(first.path) == "feature/x"
     assert worktree_status.is_clean(first.path)
     assert [path.name for path in (repo / ".git" / "beads-ralph").iterdir()] == []

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from beads_ralph.bead.model import Bead, Expectation, Verifier
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import events, runs
 from beads_ralph.journal.events import Journal
-from beads_ralph.journal.usage import Budget, Usage
 from beads_ralph.loop import Scope
 from beads_ralph.loop.parallelism import Width
 from beads_ralph.loop.parked import MOST, Parking

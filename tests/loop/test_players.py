@@ -10,13 +10,13 @@ import pytest
 from beads_ralph import forge
 from beads_ralph.agents import registry
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.usage import Usage
 from beads_ralph.config import AgentDefaults, Config
 from beads_ralph.journal import runs
-from beads_ralph.journal.agent_call import Session
 from beads_ralph.journal.events import Event, Journal
-from beads_ralph.journal.usage import Usage
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools

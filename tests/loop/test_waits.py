@@ -11,7 +11,7 @@ import pytest
 from beads_ralph.bead.field_types import seconds_of
 from beads_ralph.bead.items import Item, Standing
 from beads_ralph.bead.model import Bead
-from beads_ralph.loop.blockers import Scene, Survey, survey
+from beads_ralph.loop.blockers import OpenWork, Survey, survey
 from tests.beads import make_bead
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -45,7 +45,7 @@ def judged(
     outside: str = "waits",
     gone: Sequence[str] = (),
 ) -> Survey:
-    scene = Scene(
+    scene = OpenWork(
         {one.id: one for one in (*beads, *others)}, {item.id: item for item in items}, frozenset(gone)
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from beads_ralph.errors import Code
-from beads_ralph.plan import At, Check
+from beads_ralph.plan import At, SprintCheck
 from tests.plan.plans import DEFAULTS, compiled, only, sprint_plan
 
 
@@ -334,7 +334,7 @@ def test_verify(body: str, expected: list[tuple[str, str, int]]) -> None:
 
 
 def test_a_check_is_a_name_and_a_command() -> None:
-    assert only("**Verify**: `make`\n").verify == (At(Check("make", "make"), 2),)
+    assert only("**Verify**: `make`\n").verify == (At(SprintCheck("make", "make"), 2),)
 
 
 @pytest.mark.parametrize(

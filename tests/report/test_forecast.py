@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.forecast import Sprint, forecast
+from beads_ralph.report.forecast import ForecastSprint, forecast
 from beads_ralph.report.history import DEFAULT_MEDIAN, History, Likeness
 from tests.report.made import attempt, failed, several
 
@@ -19,8 +19,8 @@ WORK = {"kind": "work"}
 
 def sprint(
     name: str, branch: str = "", likeness: Likeness = LIKE, most: int = 3, priority: int = 1
-) -> Sprint:
-    return Sprint(name, branch or name, likeness, most, priority)
+) -> ForecastSprint:
+    return ForecastSprint(name, branch or name, likeness, most, priority)
 
 
 def steady(seconds: float = 100.0, cost: float | None = None) -> History:

@@ -15,7 +15,7 @@ from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.report.gantt import last_run
-from beads_ralph.report.page import Subject, html
+from beads_ralph.report.page import AnalysisSubject, html
 from beads_ralph.report.tally import Stretch
 from tests.report.browser import chromium, colours
 from tests.report.made import START, attempt, check, failed
@@ -27,7 +27,7 @@ HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&\x00\ud800
 
 def page(rows: list[Attempt]) -> str:
     tally = tallied(rows, stretches=True)
-    return html(Subject(tally, advice(tally), START + timedelta(days=40), "2026-01-01", 2))
+    return html(AnalysisSubject(tally, advice(tally), START + timedelta(days=40), "2026-01-01", 2))
 
 
 def many() -> list[Attempt]:

@@ -17,7 +17,7 @@ from beads_ralph.journal.records import Attempt, read_all
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.report.numbers import Rate, Spread, quantile, time_text
-from beads_ralph.report.page import Subject, html
+from beads_ralph.report.page import AnalysisSubject, html
 from tests.journal import samples
 from tests.report.made import START, attempt, check, failed, several
 
@@ -301,7 +301,7 @@ def test_any_valid_record_survives_the_analysis(tmp_path_factory: Any, rows: Any
     json.dumps(found, allow_nan=False)
     pieces = advice(tally)
     assert pieces
-    page = html(Subject(tally, pieces, START))
+    page = html(AnalysisSubject(tally, pieces, START))
     assert page.count("<figure") == page.count("</figure>")
 
 
@@ -314,4 +314,4 @@ def test_any_valid_record_survives_the_analysis(tmp_path_factory: Any, rows: Any
 def test_nothing_in_extra_is_fatal(extra: dict[str, Any]) -> None:
     tally = tallied([attempt(extra=extra)], stretches=True)
     json.dumps(tally.to_json(), allow_nan=False)
-    assert html(Subject(tally, advice(tally), START))
+    assert html(AnalysisSubject(tally, advice(tally), START))

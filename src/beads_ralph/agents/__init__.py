@@ -1,1 +1,5 @@
-"""Programs that play personas: one module per agent CLI, and one line for it in `known`."""
+"""Agent programs: the contract of an adapter, the registry, how replies and verdicts are read.
+
+A new program is one module in `adapters/` and one line in `registry`. Adapters turn a task into a command
+line and output into a reply; they start nothing. Sessions and `exec` call them through the protocol.
+"""

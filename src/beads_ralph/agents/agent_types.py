@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.run_state import AgentRole
-from beads_ralph.journal.agent_call import Trouble
-from beads_ralph.journal.usage import UNKNOWN, Usage
+from beads_ralph.bead.usage import UNKNOWN, Usage
 
 
 @dataclass(frozen=True)

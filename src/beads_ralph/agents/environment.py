@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from beads_ralph.agents.agent_types import AgentTask
-    from beads_ralph.process.jobs import Report, Transcript
+    from beads_ralph.process.jobs import JobReport, Transcript
 
 INHERITED: Final = re.compile(
     r"PATH|HOME|LANG|LC_[A-Z]+|TERM|TMPDIR|TZ|SHELL|USER|LOGNAME|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
@@ -163,7 +163,7 @@ def job_of(
     env: Mapping[str, str],
     stdin: str,
     files: Mapping[Path, str] | None = None,
-    report: Report | None = None,
+    report: JobReport | None = None,
 ) -> Job:
     """An agent's process: what the adapter says, where and how long the task says."""
     return Job(

@@ -37,9 +37,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.field_types import utc_text
-from beads_ralph.journal.agent_call import Trouble
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job
 
 MAX_BLOCK: Final = 1024 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from beads_ralph.agents.agent_types import Reply
+from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.model import OUTPUT_SCHEMA
-from beads_ralph.journal.evidence import Ruling
 from beads_ralph.process.jobs import Exit
 
 Outcome = Literal[

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead.field_types import BeadId, Filled, Timestamp, constraint_fault
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.model import ISSUE_TYPES
-from beads_ralph.bead.record import Record
 
 MOLECULE: Final = "molecule"
 """The root of what one pour made; it closes when everything below it is closed."""
@@ -26,7 +26,7 @@ CONTAINERS: Final = (MOLECULE, EPIC, CONVOY)
 GateType = Literal["human", "timer", "gh:run", "gh:pr", "bead"]
 
 
-class GateRule(Record):
+class GateRule(FrozenModel):
     """What a gate waits for; kept in the gate's metadata under `gate`."""
 
     type: GateType
@@ -52,7 +52,7 @@ def _no_bead(kind: str) -> str:
     return kind
 
 
-class Item(Record):
+class Item(FrozenModel):
     """One thing in the store that no agent works on."""
 
     id: BeadId

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from beads_ralph.bead.field_types import Filled, is_absolute, one_of
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.model import Core, OutputSchema, WorkPlace
-from beads_ralph.bead.record import Record
 from beads_ralph.bead.run_state import RunState, ScrumResult
 
 AGENTS_DIR: Final = ".claude/agents/"
@@ -20,7 +20,7 @@ LegacyModel = Literal["haiku", "sonnet", "opus"]
 OldResult = Annotated[ScrumResult | str, one_of("a result object or a text")] | None
 
 
-class QAAgent(Record):
+class QAAgent(FrozenModel):
     agent_path: Filled
     model: LegacyModel
     prompt: str | None = None

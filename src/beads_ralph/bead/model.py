@@ -32,7 +32,7 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
-from beads_ralph.bead.record import Record
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.run_state import QAStatus, RunState
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
@@ -96,7 +96,7 @@ Player = Annotated[
 """A program that stands in for another one, such as `codex` or `claude:opus`."""
 
 
-class AgentSpec(Record):
+class AgentSpec(FrozenModel):
     """A persona for one role, and the program that plays it."""
 
     model_config = ConfigDict(
@@ -127,7 +127,7 @@ class AgentSpec(Record):
         return model
 
 
-class QAOutput(Record):
+class QAOutput(FrozenModel):
     """What a QA agent answers."""
 
     status: QAStatus
@@ -138,13 +138,13 @@ class QAOutput(Record):
 # --- definition of done -----------------------------------------------------------------------------
 
 
-class Expectation(Record):
+class Expectation(FrozenModel):
     exit_code: int = 0
     stdout_contains: str | None = None
     stderr_contains: str | None = None
 
 
-class Verifier(Record):
+class Verifier(FrozenModel):
     """A shell command that proves one thing."""
 
     name: Filled
@@ -154,7 +154,7 @@ class Verifier(Record):
     on_failure: Literal["stop", "continue"] = "stop"
 
 
-class Dod(Record):
+class Dod(FrozenModel):
     """The Definition of Done: the commands that must succeed before a bead may close."""
 
     verifiers: Annotated[list[Verifier], Field(min_length=1)]
@@ -164,12 +164,12 @@ class Dod(Record):
 # --- beads ------------------------------------------------------------------------------------------
 
 
-class ResourceLimits(Record):
+class ResourceLimits(FrozenModel):
     cpus: Annotated[float | int, one_of("a number")] | None = None
     memory_mb: Positive | None = None
 
 
-class WorkPlace(Record):
+class WorkPlace(FrozenModel):
     """What every bead's metadata says of its place in the repository and in the plan."""
 
     rig: Filled
@@ -250,7 +250,7 @@ MERGE_RULE: Final[dict[str, JsonValue]] = {
 """Merge beads name what they merge, work beads merge nothing; `maxItems` says nothing of null."""
 
 
-class Core(Record):
+class Core(FrozenModel):
     """What every bead has, whatever its schema."""
 
     model_config = ConfigDict(json_schema_extra=MERGE_RULE)

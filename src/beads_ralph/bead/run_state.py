@@ -20,7 +20,7 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
-from beads_ralph.bead.record import Record
+from beads_ralph.bead.frozen_model import FrozenModel
 
 QAStatus = Literal["pass", "fail", "stop"]
 AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
@@ -46,7 +46,7 @@ Details = Annotated[dict[str, Any], AfterValidator(_storable)]
 # --- calls of agents --------------------------------------------------------------------------------
 
 
-class Kept(Record):
+class Kept(FrozenModel):
     """A part of the state that is made of what agents and commands say."""
 
     @classmethod
@@ -69,7 +69,7 @@ def _cleaned(value: Any, room: int = DEEPEST) -> Any:
             return value
 
 
-class TokenCounts(Record):
+class TokenCounts(FrozenModel):
     """Tokens and money; None where the agent does not say."""
 
     input_tokens: int | None = None
@@ -140,7 +140,7 @@ class LastVerdict(Kept):
     evidence: list[CheckResult] = Field(default_factory=list)
 
 
-class QAResult(Record):
+class QAResult(FrozenModel):
     agent_path: Word
     status: QAStatus
     message: Prose | None = None
@@ -162,7 +162,7 @@ class ScrumResult(Kept):
 # --- what else a run remembers ----------------------------------------------------------------------
 
 
-class Proof(Record):
+class Proof(FrozenModel):
     """The commit that passed every check, and a hash of what the bead asked for then."""
 
     commit: Word | None = None
@@ -175,7 +175,7 @@ class Spending(TokenCounts):
     seconds: Number | None = None
 
 
-class ParkedUntil(Record):
+class ParkedUntil(FrozenModel):
     """Until when the bead waits, for which programs, and the commit that only the reviewers have not seen."""
 
     until: Timestamp | None = None
@@ -184,7 +184,7 @@ class ParkedUntil(Record):
     commit: Word | None = None
 
 
-class Interruption(Record):
+class Interruption(FrozenModel):
     """An attempt that ended because its run was killed."""
 
     run_id: Word | None = None
@@ -192,7 +192,7 @@ class Interruption(Record):
     noticed_at: Timestamp | None = None
 
 
-class GateOverride(Record):
+class GateOverride(FrozenModel):
     """Who lets features start although the gate is red, and since when."""
 
     by: Prose | None = None
@@ -200,7 +200,7 @@ class GateOverride(Record):
     reason: Prose | None = None
 
 
-class RunState(Record):
+class RunState(FrozenModel):
     """Everything that a run keeps about a bead. One with a few fields set is a change: only those are
     written."""
 

@@ -1,1 +1,4 @@
-"""The command line: one short function a command; answers, errors and exit codes in one place."""
+"""The command line: each command parses its words, calls the program, and prints the answer.
+
+No rule of the domain belongs here. Nothing but the console scripts imports it.
+"""

@@ -48,7 +48,7 @@ def _root() -> Path:
     return repository.root if repository else here
 
 
-def _row(found: settings.Settings, key: str) -> dict[str, Any]:
+def _row(found: settings.LoadedConfig, key: str) -> dict[str, Any]:
     value: Any = found.config
     for name in key.split("."):
         value = getattr(value, name)
@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _show(console: Console, found: settings.Settings, rows: list[dict[str, Any]]) -> None:
+def _show(console: Console, found: settings.LoadedConfig, rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -91,7 +91,7 @@ def _short(file: str) -> str:
     return file if name.startswith("..") else name
 
 
-def _origin(found: settings.Settings) -> str:
+def _origin(found: settings.LoadedConfig) -> str:
     if found.file is None:
         return f"no {settings.CONFIG_NAME} here: all of it is built in"
     named = f", named by {found.named_by}" if found.named_by else ""

@@ -14,7 +14,7 @@ from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.git import commands
 
 if TYPE_CHECKING:
-    from beads_ralph.formula.folders import Entry, Folders
+    from beads_ralph.formula.folders import Folders, ListedFormula
     from beads_ralph.formula.model import Formula, Var
 
 app = typer.Typer(help="Patterns of work: list, look at, check, find in a plan, make.", no_args_is_help=True)
@@ -96,20 +96,20 @@ class _Here:
         root = repository.root if repository else here
         return cls(root, Folders.of(root, commands.toplevel(here) if repository else None))
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> ListedFormula:
         """By name; or by a path, wherever that is."""
         is_path = "/" in name or name.endswith(SUFFIXES)
         return self.folders.entry_of(Path(name)) if is_path else self.folders.entry(name)
 
-    def entry_or_fault(self, name: str) -> Entry:
+    def entry_or_fault(self, name: str) -> ListedFormula:
         """One that is not there must not keep the others from being told."""
-        from beads_ralph.formula.folders import Entry
+        from beads_ralph.formula.folders import ListedFormula
 
         try:
             return self.entry(name)
         except RalphError as error:
             fault = Fault(error.code, error.message, suggested_action=error.suggested_action)
-            return Entry(name, Path(name), None, faults=(fault,))
+            return ListedFormula(name, Path(name), None, faults=(fault,))
 
     def shown(self, file: Path) -> str:
         """From the root, where it lies below it."""
@@ -119,7 +119,7 @@ class _Here:
 # --- data -------------------------------------------------------------------------------------------
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: ListedFormula) -> dict[str, Any]:
     formula = entry.formula
     return {
         "name": entry.name,
@@ -136,7 +136,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _head(entry: Entry, formula: Formula | None) -> dict[str, Any]:
+def _head(entry: ListedFormula, formula: Formula | None) -> dict[str, Any]:
     """What show and check say of a formula: what it is, and who pours it on the bd store."""
     from beads_ralph.formula.bd_compatible import why_not_plain
     from beads_ralph.formula.unsupported import unsupported
@@ -153,7 +153,7 @@ def _head(entry: Entry, formula: Formula | None) -> dict[str, Any]:
     }
 
 
-def _with_dead_ends(entry: Entry) -> Entry:
+def _with_dead_ends(entry: ListedFormula) -> ListedFormula:
     """What only bd can do, in a formula that bd would not do justice: nobody can pour that."""
     from dataclasses import replace
 
@@ -183,7 +183,7 @@ def _variable(name: str, var: Var) -> dict[str, Any]:
     }
 
 
-def _checked(entry: Entry) -> dict[str, Any]:
+def _checked(entry: ListedFormula) -> dict[str, Any]:
     return {
         **_head(entry, entry.formula),
         "valid": entry.formula is not None,

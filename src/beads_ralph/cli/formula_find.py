@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from beads_ralph.compile.build import Built
     from beads_ralph.compile.roundtrip import Loss
     from beads_ralph.compile.setting import Setting
-    from beads_ralph.formula.make import Made, Surroundings
+    from beads_ralph.formula.make import InferenceContext, Made
     from beads_ralph.formula.patterns import Pattern
     from beads_ralph.formula.shape import Bead, Instance
 
@@ -134,10 +134,10 @@ def _plain_beads(built: Built) -> dict[str, Bead]:
     return {sprint: bead.to_json() for sprint, bead in built.beads.items()}
 
 
-def _surroundings(name: str, form: str, space: Workspace, setting: Setting) -> Surroundings:
-    from beads_ralph.formula.make import Surroundings
+def _surroundings(name: str, form: str, space: Workspace, setting: Setting) -> InferenceContext:
+    from beads_ralph.formula.make import InferenceContext
 
-    return Surroundings(
+    return InferenceContext(
         name,
         f".beads/formulas/{_file_name(name, form)}",
         setting.plan_file,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from beads_ralph.formula.folders import Entry
+    from beads_ralph.formula.folders import ListedFormula
     from beads_ralph.formula.model import Formula, Var
     from beads_ralph.formula.outline import Outline
     from beads_ralph.plan.draw import Drawing
@@ -32,7 +32,7 @@ def size(formula: Formula) -> int:
 # --- list -------------------------------------------------------------------------------------------
 
 
-def first_fault(entry: Entry) -> Fault:
+def first_fault(entry: ListedFormula) -> Fault:
     """A broken formula as a warning in a list; check tells the rest."""
     first = entry.faults[0]
     more = f" (and {len(entry.faults) - 1} more: beads-ralph formula check {entry.name})"
@@ -40,7 +40,7 @@ def first_fault(entry: Entry) -> Fault:
     return Fault(first.code, said, file=first.file, line=first.line, field=first.field)
 
 
-def listing(console: Console, entries: Sequence[Entry]) -> None:
+def listing(console: Console, entries: Sequence[ListedFormula]) -> None:
     if not entries:
         console.print(
             "no formulas yet; write one into .beads/formulas/, or see: beads-ralph formula make --help"
@@ -63,7 +63,7 @@ def _table(*headings: str) -> Table:
     return table
 
 
-def _list_row(table: Table, entry: Entry) -> None:
+def _list_row(table: Table, entry: ListedFormula) -> None:
     from rich.text import Text
 
     formula = entry.formula
@@ -83,11 +83,11 @@ def _one_line(text: str) -> str:
 # --- check ------------------------------------------------------------------------------------------
 
 
-def verdicts(entries: Sequence[Entry]) -> str:
+def verdicts(entries: Sequence[ListedFormula]) -> str:
     return "\n".join(map(_verdict, entries)) or "there is no formula here"
 
 
-def _verdict(entry: Entry) -> str:
+def _verdict(entry: ListedFormula) -> str:
     if entry.formula is None:
         return f"✗ {entry.name}: {plural(len(entry.faults), 'fault')}"
     formula = entry.formula
@@ -109,7 +109,7 @@ def who_pours(formula: Formula) -> str:
     return f"on the bd store bd itself pours it{elsewhere}"
 
 
-def failure(entries: Sequence[Entry], error: RalphError) -> str:
+def failure(entries: Sequence[ListedFormula], error: RalphError) -> str:
     """Every verdict, then every fault of the broken ones, and what to do."""
     lines = [_verdict(entry) for entry in entries]
     lines += [f"error: {fault} [{fault.code}]" for fault in error.faults]

@@ -47,7 +47,9 @@ def analyze(config: Path | None, since: datetime | None, asked: str | None, html
         tally = tallied(records.read_all(space.state, note), since, also, stretches=html is not None)
     found = advising.advice(tally)
     if html is not None:
-        text_files.write_text(html, page.html(page.Subject(tally, found, now, asked, len(unreadable))))
+        text_files.write_text(
+            html, page.html(page.AnalysisSubject(tally, found, now, asked, len(unreadable)))
+        )
     data = {
         "generated_at": utc_text(now),
         "filter": {"since": asked},
@@ -146,14 +148,14 @@ def _inner(beads: Mapping[str, Bead]) -> dict[str, list[str]]:
     }
 
 
-def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.Sprint:
+def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> forecasting.ForecastSprint:
     """As the plan has it now, with the attempts that the store has counted."""
     place = bead.metadata
     first = place.dev_agents[0]
     kind = "merge" if bead.issue_type == MERGE else "work"
     likeness = Likeness(kind, _program(first, space), _model(first, space))
     begun, most = _attempts(stored, place.max_retry_attempts)
-    return forecasting.Sprint(name, place.branch, likeness, most, bead.priority, begun)
+    return forecasting.ForecastSprint(name, place.branch, likeness, most, bead.priority, begun)
 
 
 def _attempts(stored: Bead | None, most: int) -> tuple[int, int]:

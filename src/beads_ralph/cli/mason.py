@@ -158,8 +158,8 @@ def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> A
     return _load(order, opened, built)
 
 
-def _with_known(built: Built, setting: Setting, held: load.Held) -> Built:
-    return built if held == load.Held(()) else build(built.plan, held.known_to(setting))
+def _with_known(built: Built, setting: Setting, held: load.StoredPlan) -> Built:
+    return built if held == load.StoredPlan(()) else build(built.plan, held.known_to(setting))
 
 
 def _load(order: Order, opened: OpenStore, built: Built) -> Answer:

@@ -83,7 +83,7 @@ def _node(sprint: Sprint, built: Built) -> draw.Node:
     name = sprint.id.text
     molecule = built.molecules.get(name)
     steps = (
-        [draw.Step(step.id, step.title, tuple(step.dependencies)) for step in molecule.members]
+        [draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in molecule.members]
         if molecule
         else []
     )
@@ -114,7 +114,7 @@ def diff(
     )
 
 
-def difference(built: Built, setting: Setting, stored: load.Held) -> tuple[plandiff.Diff, load.Batch]:
+def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple[plandiff.Diff, load.Batch]:
     """The plan against the store, with sprints matched to what they have already; and what it plans."""
     again = build(built.plan, stored.known_to(setting))
     chosen = [sprint.id.text for sprint in built.plan.sprints]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from beads_ralph.compile.molecule import Molecule
     from beads_ralph.compile.pour import Account
-    from beads_ralph.compile.recipe import Order, Recipe
+    from beads_ralph.compile.recipe import FilledRow, Recipe
     from beads_ralph.compile.rows import Row
     from beads_ralph.formula.model import Formula
 
@@ -217,7 +217,7 @@ class Pouring:
     request: Request
     recipe: Recipe
     opened: OpenStore
-    ordered: Sequence[Order]
+    ordered: Sequence[FilledRow]
     why: str
 
     def dry_run(self) -> Answer:

@@ -19,6 +19,7 @@ from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead import personas
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.usage import Budget
 from beads_ralph.cli import mason, settling
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.board import Board
@@ -32,7 +33,6 @@ from beads_ralph.git import checkouts, commands, source_branch, worktree_status,
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
-from beads_ralph.journal.usage import Budget
 from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, blockers, foresee, named
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.threads import in_thread

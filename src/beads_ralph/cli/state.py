@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.journal.records.model import Kind
-    from beads_ralph.journal.records.repair import Report
+    from beads_ralph.journal.records.repair import RepairReport
 
 app = typer.Typer(help="Run and result records: are they as they should be?", no_args_is_help=True)
 
@@ -72,7 +72,7 @@ def _asked(paths: Sequence[Path] | None, runs: bool, results: bool, *, both: boo
     return [(path, only(path)) for path in paths]
 
 
-def _answer(reports: Sequence[Report]) -> Answer:
+def _answer(reports: Sequence[RepairReport]) -> Answer:
     faults = [fault for report in reports for fault in report.faults]
     warnings = [warning for report in reports for warning in report.warnings]
     bad = [report for report in reports if report.faults]
@@ -98,7 +98,7 @@ def _answer(reports: Sequence[Report]) -> Answer:
     return Answer(data, None, warnings, error, error_text=lambda: "\n".join(told))
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: RepairReport) -> list[str]:
     """Those that are in order need no line of their own: there may be a hundred thousand."""
     lines = [f"✗ {report.path}: {fault.message}" for fault in report.faults]
     if report.mended:
@@ -106,7 +106,7 @@ def _lines(report: Report) -> list[str]:
     return lines
 
 
-def _summary(reports: Sequence[Report], bad: Sequence[Report]) -> str:
+def _summary(reports: Sequence[RepairReport], bad: Sequence[RepairReport]) -> str:
     if not reports:
         return "no records"
     count = plural(len(reports), "record")

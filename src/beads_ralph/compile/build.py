@@ -16,7 +16,7 @@ from beads_ralph.bead.sprint_id import SprintId
 from beads_ralph.compile import branch_clashes
 from beads_ralph.compile.dependencies import compile_edges, name_beads, repeated, unique
 from beads_ralph.compile.formula_inputs import Around
-from beads_ralph.compile.formula_sprints import Pouring
+from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.metadata import bead_json, sounds_like_merge
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import Setting
@@ -123,7 +123,7 @@ class _Drafts:
         branch = self.branches[name]
         named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
         around = Around(self.ids[name], named, waits, self.branches)
-        molecule, found = Pouring(self.plan, self.setting, self.defaults).molecule(sprint, around)
+        molecule, found = SprintPours(self.plan, self.setting, self.defaults).molecule(sprint, around)
         self.faults[name] += found
         if molecule is not None:
             self.molecules[name] = molecule

@@ -9,7 +9,7 @@ from typing import Any, Final
 from beads_ralph.bead import personas, run_state
 from beads_ralph.bead.items import CONTAINERS, Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile.load import Batch, Held
+from beads_ralph.compile.load import Batch, StoredPlan
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import graph
@@ -139,7 +139,7 @@ def is_locked(bead: Bead) -> bool:
     return bead.status in ("in_progress", "closed")
 
 
-def compare(stored: Held, planned: Batch) -> Diff:
+def compare(stored: StoredPlan, planned: Batch) -> Diff:
     """`planned` carries the ids of what the store holds of the same sprints already."""
     _require_same_kind(stored, planned)
     by_id = {bead.id: bead for bead in stored.beads}
@@ -155,7 +155,7 @@ def compare(stored: Held, planned: Batch) -> Diff:
     )
 
 
-def _require_same_kind(stored: Held, planned: Batch) -> None:
+def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
     """A sprint that was written out and names a formula now, or the other way round, needs another id."""
     beads = {bead.id for bead in stored.beads}
     items = {item.id for item in (*stored.roots, *stored.items)}
@@ -190,7 +190,7 @@ def _is_gone(bead: Bead, planned: Batch) -> bool:
     )
 
 
-def _compare_items(stored: Held, planned: Batch) -> ItemDiff:
+def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
     there = {item.id: item for item in (*stored.roots, *stored.items)}
     wanted = [each for each in planned.stored if isinstance(each, Item)]
     both = [(there[item.id], item) for item in wanted if item.id in there]
@@ -211,7 +211,7 @@ def _is_waiting(item: Item) -> bool:
     return item.status != "closed" and item.issue_type not in CONTAINERS
 
 
-def _second_roots(stored: Held, planned: Batch) -> set[str]:
+def _second_roots(stored: StoredPlan, planned: Batch) -> set[str]:
     """Molecules beside the one that the plan means: those of --id-suffix."""
     meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
     named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)

@@ -18,7 +18,7 @@ from beads_ralph.plan import At, Plan, Sprint
 
 
 @dataclass(frozen=True)
-class Pouring:
+class SprintPours:
     """Pours one sprint after the other from the same setting."""
 
     plan: Plan

@@ -139,7 +139,7 @@ def _poured_before(built: Built, chosen: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredPlan:
     """What the store holds from a plan already: beads, and the molecules with the items below them."""
 
     beads: tuple[Bead, ...]
@@ -164,16 +164,16 @@ class Held:
         return known
 
 
-def held(store: Store, plan: Plan, plan_file: str) -> Held:
+def held(store: Store, plan: Plan, plan_file: str) -> StoredPlan:
     listing = store.find(Query(plan_file=plan_file))
     if listing.unreadable:
         raise gathered([fault for bead in listing.unreadable for fault in bead.faults], "the store")
     poured = any(sprint.is_poured for sprint in plan.sprints)
     if not poured and not any(bead.metadata.molecule for bead in listing.beads):
-        return Held(listing.beads)
+        return StoredPlan(listing.beads)
     found = store.items.find(ItemQuery(types=[MOLECULE]))
     roots = [root for root in found if root.metadata.get("plan_file") == plan_file and not root.ephemeral]
-    return Held(listing.beads, tuple(roots), tuple(_below(store, roots)))
+    return StoredPlan(listing.beads, tuple(roots), tuple(_below(store, roots)))
 
 
 def _below(store: Store, above: Sequence[Item]) -> list[Item]:

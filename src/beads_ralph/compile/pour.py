@@ -13,7 +13,7 @@ from beads_ralph.bead.items import MOLECULE
 from beads_ralph.bead.model import MERGE
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.origin import number_in
-from beads_ralph.compile.recipe import Order, Recipe, molecules, refused
+from beads_ralph.compile.recipe import FilledRow, Recipe, molecules, refused
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import all_steps
 from beads_ralph.formula.render import render
@@ -63,25 +63,25 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedPour:
     """Rows that may go into the store, and what each of them will be."""
 
     recipe: Recipe
-    ordered: Sequence[Order]
+    ordered: Sequence[FilledRow]
     made: Sequence[Molecule]
 
 
-def prepare(store: Store, recipe: Recipe, ordered: Sequence[Order]) -> Prepared:
+def prepare(store: Store, recipe: Recipe, ordered: Sequence[FilledRow]) -> PreparedPour:
     """What every row will be, checked by itself and against the store; nothing is written."""
     recipe = replace(recipe, branches=_branches(store, recipe, ordered))
     made = molecules(recipe, ordered, next_number(store, recipe))
     faults = _store_faults(store, recipe, ordered, made)
     if faults:
         raise refused(recipe, faults)
-    return Prepared(recipe, ordered, made)
+    return PreparedPour(recipe, ordered, made)
 
 
-def _branches(store: Store, recipe: Recipe, ordered: Sequence[Order]) -> dict[str, str]:
+def _branches(store: Store, recipe: Recipe, ordered: Sequence[FilledRow]) -> dict[str, str]:
     """The branches of what merge steps wait for outside: those are what they merge."""
     steps = [step for formula in recipe.formulas for _, step in all_steps(formula.steps)]
     if not any(step.after and step.type.strip() == MERGE for step in steps):
@@ -100,7 +100,7 @@ def next_number(store: Store, recipe: Recipe) -> int:
 
 
 def _store_faults(
-    store: Store, recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]
+    store: Store, recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]
 ) -> list[Fault]:
     """Ids that are taken, and dependencies that are nowhere."""
     given = frozenset[str]().union(*(molecule.given_ids for molecule in made))
@@ -162,17 +162,17 @@ def interruptible() -> Iterator[Interruption]:
             signal.signal(number, handler)
 
 
-def pour(store: Store, prepared: Prepared, tell: Tell) -> Account:
+def pour(store: Store, prepared: PreparedPour, tell: Tell) -> Account:
     """Put the prepared molecules into the store, in batches of whole rows."""
     return _run(_Rendered(store, prepared), prepared.ordered, tell)
 
 
-def pour_plain(store: Pours, recipe: Recipe, ordered: Sequence[Order], tell: Tell) -> Account:
+def pour_plain(store: Pours, recipe: Recipe, ordered: Sequence[FilledRow], tell: Tell) -> Account:
     """Let the store pour its own formula, one row after the other."""
     return _run(_Plain(store, recipe, ordered), ordered, tell)
 
 
-def _run(way: _Rendered | _Plain, ordered: Sequence[Order], tell: Tell) -> Account:
+def _run(way: _Rendered | _Plain, ordered: Sequence[FilledRow], tell: Tell) -> Account:
     account = Account(len(ordered))
     with interruptible() as seen:
         while account.poured < account.rows:
@@ -191,7 +191,7 @@ def _run(way: _Rendered | _Plain, ordered: Sequence[Order], tell: Tell) -> Accou
 
 
 class _Plain:
-    def __init__(self, store: Pours, recipe: Recipe, ordered: Sequence[Order]) -> None:
+    def __init__(self, store: Pours, recipe: Recipe, ordered: Sequence[FilledRow]) -> None:
         self.store, self.recipe, self.ordered = store, recipe, ordered
 
     def step(self, account: Account) -> None:
@@ -212,7 +212,7 @@ class _Plain:
 
 
 class _Rendered:
-    def __init__(self, store: Store, prepared: Prepared) -> None:
+    def __init__(self, store: Store, prepared: PreparedPour) -> None:
         self.store = store
         self.recipe, self.ordered = prepared.recipe, prepared.ordered
         self.made = list(prepared.made)

@@ -36,7 +36,7 @@ class Recipe:
     def formulas(self) -> tuple[Formula, ...]:
         return (self.formula, *self.attached)
 
-    def molecule(self, order: Order, number: int) -> Molecule:
+    def molecule(self, order: FilledRow, number: int) -> Molecule:
         place = Place(
             root_id(self.formula.name, number),
             self.file,
@@ -57,7 +57,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Order:
+class FilledRow:
     """One row, its values checked: those of the formula, then those of each attached one."""
 
     row: Row
@@ -67,14 +67,14 @@ class Order:
 # --- values -----------------------------------------------------------------------------------------
 
 
-def orders(recipe: Recipe, rows: Sequence[Row], common: Mapping[str, Given]) -> list[Order]:
+def orders(recipe: Recipe, rows: Sequence[Row], common: Mapping[str, Given]) -> list[FilledRow]:
     """Every row with its values, or every fault of every row at once."""
-    found: list[Order] = []
+    found: list[FilledRow] = []
     faults: list[Fault] = []
     for row in rows:
         given = {**common, **row.given}
         try:
-            found.append(Order(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
+            found.append(FilledRow(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
         except RalphError as error:
             faults += error.faults
     faults += _strange_names(recipe.formulas, rows, common)
@@ -110,7 +110,7 @@ def _unknown(name: str, row: str, known: Sequence[str], formula: Formula) -> Fau
 # --- molecules --------------------------------------------------------------------------------------
 
 
-def molecules(recipe: Recipe, ordered: Sequence[Order], first: int) -> list[Molecule]:
+def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[Molecule]:
     """What every row becomes, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
     made: list[Molecule] = []
     unfit: list[Fault] = []
@@ -135,7 +135,7 @@ def _of_row(fault: Fault, row: Row) -> Fault:
     return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
 
 
-def _twice(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -> Iterable[Fault]:
+def _twice(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
     """Ids that the formula names, and gives to two rows."""
     first: dict[str, str] = {}
     for order, molecule in zip(ordered, made, strict=True):
@@ -146,7 +146,7 @@ def _twice(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -
                 yield Fault(Code.DUPLICATE_ID, message, recipe.file, None, "bead_id")
 
 
-def _clashes(recipe: Recipe, ordered: Sequence[Order], made: Sequence[Molecule]) -> Iterable[Fault]:
+def _clashes(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
     beads: dict[str, Bead] = {}
     for order, molecule in zip(ordered, made, strict=True):
         start = f"{order.row.label}: " if order.row.label else ""

@@ -1,4 +1,7 @@
-"""beads-ralph.yaml: what can be set, how it is read, and the JSON Schema of it."""
+"""beads-ralph.yaml: every setting, how the file is read, and its JSON Schema.
+
+Settings are values; what follows from them is decided by whoever uses them.
+"""
 
 from beads_ralph.config.model import (
     CONFIG_NAME,
@@ -11,7 +14,7 @@ from beads_ralph.config.model import (
     Section,
 )
 from beads_ralph.config.published import json_schema
-from beads_ralph.config.read import Settings, load, parse, plan_defaults, read
+from beads_ralph.config.read import LoadedConfig, load, parse, plan_defaults, read
 
 __all__ = [
     "CONFIG_NAME",
@@ -19,10 +22,10 @@ __all__ = [
     "SHORTCUTS",
     "AgentDefaults",
     "Config",
+    "LoadedConfig",
     "Logging",
     "PlanDefaults",
     "Section",
-    "Settings",
     "json_schema",
     "load",
     "parse",

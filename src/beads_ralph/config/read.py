@@ -29,7 +29,7 @@ PARTS: Final[Mapping[str, type[BaseModel]]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class LoadedConfig:
     """A configuration, and where each part of it was said."""
 
     config: Config = field(default_factory=Config)
@@ -48,13 +48,13 @@ def load(root: Path, explicit: Path | None = None) -> tuple[Config, list[Fault]]
     return settings.config, list(settings.warnings)
 
 
-def read(root: Path, explicit: Path | None = None) -> Settings:
+def read(root: Path, explicit: Path | None = None) -> LoadedConfig:
     """The same, with where everything comes from."""
     given = os.environ.get(VARIABLE)
     named = explicit or (Path(given) if given else None)
     path = named or root / CONFIG_NAME
     if named is None and not path.exists():
-        return Settings()
+        return LoadedConfig()
     named_by = "--config" if explicit else VARIABLE if given else ""
     return replace(_read(text_files.read_text(path), str(path)), file=path, named_by=named_by)
 
@@ -64,10 +64,10 @@ def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:
     return settings.config, list(settings.warnings)
 
 
-def _read(text: str, file: str) -> Settings:
+def _read(text: str, file: str) -> LoadedConfig:
     said, lines = _yaml(text, file)
     if said is None:
-        return Settings()
+        return LoadedConfig()
     if not isinstance(said, dict):
         raise gathered([Fault(Code.CONFIG_INVALID, "must be a YAML mapping (key: value)", file=file)], file)
     entries = list(_entries(said, lines))
@@ -81,7 +81,7 @@ def _read(text: str, file: str) -> Settings:
     if faults:
         raise gathered(sorted(faults, key=lambda fault: fault.line or 0), file)
     found = {name: entry.line for name, entry in effective.items() if entry.line is not None}
-    return Settings(config, tuple(_said_twice(known, effective, file)), lines=found)
+    return LoadedConfig(config, tuple(_said_twice(known, effective, file)), lines=found)
 
 
 # --- YAML, with lines -------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _line_of(problem: Exception, text: str) -> int | None:
 # --- both layouts in one ----------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class SettingEntry(NamedTuple):
     """One thing that the file says."""
 
     section: str
@@ -152,7 +152,7 @@ class Entry(NamedTuple):
         return self.name in KEYS or (self.name in INNER and not self.section)
 
 
-def _entries(said: Mapping[Any, Any], lines: Lines) -> Iterator[Entry]:
+def _entries(said: Mapping[Any, Any], lines: Lines) -> Iterator[SettingEntry]:
     """Sections opened, shortcuts resolved."""
     for key, value in said.items():
         name = str(key)
@@ -162,9 +162,9 @@ def _entries(said: Mapping[Any, Any], lines: Lines) -> Iterator[Entry]:
             below = lines.inner.get(name, {})
             for inner, setting in value.items():
                 word = str(inner)
-                yield Entry(name, word, _meaning(name, word), setting, below.get(word))
+                yield SettingEntry(name, word, _meaning(name, word), setting, below.get(word))
         else:
-            yield Entry("", name, _meaning("", name), value, lines.own.get(name))
+            yield SettingEntry("", name, _meaning("", name), value, lines.own.get(name))
 
 
 def _meaning(section: str, key: str) -> str:
@@ -174,9 +174,9 @@ def _meaning(section: str, key: str) -> str:
     return SHORTCUTS.get(key, key)
 
 
-def _strongest(entries: Iterable[Entry]) -> dict[str, Entry]:
+def _strongest(entries: Iterable[SettingEntry]) -> dict[str, SettingEntry]:
     """What counts for each key: `plan.rig` before a mere `rig`, and otherwise what comes last."""
-    found: dict[str, Entry] = {}
+    found: dict[str, SettingEntry] = {}
     for entry in entries:
         other = found.get(entry.name)
         if other is None or entry.section in INNER or other.section not in INNER:
@@ -184,7 +184,7 @@ def _strongest(entries: Iterable[Entry]) -> dict[str, Entry]:
     return found
 
 
-def _nested(effective: Mapping[str, Entry]) -> dict[str, Any]:
+def _nested(effective: Mapping[str, SettingEntry]) -> dict[str, Any]:
     tree: dict[str, Any] = {name: entry.value for name, entry in effective.items() if name in INNER}
     for name, entry in effective.items():
         part, _, key = name.rpartition(".")
@@ -197,7 +197,7 @@ def _nested(effective: Mapping[str, Entry]) -> dict[str, Any]:
 # --- faults -----------------------------------------------------------------------------------------
 
 
-def _unknown(entries: Iterable[Entry], file: str) -> list[Fault]:
+def _unknown(entries: Iterable[SettingEntry], file: str) -> list[Fault]:
     return [
         Fault(
             Code.CONFIG_INVALID,
@@ -211,7 +211,7 @@ def _unknown(entries: Iterable[Entry], file: str) -> list[Fault]:
     ]
 
 
-def _unknown_inside(entries: Iterable[Entry], file: str) -> list[Fault]:
+def _unknown_inside(entries: Iterable[SettingEntry], file: str) -> list[Fault]:
     """Slips in an agent or a verifier, which would otherwise be kept and mean nothing."""
     faults = []
     for entry in entries:
@@ -252,7 +252,9 @@ def _hint(key: str, known: Sequence[str]) -> str:
     return "; it belongs at the top of the file" if key in Config.model_fields else ""
 
 
-def _said_twice(entries: Iterable[Entry], effective: Mapping[str, Entry], file: str) -> list[Fault]:
+def _said_twice(
+    entries: Iterable[SettingEntry], effective: Mapping[str, SettingEntry], file: str
+) -> list[Fault]:
     """Two layouts can say one thing in two places, and mean different things by it."""
     return [
         Fault(

@@ -190,7 +190,7 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
 
 def _analysis(state: Path) -> str:
     tally = tallied(records.read_all(state), stretches=True)
-    return analysis_page.html(analysis_page.Subject(tally, advice(tally), datetime.now(UTC)))
+    return analysis_page.html(analysis_page.AnalysisSubject(tally, advice(tally), datetime.now(UTC)))
 
 
 def _journal(root: Path) -> Iterator[Event]:
@@ -208,11 +208,11 @@ def _tidy(root: Path, beads: Any) -> None:
         shutil.rmtree(common)
 
 
-def _subject(finished: Finished) -> run_page.Subject:
+def _subject(finished: Finished) -> run_page.PageSubject:
     said = finished.tests.stderr.strip().splitlines() if finished.tests else []
     count = next((line for line in said if line.startswith("Ran ")), "")
     closing = f"main holds it all: {count.partition(' in ')[0].lower()}" if finished.ok else ""
-    return run_page.Subject(
+    return run_page.PageSubject(
         title="A to-do list, from nothing to released",
         drawing=finished.shown.drawing,
         beads=finished.beads,

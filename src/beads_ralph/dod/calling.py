@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from beads_ralph import prompts
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.compile.setting import Setting
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
-from beads_ralph.journal.agent_call import Session
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.session import Order, Tools
 from beads_ralph.session.agent_calls import Asked, Call, call
 from beads_ralph.session.fallback import with_defaults

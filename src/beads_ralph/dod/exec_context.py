@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.bead.evidence import Evidence
 from beads_ralph.config import Config
 from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import Journal
-from beads_ralph.journal.evidence import Evidence
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.protocol import Executor

@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from beads_ralph import __version__
+from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.dod.calling import Caller, branch_of
 from beads_ralph.dod.exec_context import Desk, Done, Examiner, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
 from beads_ralph.journal.events import Kind
-from beads_ralph.journal.evidence import Evidence, Verdict
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason

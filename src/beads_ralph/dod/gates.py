@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
@@ -28,7 +29,6 @@ from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME, ralph_dir
 from beads_ralph.git import checkouts, commands
 from beads_ralph.journal import runs
-from beads_ralph.journal.evidence import Evidence, Verdict
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead import schema
 from beads_ralph.bead.field_types import constraint_fault, moment_of
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.model import Expectation, Verifier
-from beads_ralph.bead.record import Record
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 
 BeadType = Literal["task", "feature", "bugfix", "gate"]
@@ -37,7 +37,7 @@ def _whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 
 
-class Part(Record):
+class Part(FrozenModel):
     """Keys that it does not know pass; a key that it knows is absent or has its value, and never null."""
 
     @model_validator(mode="before")

@@ -1,4 +1,7 @@
-"""Where finished branches are proposed: one module per kind of forge."""
+"""Where finished branches are proposed: the contract of a forge, and one module per kind.
+
+Forges publish a commit that was proven elsewhere; they judge nothing and do not know one another.
+"""
 
 from __future__ import annotations
 

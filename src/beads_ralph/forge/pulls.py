@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from beads_ralph.bead.field_types import Positive, Timestamp
-from beads_ralph.bead.record import Record
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import ralph_dir, text_files
 
@@ -21,7 +21,7 @@ TURN_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.02
 
 
-class PullRecord(Record):
+class PullRecord(FrozenModel):
     """One pull request; `commit` is what was last proposed, the ref tells what is there."""
 
     number: Positive

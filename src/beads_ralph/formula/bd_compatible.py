@@ -8,7 +8,7 @@ from typing import Final
 
 from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.formula import ranges
-from beads_ralph.formula.model import Formula, Loop, Step, all_steps
+from beads_ralph.formula.model import Formula, Step, StepLoop, all_steps
 from beads_ralph.formula.substitution import names_in, texts_of
 
 UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
@@ -60,7 +60,7 @@ def _unfilled(step: Step) -> Iterator[str]:
             yield name
 
 
-def _loop_reasons(step: Step, loop: Loop) -> Iterator[str]:
+def _loop_reasons(step: Step, loop: StepLoop) -> Iterator[str]:
     said = {"needs": step.waits, "waits_for": step.waits_for, "condition": step.condition, "gate": step.gate}
     yield from (f".{name} of a loop is lost by bd" for name, value in said.items() if value)
     if ranges.names(loop.range):
@@ -71,7 +71,7 @@ def _loop_reasons(step: Step, loop: Loop) -> Iterator[str]:
         yield ".loop.body has several steps that begin or end a round, which bd does not chain"
 
 
-def _body_reasons(loop: Loop, step: Step) -> Iterator[str]:
+def _body_reasons(loop: StepLoop, step: Step) -> Iterator[str]:
     for name in ("metadata", "notes"):
         if getattr(step, name):
             yield f".{name} is lost by bd in a loop"

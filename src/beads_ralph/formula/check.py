@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.model import ISSUE_TYPES
-from beads_ralph.bead.record import Record
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import (
     GATE_TYPES,
     READERS_OWN,
     Formula,
-    Gate,
-    Loop,
     Step,
+    StepGate,
+    StepLoop,
     Var,
     all_steps,
     is_duration,
@@ -59,18 +59,18 @@ class Origins:
 
 
 @dataclass(frozen=True)
-class Report:
+class FormulaReport:
     """The outcome of looking at one formula."""
 
     faults: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
 
 
-def check(formula: Formula, origins: Origins | None = None) -> Report:
+def check(formula: Formula, origins: Origins | None = None) -> FormulaReport:
     """A formula whose `extends` are resolved; `origins` says where its steps stand."""
     looking = _Looking(formula, origins or Origins(formula.file))
     looking.look()
-    return Report(tuple(looking.faults), tuple(looking.warnings))
+    return FormulaReport(tuple(looking.faults), tuple(looking.warnings))
 
 
 class _Looking:
@@ -216,7 +216,7 @@ class _Looking:
         close = difflib.get_close_matches(name, list(self.formula.vars), n=1)
         return f"; did you mean {close[0]}?" if close else ""
 
-    def _gate(self, path: str, gate: Gate) -> None:
+    def _gate(self, path: str, gate: StepGate) -> None:
         if not names_in(gate.type) and gate.type not in GATE_TYPES:
             self.wrong(f"{path}.type", f"must be one of {', '.join(GATE_TYPES)}, not {gate.type!r}")
         if gate.timeout and not names_in(gate.timeout) and not is_duration(gate.timeout):
@@ -226,7 +226,7 @@ class _Looking:
         if gate.type in ("gh:run", "gh:pr", "bead") and not (gate.await_id or gate.id):
             self.warn(f"{path}.await_id", "is missing, so that only a person can open the gate")
 
-    def _loop(self, path: str, step: Step, loop: Loop) -> None:
+    def _loop(self, path: str, step: Step, loop: StepLoop) -> None:
         here = f"{path}.loop"
         ways = [loop.count is not None, bool(loop.until), bool(loop.range)]
         if not loop.body:
@@ -249,7 +249,7 @@ class _Looking:
             if getattr(step, name):
                 self.warn(f"{path}.{name}", "has no effect: a loop makes only the steps of its body")
 
-    def _round_name(self, here: str, loop: Loop) -> None:
+    def _round_name(self, here: str, loop: StepLoop) -> None:
         if NAME.fullmatch(loop.var) is None:
             self.wrong(f"{here}.var", "is letters, digits and _, and no digit first")
         elif not loop.range:
@@ -257,7 +257,7 @@ class _Looking:
         elif loop.var in self.formula.vars:
             self.wrong(f"{here}.var", f"{loop.var} is a variable already")
 
-    def _range(self, here: str, loop: Loop) -> None:
+    def _range(self, here: str, loop: StepLoop) -> None:
         names = ranges.names(loop.range)
         around = {
             inner.loop.var for _, inner in self.steps if inner.loop is not None and inner.loop is not loop
@@ -325,13 +325,13 @@ def strangers(formula: Formula) -> Iterator[tuple[str, str]]:
     for name, var in formula.vars.items():
         yield from _strange(f"vars.{name}.", var)
     for path, step in all_steps(formula.steps):
-        parts: dict[str, Record | None] = {"": step, "gate.": step.gate, "loop.": step.loop}
+        parts: dict[str, FrozenModel | None] = {"": step, "gate.": step.gate, "loop.": step.loop}
         for prefix, part in parts.items():
             yield from _strange(f"{path}.{prefix}", part)
     yield from _strange("compose.", formula.compose)
 
 
-def _strange(prefix: str, part: Record | None) -> Iterator[tuple[str, str]]:
+def _strange(prefix: str, part: FrozenModel | None) -> Iterator[tuple[str, str]]:
     if part is None:
         return
     known = [field.alias or key for key, field in type(part).model_fields.items()]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name
 from beads_ralph.formula.derive import RULES
-from beads_ralph.formula.express import Known, Template, Variable, express, is_plain, text_of
+from beads_ralph.formula.express import Ingredient, Template, Variable, express, is_plain, text_of
 
 HEADS: Final[Mapping[str, str]] = {
     "dev_agents": "dev",
@@ -44,7 +44,7 @@ class Columns:
 
     count: int
     step: int | None
-    words: list[Known] = field(default_factory=list)
+    words: list[Ingredient] = field(default_factory=list)
     """What the texts may be made of, the likeliest first."""
     variables: list[Variable] = field(default_factory=list)
     """All that were made, of all steps."""
@@ -71,7 +71,7 @@ class Columns:
 
     # --- texts
 
-    def text(self, base: str, values: Sequence[str], extra: Sequence[Known] = ()) -> Template:
+    def text(self, base: str, values: Sequence[str], extra: Sequence[Ingredient] = ()) -> Template:
         """A text that stays, or one made of what is known, or a variable."""
         template = self._constant(base, values) or self._made_of_words(base, values, extra)
         if template is None and self.count == 1 and base not in NAMES | OWN and is_plain(values[0]):
@@ -84,7 +84,9 @@ class Columns:
             return None
         return (values[0],)
 
-    def _made_of_words(self, base: str, values: Sequence[str], extra: Sequence[Known]) -> Template | None:
+    def _made_of_words(
+        self, base: str, values: Sequence[str], extra: Sequence[Ingredient]
+    ) -> Template | None:
         if self.count == 1 and base in OWN and not extra:
             return None
         template = express(values, [*self.words, *extra])

@@ -63,7 +63,7 @@ CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Call:
+class Derivation:
     """A rule, and the variable that it reads."""
 
     rule: str
@@ -76,7 +76,7 @@ class Call:
         return f"{self.rule}({self.source})"
 
 
-def parsed(text: str) -> Call | None:
+def parsed(text: str) -> Derivation | None:
     """`slug(title)`; None where the text is not of that form, or names no rule."""
     match = CALL.fullmatch(text)
-    return Call(match[1], match[2]) if match and match[1] in RULES else None
+    return Derivation(match[1], match[2]) if match and match[1] in RULES else None

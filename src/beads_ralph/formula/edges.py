@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from beads_ralph.formula.model import Branch
-from beads_ralph.formula.tree import Node, Round
+from beads_ralph.formula.model import BranchRule
+from beads_ralph.formula.tree import Round, StepNode
 
 CHILDREN_OF = "children-of("
 
 
-def spawner(node: Node) -> str | None:
+def spawner(node: StepNode) -> str | None:
     """The step whose children `waits_for` means; without a name the first of `needs`, as in bd."""
     said = node.step.waits_for
     if said.startswith(CHILDREN_OF):
@@ -22,17 +22,17 @@ class Edges:
     """Needs by node. A step that a condition left out is bridged: who waits for it waits for what it
     would have waited for."""
 
-    def __init__(self, branches: Sequence[Branch] = ()) -> None:
+    def __init__(self, branches: Sequence[BranchRule] = ()) -> None:
         self._joined: dict[str, list[str]] = {}
         for branch in branches:
             for name in branch.steps:
                 self._joined.setdefault(name, []).append(branch.from_)
             self._joined.setdefault(branch.join, []).extend(branch.steps)
-        self._said: dict[Node, list[Node]] = {}
-        self._entries: dict[Node | Round, list[Node]] = {}
-        self._ends: dict[Node | Round, list[Node]] = {}
+        self._said: dict[StepNode, list[StepNode]] = {}
+        self._entries: dict[StepNode | Round, list[StepNode]] = {}
+        self._ends: dict[StepNode | Round, list[StepNode]] = {}
 
-    def needs(self, node: Node) -> list[Node]:
+    def needs(self, node: StepNode) -> list[StepNode]:
         """The remaining leaves that a remaining step waits for."""
         found = dict.fromkeys(self._own(node))
         if not node.is_epic:
@@ -42,11 +42,11 @@ class Edges:
         found.pop(node, None)
         return list(found)
 
-    def beginning(self, leaf: Node) -> list[Node]:
+    def beginning(self, leaf: StepNode) -> list[StepNode]:
         """The containers and loops that a leaf is among the first of."""
-        return [one for one in around(leaf) if isinstance(one, Node) and leaf in self.entries(one)]
+        return [one for one in around(leaf) if isinstance(one, StepNode) and leaf in self.entries(one)]
 
-    def entries(self, place: Node | Round) -> list[Node]:
+    def entries(self, place: StepNode | Round) -> list[StepNode]:
         """The leaves of a container, loop or round that wait for nothing inside of it."""
         if place not in self._entries:
             self._entries[place] = []  # a circle, which the caller finds in the result, must end here
@@ -57,7 +57,7 @@ class Edges:
             ]
         return self._entries[place]
 
-    def _own(self, node: Node) -> list[Node]:
+    def _own(self, node: StepNode) -> list[StepNode]:
         """What a step waits for by what is said of itself."""
         if node not in self._said:
             names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
@@ -67,7 +67,7 @@ class Edges:
             self._said[node] = list(dict.fromkeys(end for target in targets for end in self._ending(target)))
         return self._said[node]
 
-    def _inner(self, leaf: Node, place: Node | Round) -> list[Node]:
+    def _inner(self, leaf: StepNode, place: StepNode | Round) -> list[StepNode]:
         """What a leaf waits for by what is said inside of a container, loop or round."""
         found = [*self._own(leaf)]
         for nearer in around(leaf):
@@ -76,22 +76,22 @@ class Edges:
             found += self._before(nearer)
         return found
 
-    def _before(self, place: Node | Round) -> list[Node]:
+    def _before(self, place: StepNode | Round) -> list[StepNode]:
         """What must be done before a container or loop begins, or a round of one."""
-        if isinstance(place, Node):
+        if isinstance(place, StepNode):
             return self._own(place)
         return self._ending(place.earlier) if place.earlier is not None else []
 
-    def _ending(self, place: Node | Round) -> list[Node]:
+    def _ending(self, place: StepNode | Round) -> list[StepNode]:
         """The remaining leaves that must be done for a step, container, loop or round to be done."""
         if place not in self._ends:
             self._ends[place] = []  # on a circle: nothing, as the caller finds out
             self._ends[place] = list(dict.fromkeys(self._last(place)))
         return self._ends[place]
 
-    def _last(self, place: Node | Round) -> Iterator[Node]:
+    def _last(self, place: StepNode | Round) -> Iterator[StepNode]:
         leaves = list(place.leaves())
-        if isinstance(place, Node) and place.step.loop is not None:
+        if isinstance(place, StepNode) and place.step.loop is not None:
             yield from (end for one in place.rounds[-1:] for end in self._ending(one))
         elif isinstance(place, Round):
             needed = {other for leaf in leaves for other in self._inner(leaf, place)}
@@ -100,28 +100,28 @@ class Edges:
             yield from leaves
         for gone in _gone(place):
             yield from self._inner(gone, place)
-        if not leaves and isinstance(place, Node):  # else its first leaves wait for all this themselves
+        if not leaves and isinstance(place, StepNode):  # else its first leaves wait for all this themselves
             for one in (place, *around(place)):
                 yield from self._before(one)
 
 
-def _gone(place: Node | Round) -> Iterator[Node]:
+def _gone(place: StepNode | Round) -> Iterator[StepNode]:
     """The leaves that conditions took out of a container or round; a loop's are those of its rounds."""
-    if not isinstance(place, Node) or place.is_epic:
+    if not isinstance(place, StepNode) or place.is_epic:
         yield from place.left_out_leaves()
 
 
-def _first_part(place: Node | Round) -> Node | Round:
+def _first_part(place: StepNode | Round) -> StepNode | Round:
     """Of a loop its first round that has something to do."""
-    if isinstance(place, Node) and place.step.loop is not None:
+    if isinstance(place, StepNode) and place.step.loop is not None:
         return next((one for one in place.rounds if any(one.leaves())), place)
     return place
 
 
-def around(node: Node) -> list[Node | Round]:
+def around(node: StepNode) -> list[StepNode | Round]:
     """The containers, rounds and loops that a node is in, the nearest first."""
-    found: list[Node | Round] = []
-    place: Node | None = node
+    found: list[StepNode | Round] = []
+    place: StepNode | None = node
     while place is not None:
         if place.above is not None:
             found += [place.above, place.above.loop]

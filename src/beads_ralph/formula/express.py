@@ -38,19 +38,19 @@ Template = tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
-class Known:
+class Ingredient:
     """Something that a text may be made of: a variable, or a template made of several."""
 
     pieces: Template
     values: Sequence[str]
 
 
-def known(variable: Variable) -> Known:
-    return Known((variable,), variable.values)
+def known(variable: Variable) -> Ingredient:
+    return Ingredient((variable,), variable.values)
 
 
-def macro(pieces: Template, count: int) -> Known:
-    return Known(pieces, [filled(pieces, at) for at in range(count)])
+def macro(pieces: Template, count: int) -> Ingredient:
+    return Ingredient(pieces, [filled(pieces, at) for at in range(count)])
 
 
 def filled(template: Template, at: int) -> str:
@@ -68,7 +68,7 @@ def is_plain(text: str) -> bool:
     return PLACEHOLDER.search(text) is None
 
 
-def express(values: Sequence[str], words: Sequence[Known]) -> Template | None:
+def express(values: Sequence[str], words: Sequence[Ingredient]) -> Template | None:
     """A template that gives every one of the values; None where there is no evident one.
 
     It is read from a few instances and confirmed on all. One that objects joins the few.
@@ -92,8 +92,8 @@ def _spread(count: int) -> list[int]:
     return [at * (count - 1) // (SAMPLE - 1) for at in range(SAMPLE)]
 
 
-def _cut(word: Known, sample: Sequence[int]) -> Known:
-    return Known(word.pieces, [word.values[at] for at in sample])
+def _cut(word: Ingredient, sample: Sequence[int]) -> Ingredient:
+    return Ingredient(word.pieces, [word.values[at] for at in sample])
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _State:
     before: _State | None = None
 
 
-def _parse(values: Sequence[str], words: Sequence[Known]) -> Template | None:
+def _parse(values: Sequence[str], words: Sequence[Ingredient]) -> Template | None:
     """All values read side by side from left to right: the next thing is one word in all of them, or one
     and the same character."""
     words = [word for word in words if all(word.values)]
@@ -123,7 +123,7 @@ def _parse(values: Sequence[str], words: Sequence[Known]) -> Template | None:
     return None
 
 
-def _by_word(values: Sequence[str], words: Sequence[Known], state: _State) -> Iterator[_State]:
+def _by_word(values: Sequence[str], words: Sequence[Ingredient], state: _State) -> Iterator[_State]:
     for word in words:
         if all(map(_stands_alone, values, word.values, state.at)):
             at = tuple(at + len(part) for part, at in zip(word.values, state.at, strict=True))

@@ -22,7 +22,7 @@ SHIPPED: Final = Path(__file__).parent / "shipped"
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedFormula:
     """One file of a listing: the formula with what it extends, or its faults."""
 
     name: str
@@ -43,7 +43,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Found:
+class FormulaFile:
     """A file that may be a formula, not read yet."""
 
     name: str
@@ -74,11 +74,11 @@ class Folders:
                 places.setdefault(path, place)
         return cls(tuple(places.items()))
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FormulaFile]:
         """Every file, in the order of the search; of two of one name the first counts."""
         return [found for path, place in self.places for found in _in_folder(path, place)]
 
-    def listing(self) -> list[Entry]:
+    def listing(self) -> list[ListedFormula]:
         """All of them read, with their faults; in the order of the search."""
         entries, seen = [], set[str]()
         for found in self.found():
@@ -94,26 +94,28 @@ class Folders:
         """A formula from a file, wherever it lies; what it extends is looked for as always."""
         return self.entry_of(file).sound()
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> ListedFormula:
         """The one that counts of a name; FORMULA.NOT_FOUND."""
         found = self.file_of(name)
         if found is None:
             raise self._not_found(name)
         return self._entry(found.file, found.place)
 
-    def entry_of(self, file: Path) -> Entry:
+    def entry_of(self, file: Path) -> ListedFormula:
         """A file's; it has a place where its name would lead to it, too."""
         if not file.name.endswith(SUFFIXES):
             message = "a formula is a .formula.toml or .formula.json file"
-            return Entry(file.name, file, None, faults=(Fault(Code.FORMULA_INVALID, message, str(file)),))
+            return ListedFormula(
+                file.name, file, None, faults=(Fault(Code.FORMULA_INVALID, message, str(file)),)
+            )
         found = self.file_of(name_of(file))
         known = found is not None and _same(found.file, file)
         return self._entry(file, found.place if found is not None and known else None)
 
-    def file_of(self, name: str) -> Found | None:
+    def file_of(self, name: str) -> FormulaFile | None:
         return next((found for found in self.found() if found.name == name), None)
 
-    def _entry(self, file: Path, place: Place | None) -> Entry:
+    def _entry(self, file: Path, place: Place | None) -> ListedFormula:
         return _Resolving(self).entry(file, place)
 
     def _not_found(self, name: str) -> RalphError:
@@ -141,7 +143,7 @@ def _same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _in_folder(folder: Path, place: Place) -> Iterator[Found]:
+def _in_folder(folder: Path, place: Place) -> Iterator[FormulaFile]:
     """By name, and of one name the TOML file first; what editors leave behind begins with a dot."""
     try:
         files = list(folder.iterdir())
@@ -152,7 +154,7 @@ def _in_folder(folder: Path, place: Place) -> Iterator[Found]:
             return
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.FILE_NOT_FOUND
         raise RalphError(code, f"cannot look into {folder}: {problem.strerror}") from None
-    found = [Found(name_of(file), file, place) for file in files if _is_formula(file)]
+    found = [FormulaFile(name_of(file), file, place) for file in files if _is_formula(file)]
     yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
 
 
@@ -183,9 +185,9 @@ class _Resolving:
         self.folders = folders
         self.faults: list[Fault] = []
 
-    def entry(self, file: Path, place: Place | None) -> Entry:
+    def entry(self, file: Path, place: Place | None) -> ListedFormula:
         merged = self._merged(file, place, ())
-        plain = Entry(name_of(file), file, place)
+        plain = ListedFormula(name_of(file), file, place)
         if merged is None or self.faults:
             return replace(plain, faults=tuple(dict.fromkeys(self.faults)))
         report = check(merged.formula, merged.origins)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from beads_ralph.bead.model import ASSIGNEE
 from beads_ralph.formula import guess
 from beads_ralph.formula.columns import Columns, Splice, said, used
-from beads_ralph.formula.express import Known, Template, Variable, known, macro
+from beads_ralph.formula.express import Ingredient, Template, Variable, known, macro
 from beads_ralph.formula.naming import fields_of, name_all, ordered, step_keys
 from beads_ralph.formula.shape import Bead, Instance, essence, inner_edges
 
@@ -18,7 +18,7 @@ SHOWN_SPRINTS: Final = 8
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class InferenceContext:
     """What the inference needs to know besides the beads."""
 
     name: str
@@ -41,13 +41,13 @@ class Made:
     """Variable → the field that it came from."""
 
 
-def make(instances: Sequence[Instance], around: Surroundings) -> Made:
+def make(instances: Sequence[Instance], around: InferenceContext) -> Made:
     """Infer the formula of instances of one shape."""
     return _Making(instances, around).made()
 
 
 class _Making:
-    def __init__(self, instances: Sequence[Instance], around: Surroundings) -> None:
+    def __init__(self, instances: Sequence[Instance], around: InferenceContext) -> None:
         self.instances = instances
         self.around = around
         self.count = len(instances)
@@ -153,7 +153,7 @@ class _Step:
         if phase is not None and len(self.beads) > 1:
             columns.words.append(self._word(self.phase))
 
-    def _word(self, template: Template) -> Known:
+    def _word(self, template: Template) -> Ingredient:
         return macro(template, len(self.beads))
 
     def take_title(self) -> None:
@@ -232,7 +232,7 @@ class _Step:
             self._learn(key, found.get(key))
         return {key: found[key] for key in rows[0] if key in found}
 
-    def _title_words(self) -> list[Known]:
+    def _title_words(self) -> list[Ingredient]:
         """Other names that mason makes of a title."""
         title = _sole(self.title)
         if title is None:
@@ -260,7 +260,7 @@ class _Step:
         return self.columns.text("description", values, extra)
 
     def _worktree(
-        self, around: Surroundings, values: Sequence[str], branches: Sequence[str]
+        self, around: InferenceContext, values: Sequence[str], branches: Sequence[str]
     ) -> dict[str, Any]:
         """Left out where the branch says it: the folder belongs to this machine."""
         if all(around.worktree(branch) == value for branch, value in zip(branches, values, strict=True)):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from beads_ralph.bead.field_types import one_of
-from beads_ralph.bead.record import Record
+from beads_ralph.bead.frozen_model import FrozenModel
 
 PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 EXTENSIONS: Final = (".formula.toml", ".formula.json")
@@ -39,7 +39,7 @@ def plain_text(value: Any) -> Any:
 Text = Annotated[str, BeforeValidator(plain_text)]
 
 
-class Var(Record):
+class Var(FrozenModel):
     """A variable, and which values it takes."""
 
     description: str = ""
@@ -54,7 +54,7 @@ class Var(Record):
     """`slug(title)`: how it follows from another variable where it is not given. Ours, not bd's."""
 
 
-class Gate(Record):
+class StepGate(FrozenModel):
     """What a step waits for outside of the formula."""
 
     type: str
@@ -65,7 +65,7 @@ class Gate(Record):
     repo: str = ""
 
 
-class Loop(Record):
+class StepLoop(FrozenModel):
     """Steps that are made several times, one round after the other."""
 
     count: int | None = None
@@ -78,7 +78,7 @@ class Loop(Record):
     body: list[Step] = Field(default_factory=list)
 
 
-class Step(Record):
+class Step(FrozenModel):
     """One thing to do; `bead_id` and `after` are ours, the rest is bd's."""
 
     id: str = ""
@@ -96,8 +96,8 @@ class Step(Record):
     waits_for: str = ""
     condition: str = ""
     children: list[Step] = Field(default_factory=list)
-    gate: Gate | None = None
-    loop: Loop | None = None
+    gate: StepGate | None = None
+    loop: StepLoop | None = None
     expand: str = ""
     expand_vars: dict[str, Any] = Field(default_factory=dict)
     on_complete: dict[str, Any] | None = None
@@ -112,7 +112,7 @@ class Step(Record):
         return list(dict.fromkeys((*self.depends_on, *self.needs)))
 
 
-class Branch(Record):
+class BranchRule(FrozenModel):
     """`steps` run side by side after `from`, and `join` waits for all of them."""
 
     from_: str = Field("", alias="from")
@@ -120,10 +120,10 @@ class Branch(Record):
     join: str = ""
 
 
-class Compose(Record):
+class Compose(FrozenModel):
     """How a formula is put together; all but the branches is left to bd."""
 
-    branch: list[Branch] = Field(default_factory=list)
+    branch: list[BranchRule] = Field(default_factory=list)
     bond_points: list[dict[str, Any]] = Field(default_factory=list)
     hooks: list[dict[str, Any]] = Field(default_factory=list)
     expand: list[dict[str, Any]] = Field(default_factory=list)
@@ -137,7 +137,7 @@ def _var(value: Any) -> Any:
     return {"default": value} if isinstance(value, str | int | list) else value
 
 
-class Formula(Record):
+class Formula(FrozenModel):
     """A pattern of work with variables."""
 
     formula: str = ""

@@ -13,7 +13,7 @@ from beads_ralph.formula import ranges
 from beads_ralph.formula.edges import around
 from beads_ralph.formula.model import Formula, Var, all_steps
 from beads_ralph.formula.render import Ready, remaining, rendered_steps
-from beads_ralph.formula.tree import Growing, Node
+from beads_ralph.formula.tree import Growing, StepNode
 from beads_ralph.formula.unsupported import unsupported
 from beads_ralph.formula.values import Value, Values
 from beads_ralph.formula.variables import typed_default
@@ -69,9 +69,9 @@ def outline(formula: Formula) -> Outline:
     return Outline(tuple(steps), conditions)
 
 
-def _asked(node: Node) -> list[str]:
+def _asked(node: StepNode) -> list[str]:
     """The conditions that a step is there by: its own, and those of what it is in."""
-    steps = [node.step, *(one.step for one in around(node) if isinstance(one, Node))]
+    steps = [node.step, *(one.step for one in around(node) if isinstance(one, StepNode))]
     return [step.condition.strip() for step in steps if step.condition.strip()]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.model import MERGE
 from beads_ralph.bead.slugs import slug
-from beads_ralph.formula.make import Made, Surroundings, make
+from beads_ralph.formula.make import InferenceContext, Made, make
 from beads_ralph.formula.naming import step_keys
 from beads_ralph.formula.shape import Bead, Instance, essence, instance_shape, parting, shape
 
@@ -49,7 +49,7 @@ class Pattern:
         return ",".join("+".join(instance) for instance in self.instances)
 
 
-def find(beads: Mapping[str, Bead], around: Callable[[str], Surroundings]) -> list[Pattern]:
+def find(beads: Mapping[str, Bead], around: Callable[[str], InferenceContext]) -> list[Pattern]:
     """Every pattern that comes at least twice, those that would replace most beads first."""
     groups = [*_same_sprints(beads), *_same_phases(beads)]
     groups.sort(key=lambda group: (-sum(map(len, group)), -len(group[0])))
@@ -75,7 +75,7 @@ def _same_phases(beads: Mapping[str, Bead]) -> Iterator[list[Instance]]:
     return (group for group in groups.values() if len(group) >= WORTHWHILE)
 
 
-def _pattern(name: str, group: Sequence[Instance], around: Surroundings) -> Pattern:
+def _pattern(name: str, group: Sequence[Instance], around: InferenceContext) -> Pattern:
     columns = dict(_columns(group, around))
     constant = {field: values[0] for field, values in columns.items() if _is_constant(values)}
     return Pattern(
@@ -95,7 +95,7 @@ def _is_constant(values: Sequence[Any]) -> bool:
 # --- fields -----------------------------------------------------------------------------------------
 
 
-def _columns(group: Sequence[Instance], around: Surroundings) -> Iterator[tuple[str, list[Any]]]:
+def _columns(group: Sequence[Instance], around: InferenceContext) -> Iterator[tuple[str, list[Any]]]:
     """Field → its values; behind the step's name where there are several steps."""
     keys = step_keys(group)
     for at, key in enumerate(keys):
@@ -104,7 +104,7 @@ def _columns(group: Sequence[Instance], around: Surroundings) -> Iterator[tuple[
         yield from ((prefix + field, [row.get(field) for row in rows]) for field in rows[0])
 
 
-def _facts(bead: Bead, around: Surroundings) -> dict[str, Any]:
+def _facts(bead: Bead, around: InferenceContext) -> dict[str, Any]:
     found = essence(bead)
     place = around.relative(found["metadata"]["worktree_path"])
     metadata = {**found["metadata"], "worktree_path": place}

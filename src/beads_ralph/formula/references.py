@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beads_ralph.formula.edges import CHILDREN_OF
-from beads_ralph.formula.model import Branch, Formula, Loop, Step
+from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
 from beads_ralph.plan import graph
 
 Finding = tuple[str, str]
@@ -15,12 +15,12 @@ Finding = tuple[str, str]
 
 
 @dataclass
-class Scope:
+class StepScope:
     """The steps that may name one another: those of the formula, or those of one loop's body."""
 
     steps: dict[str, str] = field(default_factory=dict)
     """Id → field path."""
-    outer: Scope | None = None
+    outer: StepScope | None = None
 
     def find(self, name: str) -> str | None:
         return self.steps.get(name) or (self.outer.find(name) if self.outer is not None else None)
@@ -52,8 +52,8 @@ class References:
 
     # --- who is there
 
-    def _scope(self, steps: Sequence[Step], path: str, outer: Scope | None) -> Scope:
-        scope = Scope(outer=outer)
+    def _scope(self, steps: Sequence[Step], path: str, outer: StepScope | None) -> StepScope:
+        scope = StepScope(outer=outer)
         for here, step in _in_scope(steps, path):
             first = scope.steps.setdefault(step.id, here)
             if first != here and step.id:
@@ -62,13 +62,13 @@ class References:
                 self._note_body(step.loop, step.id)
         return scope
 
-    def _note_body(self, loop: Loop, name: str) -> None:
+    def _note_body(self, loop: StepLoop, name: str) -> None:
         for _, step in _in_scope(loop.body, ""):
             self._bodies.setdefault(step.id, name)
 
     # --- who names whom
 
-    def _look(self, steps: Sequence[Step], path: str, scope: Scope, container: str | None) -> None:
+    def _look(self, steps: Sequence[Step], path: str, scope: StepScope, container: str | None) -> None:
         for at, step in enumerate(steps):
             here = f"{path}[{at}]"
             self._stand(here, container)
@@ -89,14 +89,14 @@ class References:
             self.edges[f"{here} begin"].append(f"{container} begin")
             self.edges[f"{container} end"].append(f"{here} end")
 
-    def _name(self, here: str, where: str, name: str, scope: Scope) -> None:
+    def _name(self, here: str, where: str, name: str, scope: StepScope) -> None:
         target = scope.find(name)
         if target is None:
             self.findings.append((f"{here}.{where}", self._unknown(name, scope)))
         else:
             self.edges[f"{here} begin"].append(f"{target} end")
 
-    def _unknown(self, name: str, scope: Scope) -> str:
+    def _unknown(self, name: str, scope: StepScope) -> str:
         loop = self._bodies.get(name)
         if loop is not None:
             return f"{name!r} is a step inside of the loop {loop!r}; name the loop itself"
@@ -114,7 +114,7 @@ class References:
             known = "all-children, any-children or children-of(step)"
             self.findings.append((f"{here}.waits_for", f"must be {known}, not {said!r}"))
 
-    def _branch(self, path: str, branch: Branch, scope: Scope) -> None:
+    def _branch(self, path: str, branch: BranchRule, scope: StepScope) -> None:
         ends = {"from": branch.from_, "join": branch.join}
         for name in (name for name, value in ends.items() if not value):
             self.findings.append((f"{path}.{name}", "is required"))
@@ -127,7 +127,7 @@ class References:
                 self.findings.append((f"{path}.{where}", self._unknown(name, scope)))
         self._join(branch, scope.steps)
 
-    def _join(self, branch: Branch, known: Mapping[str, str]) -> None:
+    def _join(self, branch: BranchRule, known: Mapping[str, str]) -> None:
         pairs = [(name, branch.from_) for name in branch.steps] + [
             (branch.join, name) for name in branch.steps
         ]

@@ -10,9 +10,9 @@ from typing import Any, Final, get_args
 from beads_ralph.bead.items import EPIC, GATE, TASK, GateRule, GateType
 from beads_ralph.errors import Fault, gathered
 from beads_ralph.formula.edges import Edges, around
-from beads_ralph.formula.model import Formula, Gate, is_duration
+from beads_ralph.formula.model import Formula, StepGate, is_duration
 from beads_ralph.formula.substitution import Filling
-from beads_ralph.formula.tree import Growing, Node, fault_of, invalid
+from beads_ralph.formula.tree import Growing, StepNode, fault_of, invalid
 from beads_ralph.formula.unsupported import unsupported
 from beads_ralph.formula.values import Values
 from beads_ralph.plan import graph
@@ -80,7 +80,7 @@ def render(formula: Formula, values: Values) -> Rendered:
     return Rendered(title or formula.formula or formula.name, filling.text(described), tuple(steps))
 
 
-def remaining(nodes: Iterable[Node]) -> Iterator[Node]:
+def remaining(nodes: Iterable[StepNode]) -> Iterator[StepNode]:
     """The nodes that remain, in order."""
     for node in nodes:
         if any(node.leaves()):
@@ -88,14 +88,14 @@ def remaining(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from remaining(node.inner())
 
 
-def rendered_steps(formula: Formula, nodes: Iterable[Node]) -> list[Ready]:
+def rendered_steps(formula: Formula, nodes: Iterable[StepNode]) -> list[Ready]:
     return _Rendering(formula, list(nodes)).steps()
 
 
 class _Rendering:
     """The remaining nodes of one formula, each as a Ready."""
 
-    def __init__(self, formula: Formula, nodes: Sequence[Node]) -> None:
+    def __init__(self, formula: Formula, nodes: Sequence[StepNode]) -> None:
         self.formula = formula
         self.nodes = nodes
         self.edges = Edges(formula.compose.branch if formula.compose is not None else ())
@@ -108,14 +108,14 @@ class _Rendering:
             raise gathered(self.faults, self.formula.name)
         return found
 
-    def _made_of(self, node: Node) -> Iterator[Ready]:
+    def _made_of(self, node: StepNode) -> Iterator[Ready]:
         """A loop makes nothing itself, only its rounds do."""
         if node.step.gate is not None and not node.is_leaf:
             yield self._gate_step(node, node.step.gate)
         if node.step.loop is None:
             yield self._ready(node)
 
-    def _ready(self, node: Node) -> Ready:
+    def _ready(self, node: StepNode) -> Ready:
         step, filling = node.step, node.filling
         kind = filling.text(step.type).strip()
         return Ready(
@@ -136,15 +136,15 @@ class _Rendering:
             is_epic=node.is_epic,
         )
 
-    def _needs(self, node: Node) -> Iterator[str]:
+    def _needs(self, node: StepNode) -> Iterator[str]:
         yield from (other.key for other in self.edges.needs(node))
 
-    def _gates_of(self, node: Node) -> Iterator[str]:
+    def _gates_of(self, node: StepNode) -> Iterator[str]:
         """The gates of containers and loops that this step is among the first to wait for."""
         holders = [node] if node.is_epic else self.edges.beginning(node)
         yield from (f"{GATE}-{holder.key}" for holder in holders if holder.step.gate is not None)
 
-    def _gate_step(self, node: Node, gate: Gate) -> Ready:
+    def _gate_step(self, node: StepNode, gate: StepGate) -> Ready:
         rule = self._rule(node, gate)
         shown = " ".join(filter(None, (rule.type, rule.await_id))) if rule is not None else ""
         return Ready(
@@ -156,13 +156,13 @@ class _Rendering:
             parent=_parent(node),
         )
 
-    def _filled(self, node: Node, name: str) -> str:
+    def _filled(self, node: StepNode, name: str) -> str:
         text = node.filling.text(getattr(node.step, name)).strip()
         if not text:
             self._fault(node, name, "is empty with these values")
         return text
 
-    def _priority(self, node: Node) -> int | None:
+    def _priority(self, node: StepNode) -> int | None:
         said = node.step.priority
         value = node.filling.typed(said) if isinstance(said, str) else said
         if value is None or (type(value) is int and value in PRIORITIES):
@@ -170,7 +170,7 @@ class _Rendering:
         self._fault(node, "priority", f"must be a whole number from 0 to 4, not {value!r}")
         return None
 
-    def _rule(self, node: Node, gate: Gate) -> GateRule | None:
+    def _rule(self, node: StepNode, gate: StepGate) -> GateRule | None:
         said = {name: node.filling.text(getattr(gate, name)).strip() for name in GATE_FIELDS}
         if said["type"] not in get_args(GateType):
             known = ", ".join(get_args(GateType))
@@ -182,12 +182,12 @@ class _Rendering:
         said["await_id"] = said["await_id"] or said["id"]
         return GateRule.model_validate({name: said[name] for name in KEPT if said[name]})
 
-    def _fault(self, node: Node, name: str, message: str) -> None:
+    def _fault(self, node: StepNode, name: str, message: str) -> None:
         self.faults.append(fault_of(self.formula, f"{node.path}.{name}", message))
 
 
-def _parent(node: Node) -> str | None:
-    return next((one.key for one in around(node) if isinstance(one, Node) and one.is_epic), None)
+def _parent(node: StepNode) -> str | None:
+    return next((one.key for one in around(node) if isinstance(one, StepNode) and one.is_epic), None)
 
 
 # --- the whole --------------------------------------------------------------------------------------

@@ -8,17 +8,17 @@ from typing import Final
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula import conditions, ranges
-from beads_ralph.formula.model import Formula, Loop, Step
+from beads_ralph.formula.model import Formula, Step, StepLoop
 from beads_ralph.formula.substitution import Filling
 from beads_ralph.formula.values import Values
 
 MOST_STEPS: Final = 10_000
 """Of one pour: a slip in a range must not fill the store."""
-Scope = Mapping[str, "Node"]
+Scope = Mapping[str, "StepNode"]
 
 
 @dataclass(eq=False)
-class Node:
+class StepNode:
     """A step as it is rendered: itself, a container of others, or a loop with its rounds."""
 
     key: str
@@ -26,12 +26,12 @@ class Node:
     """Its field in the formula, such as `steps[2].children[0]`."""
     step: Step
     filling: Filling
-    scope: dict[str, Node]
+    scope: dict[str, StepNode]
     """The steps that it may name; those around a loop are behind `outer`."""
-    parent: Node | None
+    parent: StepNode | None
     above: Round | None
     """The round of a loop that it is an immediate part of."""
-    children: list[Node] = field(default_factory=list)
+    children: list[StepNode] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     left_out: bool = False
 
@@ -43,7 +43,7 @@ class Node:
     def is_leaf(self) -> bool:
         return not self.is_epic and self.step.loop is None
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[StepNode]:
         """What remains to be done of it, in order."""
         if self.left_out:
             return
@@ -52,20 +52,20 @@ class Node:
         for inner in self.inner():
             yield from inner.leaves()
 
-    def left_out_leaves(self) -> Iterator[Node]:
+    def left_out_leaves(self) -> Iterator[StepNode]:
         if self.is_leaf and self.left_out:
             yield self
         for inner in self.inner():
             yield from inner.left_out_leaves()
 
-    def inner(self) -> Iterator[Node]:
+    def inner(self) -> Iterator[StepNode]:
         yield from self.children
         for one in self.rounds:
             yield from one.nodes
 
-    def named(self, name: str) -> Node | None:
+    def named(self, name: str) -> StepNode | None:
         """The step that a name means here: the nearest one."""
-        place: Node | None = self
+        place: StepNode | None = self
         while place is not None:
             if name in place.scope:
                 return place.scope[name]
@@ -73,7 +73,7 @@ class Node:
         return None
 
     @property
-    def outer(self) -> Node | None:
+    def outer(self) -> StepNode | None:
         """The loop whose body it is in."""
         place = self
         while place.above is None:
@@ -87,16 +87,16 @@ class Node:
 class Round:
     """One round of a loop."""
 
-    loop: Node
+    loop: StepNode
     earlier: Round | None
     """The nearest round before it that has something to do."""
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[StepNode] = field(default_factory=list)
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[StepNode]:
         for node in self.nodes:
             yield from node.leaves()
 
-    def left_out_leaves(self) -> Iterator[Node]:
+    def left_out_leaves(self) -> Iterator[StepNode]:
         for node in self.nodes:
             yield from node.left_out_leaves()
 
@@ -110,7 +110,7 @@ class Growing:
         self.ask = ask
         self.count = 0
 
-    def grow(self) -> list[Node]:
+    def grow(self) -> list[StepNode]:
         return self._steps(self.formula.steps, "steps", "", Filling(self.values), {}, None, None)
 
     def _steps(
@@ -119,14 +119,14 @@ class Growing:
         path: str,
         prefix: str,
         filling: Filling,
-        scope: dict[str, Node],
-        parent: Node | None,
+        scope: dict[str, StepNode],
+        parent: StepNode | None,
         above: Round | None,
-    ) -> list[Node]:
+    ) -> list[StepNode]:
         nodes = []
         for at, step in enumerate(steps):
             self._count(path)
-            node = Node(f"{prefix}{step.id}", f"{path}[{at}]", step, filling, scope, parent, above)
+            node = StepNode(f"{prefix}{step.id}", f"{path}[{at}]", step, filling, scope, parent, above)
             scope[step.id] = node
             around = parent or (above.loop if above is not None else None)
             node.left_out = (around is not None and around.left_out) or not self._holds(node)
@@ -138,7 +138,7 @@ class Growing:
                 node.children = self._steps(step.children, below, prefix, filling, scope, node, None)
         return nodes
 
-    def _holds(self, node: Node) -> bool:
+    def _holds(self, node: StepNode) -> bool:
         if not (self.ask and node.step.condition.strip()):
             return True
         condition = conditions.parse(node.step.condition)
@@ -146,7 +146,7 @@ class Growing:
             raise self._fault(f"{node.path}.condition", f"{node.step.condition!r} is no condition")
         return condition.holds(lambda name: self.values.text(name) if name in self.values else "")
 
-    def _rounds(self, node: Node, loop: Loop) -> Iterator[Round]:
+    def _rounds(self, node: StepNode, loop: StepLoop) -> Iterator[Round]:
         # What is left out counts only by what it waits for, for which one round is enough.
         first, last = (1, 1) if node.left_out else self._bounds(node, loop)
         earlier: Round | None = None
@@ -159,7 +159,7 @@ class Growing:
             yield one
             earlier = one if any(one.leaves()) else earlier
 
-    def _bounds(self, node: Node, loop: Loop) -> tuple[int, int]:
+    def _bounds(self, node: StepNode, loop: StepLoop) -> tuple[int, int]:
         if loop.count is not None:
             return 1, loop.count
         try:

@@ -39,7 +39,7 @@ class Worktree:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedWorktree:
     """A worktree ready for an agent, or with a conflict for one to resolve."""
 
     path: Path
@@ -98,7 +98,9 @@ def _at(trees: Sequence[Worktree], path: Path) -> Worktree | None:
 # --- preparing ----------------------------------------------------------------------------------------
 
 
-def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies: Sequence[str]) -> Prepared:
+def prepare(
+    repo_root: Path, path: Path, branch: str, source: str, dependencies: Sequence[str]
+) -> PreparedWorktree:
     """The worktree of `branch` at `path`, with the branches it depends on merged in.
 
     Safe to call again after any crash, and by many at once: a branch that exists is never reset, files
@@ -116,19 +118,23 @@ def prepare(repo_root: Path, path: Path, branch: str, source: str, dependencies:
         return replace(_prepared(path, branch, base, outcome, created=True), new_branch=branch not in known)
 
 
-def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> Prepared:
+def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> PreparedWorktree:
     """A worktree that was there: what an earlier run or agent left in it goes first."""
     waiting = worktree_status.unfinished(path)
     if waiting not in ("", "merge"):
         base = _base(path, branch, trunk)
-        return Prepared(path, branch, base, worktree_status.head(path), created=False, unfinished=waiting)
+        return PreparedWorktree(
+            path, branch, base, worktree_status.head(path), created=False, unfinished=waiting
+        )
     outcome = merges.merge_all(path, dependencies)
     return _prepared(path, branch, _base(path, branch, trunk), outcome, created=False)
 
 
-def _prepared(path: Path, branch: str, base: str, outcome: MergeOutcome, *, created: bool) -> Prepared:
+def _prepared(
+    path: Path, branch: str, base: str, outcome: MergeOutcome, *, created: bool
+) -> PreparedWorktree:
     found = (outcome.merged, outcome.missing, outcome.conflict)
-    return Prepared(path, branch, base, outcome.head, created, *found, saved=outcome.saved)
+    return PreparedWorktree(path, branch, base, outcome.head, created, *found, saved=outcome.saved)
 
 
 def _base(path: Path, branch: str, trunk: Branch) -> str:

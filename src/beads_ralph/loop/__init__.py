@@ -1,4 +1,7 @@
-"""The loop: ready → claim → start all you may, reap one, repeat; and at the end say why."""
+"""The loop: find what is ready, claim it, start all you may, reap one, repeat; and at the end say why.
+
+It decides what runs when, and writes to the store. How one bead is worked on belongs to `session`.
+"""
 
 from beads_ralph.loop.health_gates import GATE_IS_RED
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, foresee

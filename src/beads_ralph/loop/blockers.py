@@ -21,7 +21,7 @@ NOT_CLOSED: Final = ("open", "in_progress", "blocked")
 
 
 @dataclass(frozen=True)
-class Scene:
+class OpenWork:
     """What is not closed, and what stands behind it."""
 
     beads: Mapping[str, Bead] = field(default_factory=dict)
@@ -155,7 +155,9 @@ def strangers(beads: Iterable[Bead], known: Collection[str]) -> set[str]:
     return {name for bead in beads for name in bead.dependencies if name not in known}
 
 
-def gather(store: Store, left: Iterable[Bead], open_beads: Iterable[Bead], closed: Collection[str]) -> Scene:
+def gather(
+    store: Store, left: Iterable[Bead], open_beads: Iterable[Bead], closed: Collection[str]
+) -> OpenWork:
     """Everything that the beads wait for: themselves, what lies above them, and items before them. `closed`
     need not be looked up."""
     beads = {bead.id: bead for bead in open_beads}
@@ -173,7 +175,7 @@ def gather(store: Store, left: Iterable[Bead], open_beads: Iterable[Bead], close
     rest = asked - items.keys()
     others = store.find(Query(ids=sorted(rest))).beads if rest else ()
     beads |= {bead.id: bead for bead in others if bead.status != "closed"}
-    return Scene(beads, items, frozenset(rest - {bead.id for bead in others}))
+    return OpenWork(beads, items, frozenset(rest - {bead.id for bead in others}))
 
 
 def _behind(item: Item) -> list[str]:
@@ -215,7 +217,7 @@ def overview(store: Store, left: Sequence[Bead], beads: Iterable[Bead], *, hurri
 # --- judging ----------------------------------------------------------------------------------------
 
 
-def survey(scene: Scene, left: Sequence[Bead], look: Look, now: datetime | None = None) -> Survey:
+def survey(scene: OpenWork, left: Sequence[Bead], look: Look, now: datetime | None = None) -> Survey:
     """What these beads wait for. `look` is asked about what lies outside."""
     moment = now or datetime.now(UTC)
     held = _held_up(scene, left)
@@ -229,7 +231,7 @@ def survey(scene: Scene, left: Sequence[Bead], look: Look, now: datetime | None 
     return Survey(waits, any(hope.of_bead(bead) for bead in left), min(ends, default=None))
 
 
-def _held_up(scene: Scene, left: Sequence[Bead]) -> dict[str, list[str]]:
+def _held_up(scene: OpenWork, left: Sequence[Bead]) -> dict[str, list[str]]:
     """Open items → the beads that wait for them, be it behind another item."""
     held: dict[str, list[str]] = {}
     for bead in left:
@@ -238,7 +240,7 @@ def _held_up(scene: Scene, left: Sequence[Bead]) -> dict[str, list[str]]:
     return held
 
 
-def _items_before(scene: Scene, thing: Bead | Item, seen: set[str]) -> Iterator[str]:
+def _items_before(scene: OpenWork, thing: Bead | Item, seen: set[str]) -> Iterator[str]:
     for name in scene.before(thing):
         item = scene.items.get(name)
         if item is not None and name not in seen:
@@ -247,7 +249,7 @@ def _items_before(scene: Scene, thing: Bead | Item, seen: set[str]) -> Iterator[
             yield from _items_before(scene, item, seen)
 
 
-def standing(scene: Scene, item: Item, look: Look, now: datetime) -> Standing:
+def standing(scene: OpenWork, item: Item, look: Look, now: datetime) -> Standing:
     """How an open item stands."""
     if item.issue_type in CONTAINERS:
         return Standing("waits", "closes when everything below it is closed")
@@ -287,7 +289,7 @@ def _end(item: Item) -> datetime | None:
         return None
 
 
-def _awaited(scene: Scene, rule: GateRule) -> Standing:
+def _awaited(scene: OpenWork, rule: GateRule) -> Standing:
     name = rule.await_id or ""
     if not name or name in scene.gone:
         return Standing("failed", f"there is no bead {name}" if name else "it does not say which bead")
@@ -303,7 +305,7 @@ def _awaited(scene: Scene, rule: GateRule) -> Standing:
 class _Hope:
     """Whether a bead may start when nothing but time and the world outside go on."""
 
-    scene: Scene
+    scene: OpenWork
     ours: set[str]
     """The beads of the run."""
     states: Mapping[str, str]

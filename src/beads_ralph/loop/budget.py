@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.journal.events import Event, Journal
-from beads_ralph.journal.usage import Budget, Usage
 from beads_ralph.loop.parallelism import Width
 from beads_ralph.session.program_limits import Rests
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import DevExecution, RunState, Spending
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.journal import events
 from beads_ralph.journal.events import Event
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.session.history import usage_of
 
 

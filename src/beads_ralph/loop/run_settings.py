@@ -9,9 +9,9 @@ from typing import Any, Literal
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import MERGE, Bead
+from beads_ralph.bead.usage import Budget
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
-from beads_ralph.journal.usage import Budget
 from beads_ralph.loop.blockers import Overview, Wait, sentence
 from beads_ralph.plan import graph
 from beads_ralph.session.fallback import template_of

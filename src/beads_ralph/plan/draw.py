@@ -17,7 +17,7 @@ TITLE_WIDTH: Final = 44
 
 
 @dataclass(frozen=True)
-class Step:
+class DrawnStep:
     """One step of a sprint that is poured from a formula."""
 
     id: str
@@ -37,7 +37,7 @@ class Node:
     title: str
     line: int
     formula: str | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[DrawnStep, ...] = ()
 
     @property
     def shown(self) -> str:

@@ -11,7 +11,7 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.model import MERGE, WORK, AgentSpec, TemplateName
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import markdown
-from beads_ralph.plan.model import At, Check, FieldError
+from beads_ralph.plan.model import At, FieldError, SprintCheck
 from beads_ralph.plan.pours import pour
 from beads_ralph.prompts import guidance
 
@@ -56,7 +56,7 @@ def near_miss(label: str) -> str | None:
 
 def one(field: markdown.Field) -> At[str] | None:
     """A single value: the first code span, or the text without a trailing note in brackets."""
-    place: markdown.Field | markdown.Item = field.items[0] if not field.text and field.items else field
+    place: markdown.Field | markdown.ListItem = field.items[0] if not field.text and field.items else field
     if place.codes and place.opens_with_code:
         return At(place.codes[0].text.strip(), place.line)
     text = NOTE.sub("", place.text).strip()
@@ -74,7 +74,7 @@ def _short_values(field: markdown.Field) -> Iterator[At[str]]:
         yield from _split(item.text, item.codes, item.line)
 
 
-def _split(text: str, codes: Sequence[markdown.Code], line: int) -> Iterator[At[str]]:
+def _split(text: str, codes: Sequence[markdown.CodeText], line: int) -> Iterator[At[str]]:
     """Code spans where the line holds nothing else; what stands between commas otherwise."""
     rest = text
     for code in codes:
@@ -179,9 +179,9 @@ def formula(field: markdown.Field) -> At[str] | None:
     return None if named is None or named.value.lower() in NOTHING else named
 
 
-def checks(field: markdown.Field) -> tuple[At[Check], ...]:
+def checks(field: markdown.Field) -> tuple[At[SprintCheck], ...]:
     """Commands as code spans, bullets with a code span, or a fenced block."""
-    found = [At(Check(code.text, code.text), code.line) for code in field.codes]
+    found = [At(SprintCheck(code.text, code.text), code.line) for code in field.codes]
     for item in field.items:
         found.extend(_item_checks(item))
     for fence in field.fences:
@@ -191,7 +191,7 @@ def checks(field: markdown.Field) -> tuple[At[Check], ...]:
     return tuple(found)
 
 
-def _item_checks(item: markdown.Item) -> Iterator[At[Check]]:
+def _item_checks(item: markdown.ListItem) -> Iterator[At[SprintCheck]]:
     if not item.codes:
         raise FieldError(f"cannot find a command in {item.text!r}: write it as `code`", item.line)
     before = item.text.partition(item.codes[0].text)[0].strip(" :" + personas.DASHES)
@@ -200,14 +200,14 @@ def _item_checks(item: markdown.Item) -> Iterator[At[Check]]:
             yield from _fence_checks(code.text, code.line)
         else:
             named = before if before and len(item.codes) == 1 else code.text
-            yield At(Check(named, code.text), code.line)
+            yield At(SprintCheck(named, code.text), code.line)
 
 
-def _fence_checks(text: str, first: int) -> Iterator[At[Check]]:
+def _fence_checks(text: str, first: int) -> Iterator[At[SprintCheck]]:
     """One command a line; a block that is plainly one script stays one, and fails at its first failure."""
     lines = text.rstrip("\n").split("\n")
     if len(lines) > 1 and any(BLOCK_SCRIPT.search(line.strip()) for line in lines):
-        yield At(Check(_short(text), "set -e\n" + text.rstrip("\n")), first)
+        yield At(SprintCheck(_short(text), "set -e\n" + text.rstrip("\n")), first)
         return
     command, start = "", first
     for number, line in enumerate(map(str.strip, lines), first):
@@ -219,10 +219,10 @@ def _fence_checks(text: str, first: int) -> Iterator[At[Check]]:
         if goes_on:
             continue
         if command:
-            yield At(Check(_short(command), command), start)
+            yield At(SprintCheck(_short(command), command), start)
         command = ""
     if command:
-        yield At(Check(_short(command), command), start)
+        yield At(SprintCheck(_short(command), command), start)
 
 
 def _short(command: str) -> str:

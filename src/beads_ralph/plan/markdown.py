@@ -20,7 +20,7 @@ CHECKBOX: Final = re.compile(r"^\[[ xX]\](?:\s+|$)")
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeText:
     """A code span inside a line, or a fenced block."""
 
     text: str
@@ -29,12 +29,12 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Item:
+class ListItem:
     """A list item: its own text, and its sub-bullets folded in below it."""
 
     text: str
     line: int
-    codes: tuple[Code, ...] = ()
+    codes: tuple[CodeText, ...] = ()
     struck: bool = False
     opens_with_code: bool = False
 
@@ -46,10 +46,10 @@ class Field:
     label: str
     line: int
     text: str = ""
-    codes: list[Code] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    fences: list[Code] = field(default_factory=list)
-    rest: list[Item] = field(default_factory=list)  # the next lines, where the value ends in a comma
+    codes: list[CodeText] = field(default_factory=list)
+    items: list[ListItem] = field(default_factory=list)
+    fences: list[CodeText] = field(default_factory=list)
+    rest: list[ListItem] = field(default_factory=list)  # the next lines, where the value ends in a comma
     opens_with_code: bool = False
 
 
@@ -177,7 +177,7 @@ class _Reader:
         for row in _lines(inline, line):
             label = _label(row)
             if label is None and not prose and self.field is not None and _goes_on(self.field):
-                self.field.rest.append(Item(row.text, row.line, tuple(_codes(row.tokens, row.line))))
+                self.field.rest.append(ListItem(row.text, row.line, tuple(_codes(row.tokens, row.line))))
                 continue
             if label is None:
                 prose.append(row)
@@ -200,7 +200,7 @@ class _Reader:
     def _fence(self, token: Token, line: int) -> Iterator[Block]:
         first = line + 1 if token.type == "fence" else line
         if self.field is not None:
-            self.field.fences.append(Code(token.content, first, fenced=True))
+            self.field.fences.append(CodeText(token.content, first, fenced=True))
         else:
             yield Prose(token.content.rstrip("\n"), line)
 
@@ -284,7 +284,7 @@ def _prose(rows: list[_Line]) -> Iterator[Prose]:
         yield Prose(text, rows[0].line, paragraph=True)
 
 
-def _items(inside: list[Token]) -> Iterator[Item]:
+def _items(inside: list[Token]) -> Iterator[ListItem]:
     """The items of a list; `inside` is what stands between its opening and its closing token."""
     at = 0
     while at < len(inside):
@@ -293,10 +293,10 @@ def _items(inside: list[Token]) -> Iterator[Item]:
         at = end + 1
 
 
-def _item(token: Token, inside: list[Token]) -> Item:
+def _item(token: Token, inside: list[Token]) -> ListItem:
     line = (token.map[0] if token.map else 0) + 1
     texts: list[str] = []
-    codes: list[Code] = []
+    codes: list[CodeText] = []
     at = 0
     while at < len(inside):
         end = _closing(inside, at)
@@ -306,17 +306,17 @@ def _item(token: Token, inside: list[Token]) -> Item:
         at = end + 1
     joined = CHECKBOX.sub("", "\n".join(text for text in texts if text)).strip()
     own = (inside[1].children or []) if inside and inside[0].type == "paragraph_open" else []
-    return Item(joined, line, tuple(codes), _all_struck(own), _opens_with_code(own))
+    return ListItem(joined, line, tuple(codes), _all_struck(own), _opens_with_code(own))
 
 
-def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[Code]]:
+def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
     """A paragraph, a nested list or a fence of an item, as text."""
     line = (token.map[0] if token.map else 0) + 1
     if token.type in ("paragraph_open", "heading_open"):
         kept = _unstruck(_numbered(inside[0], line))
         hashes = token.markup + " " if token.markup.startswith("#") else ""  # `- # of rows` is a task too
         text = hashes + plain((child for child, _ in kept), between=" ", links=True)
-        return text, [Code(child.content, at) for child, at in kept if child.type == "code_inline"]
+        return text, [CodeText(child.content, at) for child, at in kept if child.type == "code_inline"]
     if token.type in ("bullet_list_open", "ordered_list_open"):
         return "\n".join(_indented(item) for item in _items(inside) if not item.struck), []
     if token.type == "blockquote_open":
@@ -325,17 +325,19 @@ def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[Code]]:
     if token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
         return token.content.strip(), []
     if token.type in ("fence", "code_block"):
-        return token.content.rstrip("\n"), [Code(token.content, line + (token.type == "fence"), fenced=True)]
+        return token.content.rstrip("\n"), [
+            CodeText(token.content, line + (token.type == "fence"), fenced=True)
+        ]
     return "", []
 
 
-def _indented(item: Item) -> str:
+def _indented(item: ListItem) -> str:
     first, *rest = item.text.split("\n")
     return "\n".join([f"- {first}", *(f"  {line}" for line in rest)])
 
 
-def _codes(tokens: Iterable[Token], line: int) -> Iterator[Code]:
-    return (Code(token.content, line) for token in tokens if token.type == "code_inline")
+def _codes(tokens: Iterable[Token], line: int) -> Iterator[CodeText]:
+    return (CodeText(token.content, line) for token in tokens if token.type == "code_inline")
 
 
 def _struck(children: list[Token]) -> bool:

@@ -31,7 +31,7 @@ class At(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Check:
+class SprintCheck:
     """A command that proves the sprint."""
 
     name: str
@@ -86,7 +86,7 @@ class Sprint:
     depends_on: tuple[At[str], ...] = ()
     labels: tuple[At[str], ...] = ()
     priority: At[int] | None = None
-    verify: tuple[At[Check], ...] = ()
+    verify: tuple[At[SprintCheck], ...] = ()
     formula: At[str] | None = None
     """What is poured in its place, named by **Formula** or by **Pour**."""
     pour: Pour | None = None

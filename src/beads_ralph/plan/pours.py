@@ -68,7 +68,9 @@ def _no_pair(text: str, line: int) -> FieldError:
 # --- on the line and in bullets -----------------------------------------------------------------------
 
 
-def _line_pairs(text: str, codes: Sequence[markdown.Code], line: int, ends: re.Pattern[str] = NEXT) -> Pairs:
+def _line_pairs(
+    text: str, codes: Sequence[markdown.CodeText], line: int, ends: re.Pattern[str] = NEXT
+) -> Pairs:
     at, spans = 0, [code.text for code in codes if not code.fenced]
     while at < len(text):
         pair = PAIR.match(text, at)
@@ -119,7 +121,7 @@ def _bracketed(text: str) -> tuple[str, ...] | None:
     return _entries(node) if isinstance(node, yaml.SequenceNode) else None
 
 
-def _item_pairs(item: markdown.Item) -> Pairs:
+def _item_pairs(item: markdown.ListItem) -> Pairs:
     """`- name: api`; bullets below it make its value a list, other lines go on with it."""
     first, _, below = item.text.partition("\n")
     pairs = list(_line_pairs(first, item.codes, item.line, NEXT_IN_BULLET))
@@ -142,7 +144,7 @@ def _with_lines(value: Given, below: str) -> Given:
 # --- in a fenced block --------------------------------------------------------------------------------
 
 
-def _fence_pairs(fence: markdown.Code) -> Pairs:
+def _fence_pairs(fence: markdown.CodeText) -> Pairs:
     """YAML or JSON, read as texts; else one pair a line, whose values need not be YAML."""
     try:
         root = yaml.compose(fence.text, Loader=yaml.BaseLoader)
@@ -169,13 +171,13 @@ def _fence_pairs(fence: markdown.Code) -> Pairs:
 WHOLE_LINE: Final = re.compile(r"\s*$")
 
 
-def _told(fence: markdown.Code) -> list[tuple[int, str]]:
+def _told(fence: markdown.CodeText) -> list[tuple[int, str]]:
     """Its lines, without comments and empty ones."""
     rows = enumerate(fence.text.split("\n"), fence.line)
     return [(number, line) for number, line in rows if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _flat(fence: markdown.Code) -> bool:
+def _flat(fence: markdown.CodeText) -> bool:
     return all(PAIR.match(line) for _, line in _told(fence))
 
 
@@ -183,7 +185,7 @@ def _is_name(key: yaml.Node) -> bool:
     return isinstance(key, yaml.ScalarNode) and re.fullmatch(NAME, key.value) is not None
 
 
-def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.Code) -> Pairs:
+def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs:
     for key, node in mapping.value:
         line = _line_at(fence, key.start_mark.index)
         if isinstance(node, yaml.ScalarNode):
@@ -197,7 +199,7 @@ def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.Code) -> Pairs:
         yield key.value, At(tuple(_text(entry, fence) for entry in node.value), line)
 
 
-def _text(node: yaml.ScalarNode, fence: markdown.Code) -> str:
+def _text(node: yaml.ScalarNode, fence: markdown.CodeText) -> str:
     """Without the newline that ends every block; JSON may write one character as two escapes."""
     text = node.value.rstrip("\n") if node.style in ("|", ">") else node.value
     try:
@@ -216,6 +218,6 @@ def _entries(node: yaml.Node) -> tuple[str, ...] | None:
     return tuple(entry.value for entry in node.value)
 
 
-def _line_at(fence: markdown.Code, index: int) -> int:
+def _line_at(fence: markdown.CodeText, index: int) -> int:
     """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
     return fence.line + fence.text.count("\n", 0, index)

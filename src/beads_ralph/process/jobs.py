@@ -17,7 +17,7 @@ class Transcript:
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """What a program notes in a file of its own and does not print."""
 
     path: Path
@@ -51,7 +51,7 @@ class Job:
     files: Mapping[Path, str] = field(default_factory=dict)
     """What the process expects to find, such as a schema that it is told the path of; written before it
     starts, for its owner's eyes only."""
-    report: Report | None = None
+    report: JobReport | None = None
     """What is read after what it printed, of a program that does not print all of it."""
 
 

@@ -41,7 +41,7 @@ class Use:
         return self._exactly
 
 
-class Meter:
+class MemoryMeter:
     """The memory of every family that anybody has asked about, as of the latest look."""
 
     def __init__(self, variable: str) -> None:
@@ -132,4 +132,4 @@ def proportional(pid: int) -> int:
     return resident(pid)
 
 
-METER: Final = Meter("BEADS_RALPH_JOB")
+METER: Final = MemoryMeter("BEADS_RALPH_JOB")

@@ -17,7 +17,7 @@ LAST: Final = 65535
 
 
 @dataclass(frozen=True)
-class Range:
+class PortRange:
     """`count` ports from `first` on."""
 
     first: int
@@ -47,7 +47,7 @@ class Ports:
         self._held: set[int] = set()
 
     @contextmanager
-    def lent(self) -> Iterator[Range]:
+    def lent(self) -> Iterator[PortRange]:
         """A range that nobody else has and nobody listens on, until the end of the block."""
         found = self._take()
         try:
@@ -55,13 +55,13 @@ class Ports:
         finally:
             self._give_back(found)
 
-    def _take(self) -> Range:
+    def _take(self) -> PortRange:
         for first in range(self.first, LAST - self.count + 2, self.count):
             if first not in self._held and self._lock(first):
                 self._held.add(first)
                 if all(_is_free(port) for port in range(first, first + self.count)):
-                    return Range(first, self.count)
-                self._give_back(Range(first, self.count))
+                    return PortRange(first, self.count)
+                self._give_back(PortRange(first, self.count))
         message = f"worktree_ports: no {self.count} free ports in a row from {self.first} on"
         action = "Set a lower worktree_ports.first or a lower count in beads-ralph.yaml"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
@@ -84,7 +84,7 @@ class Ports:
                 raise RalphError(Code.WRITE_FAILED, message) from None
         return self._descriptor
 
-    def _give_back(self, range_: Range) -> None:
+    def _give_back(self, range_: PortRange) -> None:
         self._held.discard(range_.first)
         if self._descriptor is not None:
             fcntl.lockf(self._descriptor, fcntl.LOCK_UN, range_.count, range_.first)

@@ -1,4 +1,7 @@
-"""What run and result records teach: figures, advice, a page, and a forecast."""
+"""What runs and records teach: figures, advice, forecasts, and pages to look at.
+
+It reads facts and changes nothing.
+"""
 
 from beads_ralph.report.tally import Tally, tallied
 

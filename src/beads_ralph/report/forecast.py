@@ -14,9 +14,9 @@ from beads_ralph.report.history import (
     DEFAULT_PASS,
     DEFAULT_SIGMA,
     ENOUGH,
+    AttemptPool,
     History,
     Likeness,
-    Pool,
 )
 from beads_ralph.report.numbers import quantile, shortened
 
@@ -27,7 +27,7 @@ FEWEST_REHEARSALS: Final = 200
 SPRINTS_IN_ALL: Final = 200_000
 
 
-class Sprint(NamedTuple):
+class ForecastSprint(NamedTuple):
     """What the forecast needs to know of a sprint."""
 
     name: str
@@ -55,7 +55,7 @@ class Range(NamedTuple):
         return {name: shortened(value, digits) for name, value in self._asdict().items()}
 
 
-class Ended(NamedTuple):
+class Rehearsal(NamedTuple):
     """One rehearsal."""
 
     seconds: float
@@ -69,13 +69,13 @@ class Ended(NamedTuple):
 class Forecast:
     """What is to be expected, and of what that is made."""
 
-    sprints: Sequence[Sprint]
+    sprints: Sequence[ForecastSprint]
     max_parallel: int
     history: History
-    pools: Mapping[str, Pool]
+    pools: Mapping[str, AttemptPool]
     path: Sequence[str]
     path_seconds: float
-    ends: Sequence[Ended]
+    ends: Sequence[Rehearsal]
     closed: int = 0
     """Sprints of the plan that are done already; everything else here is about those that are left."""
 
@@ -135,13 +135,13 @@ DEFAULTS: Final = {
 }
 
 
-def _basis(pool: Pool) -> dict[str, Any]:
+def _basis(pool: AttemptPool) -> dict[str, Any]:
     like = str(pool.likeness) if pool.likeness is not None else "defaults"
     return {"from": like, "attempts": pool.attempts}
 
 
 def forecast(
-    sprints: Sequence[Sprint],
+    sprints: Sequence[ForecastSprint],
     edges: Mapping[str, Sequence[str]],
     history: History,
     max_parallel: int,
@@ -181,9 +181,9 @@ class _Stage:
 
     def __init__(
         self,
-        sprints: Sequence[Sprint],
+        sprints: Sequence[ForecastSprint],
         edges: Mapping[str, Sequence[str]],
-        pools: Mapping[str, Pool],
+        pools: Mapping[str, AttemptPool],
         max_parallel: int,
     ) -> None:
         self.sprints = {sprint.name: sprint for sprint in sprints}
@@ -202,7 +202,7 @@ class _Stage:
         roots = (name for name, count in self.waiting.items() if count == 0)
         self.roots = sorted((self.rank[name], name) for name in roots)
 
-    def rehearse(self, chance: Random) -> Ended:
+    def rehearse(self, chance: Random) -> Rehearsal:
         """A sprint that uses up its attempts holds nobody up: time and cost are those of the whole plan."""
         waiting = dict(self.waiting)
         ready = list(self.roots)
@@ -231,7 +231,7 @@ class _Stage:
                 waiting[other] -= 1
                 if waiting[other] == 0:
                     heapq.heappush(ready, (self.rank[other], other))
-        return Ended(now, cost, priced, attempts, gave_up)
+        return Rehearsal(now, cost, priced, attempts, gave_up)
 
     def _work(self, name: str, chance: Random) -> tuple[float, float, int, int, bool]:
         """Attempts until one passes: seconds, cost, how many said what they cost, how many there were."""

@@ -53,7 +53,7 @@ class Likeness(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pool:
+class AttemptPool:
     """What attempts at one sprint are drawn from: first ones, and ones after feedback."""
 
     first: tuple[Past, ...] = ()
@@ -63,7 +63,7 @@ class Pool:
     attempts: int = 0
 
     @classmethod
-    def of(cls, first: Sequence[Past], later: Sequence[Past], likeness: Likeness) -> Pool:
+    def of(cls, first: Sequence[Past], later: Sequence[Past], likeness: Likeness) -> AttemptPool:
         """Where too few are known of one kind, all of them stand in for it."""
         both = (*first, *later)
         few_first, few_later = len(first) < ENOUGH, len(later) < ENOUGH
@@ -116,10 +116,10 @@ class History:
         for circle in dict.fromkeys(likeness.wider()):
             place[circle].append(past)
 
-    def pool(self, likeness: Likeness) -> Pool:
+    def pool(self, likeness: Likeness) -> AttemptPool:
         """The most alike of which there are enough; nothing at all where there is too little."""
         for circle in likeness.wider():
             first, later = self._first.get(circle, ()), self._later.get(circle, ())
             if len(first) + len(later) >= ENOUGH:
-                return Pool.of(first, later, circle)
-        return Pool()
+                return AttemptPool.of(first, later, circle)
+        return AttemptPool()

@@ -33,7 +33,7 @@ NAMES: Final = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class AnalysisSubject:
     """What the page is about."""
 
     tally: Tally
@@ -43,7 +43,7 @@ class Subject:
     unreadable: int = 0
 
 
-def html(subject: Subject) -> str:
+def html(subject: AnalysisSubject) -> str:
     """The whole page as text."""
     folder = resources.files(__package__ or "")
     style = "".join(folder.joinpath(name).read_text("utf-8") for name in ("page.css", "analysis.css"))
@@ -70,7 +70,7 @@ def html(subject: Subject) -> str:
 # --- words ------------------------------------------------------------------------------------------
 
 
-def _head(subject: Subject) -> Iterator[str]:
+def _head(subject: AnalysisSubject) -> Iterator[str]:
     runs, tally = subject.tally.runs, subject.tally
     since = f", since {subject.since}" if subject.since else ""
     yield "<h1>What the runs teach</h1>"
@@ -87,7 +87,7 @@ def _head(subject: Subject) -> Iterator[str]:
     yield f'<div class="figures">{"".join(cells)}</div>'
 
 
-def _counted(subject: Subject) -> str:
+def _counted(subject: AnalysisSubject) -> str:
     runs, tally = subject.tally.runs, subject.tally
     said = [f"{runs.finished} finished runs of {tally.attempts} attempts"]
     said += [f"{runs.running} running and {runs.waiting} to be tried again are in no rate"]
@@ -159,7 +159,7 @@ def _bin(at: int) -> str:
     return f"{time_text(EDGES[at - 1])} to {time_text(EDGES[at])}"
 
 
-def _gantt(subject: Subject) -> Iterator[str]:
+def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     found = last_run(subject.tally.stretches or ())
     if not found:
         return

@@ -22,7 +22,7 @@ LONGEST_WORDS: Final = 400
 
 
 @dataclass(frozen=True)
-class Subject:
+class PageSubject:
     """What the page is about: plain data, all of which is escaped on its way in."""
 
     title: str
@@ -48,7 +48,7 @@ class Span:
 
 
 @dataclass
-class Attempt:
+class ShownAttempt:
     """One attempt at a bead, as the journal has it."""
 
     number: int
@@ -61,7 +61,7 @@ class Attempt:
 # --- the page -----------------------------------------------------------------------------------------
 
 
-def html(subject: Subject) -> str:
+def html(subject: PageSubject) -> str:
     """The whole page as text."""
     style = resources.files(__package__ or "").joinpath("page.css").read_text("utf-8")
     parts = [
@@ -80,7 +80,7 @@ def html(subject: Subject) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _head(subject: Subject) -> Iterator[str]:
+def _head(subject: PageSubject) -> Iterator[str]:
     ended = subject.ended
     good = ended["ended"] == "done"
     yield f'<p class="{"good" if good else "bad"} pill">{escape(str(ended["ended"]))}</p>'
@@ -98,7 +98,7 @@ def _head(subject: Subject) -> Iterator[str]:
         yield f'<p><a href="{escape(subject.analysis)}">What the records of the run teach</a></p>'
 
 
-def _story(subject: Subject) -> Iterator[str]:
+def _story(subject: PageSubject) -> Iterator[str]:
     rows = list(story(subject))
     if rows:
         yield "<h2>On the way</h2><ul>"
@@ -106,7 +106,7 @@ def _story(subject: Subject) -> Iterator[str]:
         yield "</ul>"
 
 
-def story(subject: Subject) -> Iterator[tuple[str, str]]:
+def story(subject: PageSubject) -> Iterator[tuple[str, str]]:
     """Where it did not go right at once, and what came of it; sprint by sprint."""
     for bead in subject.beads:
         told = [event for event in subject.events if event.bead == bead.id]
@@ -123,7 +123,7 @@ def story(subject: Subject) -> Iterator[tuple[str, str]]:
 # --- the graph ----------------------------------------------------------------------------------------
 
 
-def _graph(subject: Subject) -> Iterator[str]:
+def _graph(subject: PageSubject) -> Iterator[str]:
     drawing = subject.drawing
     widest = max((len(wave) for wave in drawing.waves), default=1)
     width = widest * (BOX[0] + GAP[0]) - GAP[0] + 4
@@ -205,7 +205,7 @@ KINDS: Final = {
 }
 
 
-def _beads(subject: Subject) -> Iterator[str]:
+def _beads(subject: PageSubject) -> Iterator[str]:
     if not subject.events:
         return
     begin, end = _moment(subject.events[0]), _moment(subject.events[-1])
@@ -240,7 +240,7 @@ def _bead(bead: Bead, told: Sequence[Event], begin: float, whole: float) -> Iter
     yield "</details>"
 
 
-def _attempt(attempt: Attempt) -> Iterator[str]:
+def _attempt(attempt: ShownAttempt) -> Iterator[str]:
     good = "good" if attempt.ruling == "pass" else "bad"
     yield f'<h3><span class="{good} pill">{escape(attempt.ruling)}</span> attempt {attempt.number}</h3>'
     yield f"<p>{escape(_shortened(attempt.message))}</p><ul class='checks'>"
@@ -250,15 +250,15 @@ def _attempt(attempt: Attempt) -> Iterator[str]:
     yield "</ul>"
 
 
-def _attempts(bead: Bead, told: Sequence[Event]) -> list[Attempt]:
+def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     """What the journal says of each attempt; the words of QA agents stand in the bead itself."""
-    found: dict[int, Attempt] = {}
+    found: dict[int, ShownAttempt] = {}
     said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
     rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
     for event in told:
         if not event.attempt or event.kind not in ("agent_ended", "verifier_ended", "verdict_given"):
             continue
-        attempt = found.setdefault(event.attempt, Attempt(event.attempt))
+        attempt = found.setdefault(event.attempt, ShownAttempt(event.attempt))
         data = event.data
         if event.kind == "verdict_given":
             attempt.ruling, attempt.message = str(data["ruling"]), str(data["message"])
@@ -308,7 +308,7 @@ def _shortened(text: str) -> str:
 # --- pull requests ------------------------------------------------------------------------------------
 
 
-def _pulls(subject: Subject) -> Iterator[str]:
+def _pulls(subject: PageSubject) -> Iterator[str]:
     titles = {bead.id: f"{bead.metadata.sprint} {bead.title}" for bead in subject.beads}
     yield '<h2>Pull requests</h2><ul class="pulls">'
     for pull in subject.ended["pull_requests"]:

@@ -1,4 +1,7 @@
-"""One bead's work: worktree → dev → checks → feedback → pull request. Plain data in, plain data out."""
+"""One bead's work: worktree → developer → checks → feedback → pull request. Plain data in, plain data out.
+
+It holds no handle of the loop and imports no adapter: whoever runs it gives it both through protocols.
+"""
 
 from beads_ralph.session.order import Keep, Order, Outcome, Tools
 from beads_ralph.session.session import work

@@ -14,15 +14,15 @@ from typing import Any, Final
 from beads_ralph.agents import environment, hearing
 from beads_ralph.agents.agent_types import AgentTask, Reply
 from beads_ralph.bead import personas
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.run_state import AgentRole
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
-from beads_ralph.journal.agent_call import Session
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.threads import in_thread

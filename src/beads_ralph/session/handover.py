@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from beads_ralph import prompts
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.run_state import DevExecution
 from beads_ralph.git import commands, worktree_status
-from beads_ralph.journal.agent_call import Session
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.history import usage_of

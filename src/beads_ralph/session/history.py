@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
+from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import without_sessions
 from beads_ralph.bead.run_state import (
@@ -22,9 +23,8 @@ from beads_ralph.bead.run_state import (
     Spending,
     TokenCounts,
 )
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.forge.protocol import PullRequest
-from beads_ralph.journal.evidence import Evidence, Verdict
-from beads_ralph.journal.usage import COUNTS, Usage
 from beads_ralph.session.agent_calls import Call
 
 DEV_STATUS = {True: "timeout", False: "failed"}

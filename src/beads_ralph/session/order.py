@@ -11,10 +11,10 @@ from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.items import Item, Standing
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.usage import Usage
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.records.reasons import Reason
-from beads_ralph.journal.usage import Usage
 from beads_ralph.process.ports import Ports
 from beads_ralph.session.program_limits import Rest, Rests
 from beads_ralph.session.verify import Bench

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from beads_ralph import prompts
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.legacy import persona_name, persona_path
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.run_state import AgentRole, DevExecution, QAExecution
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import checkouts, commands, worktree_status
-from beads_ralph.journal.agent_call import Session
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Asked, Call
 from beads_ralph.session.order import Order, Tools

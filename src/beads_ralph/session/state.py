@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
+from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Kind
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.journal.records.reasons import Reason
-from beads_ralph.journal.usage import Budget
-from beads_ralph.process.ports import Range
+from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import Order, Tools
@@ -47,7 +47,7 @@ class Case:
     """Which tools the agents of this attempt asked for in vain."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
-    ports: Range | None = None
+    ports: PortRange | None = None
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
     """Files in the worktree that no commit may hold."""

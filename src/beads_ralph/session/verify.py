@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import plural, several
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import Journal
-from beads_ralph.journal.evidence import Evidence, Verdict
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.jobs import Exit, Job, Transcript

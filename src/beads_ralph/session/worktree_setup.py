@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead.evidence import Evidence
 from beads_ralph.git import git_files, worktree_status
-from beads_ralph.journal.evidence import Evidence
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files

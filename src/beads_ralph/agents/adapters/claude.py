@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
+    from beads_ralph.bead.agent_call import Trouble
     from beads_ralph.bead.personas import Persona
-    from beads_ralph.journal.agent_call import Trouble
 
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 SMALLEST_BUDGET: Final = 0.0001
@@ -144,7 +144,7 @@ class Claude:
         yield from _without_bypass(options, list(_allowing(task.persona)))
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _ClaudeSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -226,7 +226,7 @@ def _without_bypass(options: Sequence[str], instead: Sequence[str]) -> Iterator[
 
 
 @dataclass
-class _Seen:
+class _ClaudeSeen:
     """What the events have said so far."""
 
     session: str | None = None
@@ -277,7 +277,7 @@ def _counted(counts: Event, names: Sequence[str]) -> Usage:
     return Usage(input_tokens=given, output_tokens=answered) + cached
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _ClaudeSeen, ended: Exit) -> tuple[Trouble, str]:
     result = seen.result
     if not result:
         return _before_the_end(seen, ended)
@@ -295,7 +295,7 @@ def _said(result: Event) -> str:
     return (said or streams.text(result, "result"))[: streams.MAX_DETAIL]
 
 
-def _of_error(seen: _Seen) -> Trouble:
+def _of_error(seen: _ClaudeSeen) -> Trouble:
     subtype = streams.text(seen.result, "subtype")
     if subtype in SUBTYPES:
         return SUBTYPES[subtype]
@@ -306,7 +306,7 @@ def _of_error(seen: _Seen) -> Trouble:
     return kind or "unfinished"
 
 
-def _before_the_end(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _before_the_end(seen: _ClaudeSeen, ended: Exit) -> tuple[Trouble, str]:
     """It complains about its command line and its settings before the first event."""
     said = streams.last_line(ended.stderr)
     if NO_SESSION.search(ended.stderr):

@@ -31,13 +31,13 @@ from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.agents.openai_schema import strict
 from beads_ralph.bead.field_types import utc_text
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
-    from beads_ralph.journal.agent_call import Trouble
+    from beads_ralph.bead.agent_call import Trouble
 
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 ANOTHER_TMP: Final = "/var/tmp"  # noqa: S108
@@ -123,7 +123,7 @@ class Codex:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _CodexSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -192,7 +192,7 @@ def _helper_folder(env: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass
-class _Seen:
+class _CodexSeen:
     """What the events have said so far."""
 
     session: str | None = None
@@ -244,7 +244,7 @@ def _usage(counted: Event) -> Usage:
     )
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _CodexSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.failure:
         return _of_failure(seen.failure)
     if seen.done:
@@ -262,7 +262,7 @@ def _of_failure(said: str) -> tuple[Trouble, str]:
     return trouble, said[: streams.MAX_DETAIL]
 
 
-def _before_the_end(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _before_the_end(seen: _CodexSeen, ended: Exit) -> tuple[Trouble, str]:
     """It complains about its command line and its settings before the first event."""
     if "no rollout found" in ended.stderr:
         return "forgotten", streams.last_line(ended.stderr)

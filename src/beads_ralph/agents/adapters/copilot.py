@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
-from beads_ralph.process.jobs import Exit, Job, Profile, Report, Transcript
+from beads_ralph.bead.usage import Usage
+from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
+    from beads_ralph.bead.agent_call import Trouble
     from beads_ralph.bead.personas import Persona
-    from beads_ralph.journal.agent_call import Trouble
 
 PASSES: Final = (
     r"COPILOT_(GITHUB_TOKEN|GH_HOST|HOME|CACHE_HOME|MODEL|OFFLINE|AUTO_TIER|AUTO_UPDATE|API_URL"
@@ -100,7 +100,7 @@ class Copilot:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _CopilotSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -164,18 +164,18 @@ def _files(persona: Persona, plugin: Path) -> dict[Path, str]:
     }
 
 
-def _report(env: Mapping[str, str], session: str) -> Report | None:
+def _report(env: Mapping[str, str], session: str) -> JobReport | None:
     home = Path(env["COPILOT_HOME"]) if env.get("COPILOT_HOME") else Path(env.get("HOME", "")) / ".copilot"
     if not session or not home.is_absolute():
         return None
-    return Report(home / "session-state" / session / "events.jsonl", COUNTED)
+    return JobReport(home / "session-state" / session / "events.jsonl", COUNTED)
 
 
 # --- the reply ----------------------------------------------------------------------------------------
 
 
 @dataclass
-class _Seen:
+class _CopilotSeen:
     """What the events have said so far."""
 
     text: str = ""
@@ -236,7 +236,7 @@ def _usage(counts: Event) -> Usage:
     )
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _CopilotSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.error:
         return _of_error(seen), streams.text(seen.error, "message")
     if not seen.result:
@@ -246,7 +246,7 @@ def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
     return streams.unfinished(ended)
 
 
-def _of_error(seen: _Seen) -> Trouble:
+def _of_error(seen: _CopilotSeen) -> Trouble:
     """Its own word for it, where that is plain; else what the server said; else a connection broke."""
     kind = ERRORS.get(streams.text(seen.error, "errorType"))
     status = streams.count(seen.error, "statusCode") or seen.failure

@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Any, Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.bead.field_types import utc_text
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
-    from beads_ralph.journal.agent_call import Trouble
+    from beads_ralph.bead.agent_call import Trouble
 
 PASSES: Final = (
     r"GEMINI_(API_KEY|API_KEY_AUTH_MECHANISM|MODEL|SYSTEM_MD|SANDBOX\w*|TELEMETRY_\w+)"
@@ -114,7 +114,7 @@ class Gemini:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _GeminiSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -172,7 +172,7 @@ def _settings(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 @dataclass
-class _Seen:
+class _GeminiSeen:
     """What the events have said so far."""
 
     session: str | None = None
@@ -222,7 +222,7 @@ class _Seen:
         self.answered = True
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _GeminiSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.result is None:
         return _before_the_end(ended)
     if seen.result.get("status") == "success":

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
-    from beads_ralph.journal.agent_call import Trouble
+    from beads_ralph.bead.agent_call import Trouble
 
 PASSES: Final = (
     r"GOOSE_(?!MODE$|TERMINAL$|WORKING_DIR$|SERVER_|RECIPE_)\w+"
@@ -100,7 +100,7 @@ class Goose:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _GooseSeen()
         for event in streams.events(seen.heard(lines)):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -143,7 +143,7 @@ def _fits(text: str) -> bool:
 
 
 @dataclass
-class _Seen:
+class _GooseSeen:
     """What the events have said so far; `words` are those of the last message that has any."""
 
     words: streams.Words = field(default_factory=streams.Words)
@@ -193,7 +193,7 @@ class _Seen:
         self.words.add(words)
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _GooseSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.failure is not None:
         said = streams.text(seen.failure, "message")
         refused = seen.failure.get("kind") == "authentication"

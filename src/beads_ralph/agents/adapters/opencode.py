@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.agent_types import Reply
-from beads_ralph.journal.usage import Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
     from beads_ralph.agents.agent_types import AgentTask
     from beads_ralph.agents.streams import Event
-    from beads_ralph.journal.agent_call import Trouble
+    from beads_ralph.bead.agent_call import Trouble
 
 PASSES: Final = (
     r"OPENCODE_(CONFIG|CONFIG_DIR|CONFIG_CONTENT|PERMISSION|API_KEY|AUTH_CONTENT|CONSOLE_TOKEN|PURE|DB"
@@ -141,7 +141,7 @@ class OpenCode:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _Seen()
+        seen = _OpencodeSeen()
         for event in streams.events(lines):
             seen.take(event)
         trouble, detail = _trouble(seen, ended)
@@ -202,7 +202,7 @@ def _config(given: str | None, **added: str) -> str:
 
 
 @dataclass
-class _Seen:
+class _OpencodeSeen:
     """What the events have said so far; `words` are those of the last message that has any."""
 
     session: str | None = None
@@ -257,7 +257,7 @@ def _usage(step: Event) -> Usage:
     return said + thought + read + written
 
 
-def _trouble(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _trouble(seen: _OpencodeSeen, ended: Exit) -> tuple[Trouble, str]:
     if seen.elsewhere:
         return "forgotten", f"its session belongs to {seen.elsewhere}"
     if seen.gave_up is not None:
@@ -282,7 +282,7 @@ def _of_error(error: Event, ended: Exit) -> tuple[Trouble, str]:
     return ERRORS.get(name) or _of_code(streams.count(data, "statusCode")), said
 
 
-def _before_the_end(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
+def _before_the_end(seen: _OpencodeSeen, ended: Exit) -> tuple[Trouble, str]:
     stderr = COLOUR.sub("", ended.stderr)
     if NO_SESSION.search(stderr) and seen.session is None:
         return "forgotten", "Session not found"
@@ -295,7 +295,7 @@ def _before_the_end(seen: _Seen, ended: Exit) -> tuple[Trouble, str]:
     return streams.unfinished(ended)
 
 
-def _reset(seen: _Seen) -> str | None:
+def _reset(seen: _OpencodeSeen) -> str | None:
     """When it would have tried again, where it was the server that said when."""
     if seen.gave_up is None:
         return None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from beads_ralph.agents.scripted import script
-from beads_ralph.agents.scripted.script import Call, Step
+from beads_ralph.agents.scripted.script import ScriptCall, ScriptStep
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 
@@ -54,12 +54,12 @@ def _told() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
-def _call(env: Mapping[str, str]) -> Call:
+def _call(env: Mapping[str, str]) -> ScriptCall:
     attempt = _given("BEADS_RALPH_ATTEMPT")
     if not attempt.isdecimal() or int(attempt) < 1:
         raise RalphError(Code.USAGE, f"BEADS_RALPH_ATTEMPT must be 1 or more, not {attempt!r}")
     agent = env.get("BEADS_RALPH_AGENT", "")
-    return Call(_given("BEADS_RALPH_BEAD"), _given("BEADS_RALPH_ROLE"), agent, int(attempt))
+    return ScriptCall(_given("BEADS_RALPH_BEAD"), _given("BEADS_RALPH_ROLE"), agent, int(attempt))
 
 
 def _given(name: str) -> str:
@@ -87,11 +87,11 @@ def _err(text: str) -> None:
 class _Player:
     """Takes the steps of one call, in the current directory; a method per kind."""
 
-    def __init__(self, call: Call, prompt: str) -> None:
+    def __init__(self, call: ScriptCall, prompt: str) -> None:
         self.call = call
         self.told = prompt
 
-    def play(self, steps: list[Step]) -> None:
+    def play(self, steps: list[ScriptStep]) -> None:
         for step in steps:
             take: Callable[[Any], None] = getattr(self, step.kind)
             take(step.value)
@@ -218,7 +218,7 @@ class _Player:
         stream.flush()
 
 
-def _success(call: Call) -> dict[str, Any]:
+def _success(call: ScriptCall) -> dict[str, Any]:
     if call.role != "scrum-master":
         return {"status": "pass", "message": "everything was checked"}
     url = "https://forge.invalid/pull/1"

@@ -39,7 +39,7 @@ PASSES: Final = {"json": {"status": "pass", "message": "the script has nothing a
 
 
 @dataclass(frozen=True)
-class Step:
+class ScriptStep:
     """One thing to do, checked."""
 
     kind: str
@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Call:
+class ScriptCall:
     """Who is called, for what."""
 
     bead_id: str
@@ -69,7 +69,7 @@ def load(path: Path) -> Mapping[str, Any]:
     return {str(key): entry for key, entry in beads.items()}
 
 
-def steps_for(beads: Mapping[str, Any], call: Call) -> list[Step]:
+def steps_for(beads: Mapping[str, Any], call: ScriptCall) -> list[ScriptStep]:
     """The steps of the first entry that matches; the last attempt written down serves all later ones."""
     for pattern, entry in beads.items():
         if _matches(pattern, call.bead_id):
@@ -82,9 +82,9 @@ def steps_for(beads: Mapping[str, Any], call: Call) -> list[Step]:
     raise RalphError(Code.CONFIG_INVALID, message, suggested_action="Add one, for instance under '*'")
 
 
-def step_of(step: Mapping[str, Any]) -> Step:
+def step_of(step: Mapping[str, Any]) -> ScriptStep:
     ((kind, value),) = step.items()
-    return Step(kind, value)
+    return ScriptStep(kind, value)
 
 
 def _matches(pattern: str, bead_id: str) -> bool:
@@ -93,7 +93,7 @@ def _matches(pattern: str, bead_id: str) -> bool:
     return fnmatchcase(bead_id, pattern) or (bool(sprint) and fnmatchcase(sprint, pattern))
 
 
-def _attempt(listed: Sequence[Any], attempt: int) -> list[Step]:
+def _attempt(listed: Sequence[Any], attempt: int) -> list[ScriptStep]:
     if not listed:
         return []
     steps = listed if isinstance(listed[0], dict) else listed[min(attempt, len(listed)) - 1]

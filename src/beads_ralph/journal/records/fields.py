@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from beads_ralph import __version__
 from beads_ralph.bead.field_types import moment_of
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.records.model import (
     Called,
@@ -23,7 +24,6 @@ from beads_ralph.journal.records.model import (
     changed,
 )
 from beads_ralph.journal.records.reasons import CHECKS, CUT_SHORT, EXHAUSTED, REASONS, TROUBLES, Reason
-from beads_ralph.journal.usage import COUNTS, Usage
 
 NOBODY: Final = "git"
 """Who worked where branches were merged without any agent."""

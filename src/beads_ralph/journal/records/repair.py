@@ -36,7 +36,7 @@ MEND: Final = "Run: beads-ralph state fix FILE, or mend the file by hand; docs/r
 
 
 @dataclass(frozen=True)
-class Report:
+class RepairReport:
     """What was found in one file, and what was done about it."""
 
     path: Path
@@ -80,17 +80,17 @@ def kind_of(path: Path) -> Kind:
 # --- validating -------------------------------------------------------------------------------------
 
 
-def check(path: Path, kind: Kind) -> Report:
+def check(path: Path, kind: Kind) -> RepairReport:
     """One file; nothing that it holds is fatal."""
     try:
         raw = _parsed(_read(path), path)
     except RalphError as error:
-        return Report(path, kind, _of_file(error, path))
+        return RepairReport(path, kind, _of_file(error, path))
     faults = _faults(raw, kind, path)
     if faults:
-        return Report(path, kind, tuple(faults))
+        return RepairReport(path, kind, tuple(faults))
     odd, wrong = _beside(raw, kind, path)
-    return Report(path, kind, tuple(wrong), tuple(odd))
+    return RepairReport(path, kind, tuple(wrong), tuple(odd))
 
 
 def _read(path: Path) -> str:
@@ -165,7 +165,7 @@ def _literal(name: str) -> str:
 # --- mending ----------------------------------------------------------------------------------------
 
 
-def fix(path: Path, kind: Kind) -> Report:
+def fix(path: Path, kind: Kind) -> RepairReport:
     """Bring an older record up to date where that can be done; a copy of it is kept. What is valid, and
     what would not become so, stays as it is."""
     before = check(path, kind)
@@ -185,7 +185,7 @@ def fix(path: Path, kind: Kind) -> Report:
     backup = _keep(path, text)
     text_files.write_text(path, text_of(mended))
     after = check(path, kind)
-    return Report(path, kind, after.faults, after.warnings, tuple(mending.done), backup)
+    return RepairReport(path, kind, after.faults, after.warnings, tuple(mending.done), backup)
 
 
 def _keep(path: Path, text: str) -> Path:

@@ -20,7 +20,7 @@ from beads_ralph.store.bd import claims, edit, insert, pour, queries, setup, sha
 from beads_ralph.store.bd.claims import Listed
 from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd.items import BdItems
-from beads_ralph.store.bd.setup import Found, initialise
+from beads_ralph.store.bd.setup import Preflight, initialise
 from beads_ralph.store.bd.shape import Row
 from beads_ralph.store.protocol import (
     NOTHING,
@@ -56,7 +56,7 @@ class BdStore:
         self._checkout = checkout
         self._program = bd
         self._timeout = timeout
-        self._opened: tuple[Bd, Found] | None = None
+        self._opened: tuple[Bd, Preflight] | None = None
         self._snapshot_taken = False
         self._listed = Listed()
         self.items: Items = BdItems(self._root, lambda: self._bd, self._writing)
@@ -67,7 +67,7 @@ class BdStore:
         _, found = self._open()
         return StoreInfo(self.kind, found.location, found.version, found.warnings)
 
-    def _open(self) -> tuple[Bd, Found]:
+    def _open(self) -> tuple[Bd, Preflight]:
         bd = Bd(setup.program(self._program), self._root, self._timeout)
         self._opened = (bd, setup.preflight(bd))
         return self._opened

@@ -40,7 +40,7 @@ INIT: Final = (
 
 
 @dataclass(frozen=True)
-class Found:
+class Preflight:
     """What the preflight learnt."""
 
     version: str
@@ -58,7 +58,7 @@ def program(bd: str | None = None) -> str:
     return str(Path(found).absolute())
 
 
-def preflight(bd: Bd) -> Found:
+def preflight(bd: Bd) -> Preflight:
     """Is it a bd that we can work with, and does it have a database in this very repository?"""
     version = _version(bd)
     if not (bd.root / ".beads").is_dir():  # bd would go and find the database of a directory above
@@ -68,7 +68,7 @@ def preflight(bd: Bd) -> Found:
     if not _is_within(location, bd.root):
         raise _no_database(bd.root, f"bd would use {location} instead")
     settings = {key: str(value) for key, value in (info.get("config") or {}).items()}
-    return Found(version, location, settings, _warnings(info))
+    return Preflight(version, location, settings, _warnings(info))
 
 
 def initialise(root: Path, bd: str | None = None, timeout: float = 120.0) -> None:

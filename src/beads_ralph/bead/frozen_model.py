@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 
-class Record(BaseModel):
+class FrozenModel(BaseModel):
     """Strictly typed and frozen; keys it does not know are kept, never dropped."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from beads_ralph.journal.usage import UNKNOWN, Usage
+from beads_ralph.bead.usage import UNKNOWN, Usage
 
 Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
 """limit: a rate or usage limit. auth: not signed in. server: may be over in a moment. refused: the CLI or
