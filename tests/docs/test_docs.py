@@ -28,10 +28,11 @@ from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
+from tests.cli.running import ralph
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 RUNNABLE = [PROJECT / "README.md", DOCS / "plan-format.md", DOCS / "formulas.md"]
 MARK = "=== end of block ==="
 
@@ -213,19 +214,7 @@ steps = [{id = "a", title = "{{v}}"}]
 
 def answer(repo: Path, *words: str) -> dict[str, Any]:
     """The data of a command's envelope."""
-    done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph", *words, "--json"],
-        cwd=repo,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    envelope: dict[str, Any] = json.loads(done.stdout)
-    assert envelope["success"], envelope
-    data: dict[str, Any] = envelope["data"]
-    return data
+    return ralph(*words, "--json", cwd=repo).data
 
 
 def documented_keys(name: str) -> set[str]:
@@ -412,20 +401,25 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_the_readme_leads_to_every_document() -> None:
-    assert {f"docs/{path.name}" for path in DOCS.glob("*.md")} <= set(links(PROJECT / "README.md"))
+    wanted = {path.relative_to(PROJECT).as_posix() for path in PAGES} - {"README.md"}
+    assert wanted <= set(links(PROJECT / "README.md"))
 
 
-def test_the_map_in_the_readme_names_every_module_and_no_other() -> None:
+def test_the_architecture_page_names_every_module_or_its_room_and_no_other() -> None:
     source = PROJECT / "src" / "beads_ralph"
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8").partition("## The source")[2]
-    named = {source / name for name in re.findall(r"`([\w/]+(?:\.py|/))`", readme)} - {
-        source / "src/beads_ralph"
-    }
-    assert [str(path) for path in named if not path.exists()] == []
+    names = set(re.findall(r"`([\w/]+(?:\.py|/))`", page("architecture.md")))
+    places = [source, *source.glob("*/")]  # what a room says of itself may begin at the room
+    assert [name for name in names if not any((place / name).exists() for place in places)] == []
+    named = {source / name for name in names}
     unnamed = [
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
         if not path.name.startswith("__") and not {path, *path.parents} & named
     ]
-    parts_of_stores = [name for name in unnamed if name.startswith("store/")]
-    assert set(unnamed) == set(parts_of_stores)
+    assert unnamed == []
+
+
+def test_every_decision_ends_with_its_date_and_status() -> None:
+    entries = [text for text in page("decisions.md").split("\n\n") if text.startswith("**")]
+    status = re.compile(r"\*20\d\d-\d\d,\s(in\sforce|until\s20\d\d-\d\d:)[^*]*\*\s*$")
+    assert [text.splitlines()[0] for text in entries if not status.search(text)] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.run_state import AgentRole
+from beads_ralph.bead.personas import AgentRole
 from beads_ralph.git import git_files
 from beads_ralph.process.executors import choose
 from beads_ralph.process.executors.tmux import TmuxExecutor

@@ -9,8 +9,7 @@ from typing import Any
 
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.model import AgentSpec
-from beads_ralph.bead.personas import Persona
-from beads_ralph.bead.run_state import AgentRole
+from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import UNKNOWN, Usage
 
 

@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 from pydantic import ValidationError
 
 from beads_ralph.bead.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
 from beads_ralph.bead.model import CLAUDE, MODELS, AgentSpec, Bead
-from beads_ralph.bead.run_state import AgentRole
 from beads_ralph.errors import Code, Fault
 
 DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally
@@ -27,6 +26,9 @@ PROGRAM_MODEL: Final = re.compile(r"(?P<executable>[A-Za-z0-9_./-]+):(?P<model>\
 FRONT_MATTER: Final = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---\s*(?:\r?\n|$)", re.DOTALL)
 BUILT_IN: Final = frozenset({CLAUDE, SCRUM_MASTER})
 """Personas that need no file: the plain CLI, and the scrum-master that this program plays itself."""
+
+
+AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
 
 
 @dataclass(frozen=True)

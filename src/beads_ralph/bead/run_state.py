@@ -23,7 +23,6 @@ from beads_ralph.bead.field_types import (
 from beads_ralph.bead.frozen_model import FrozenModel
 
 QAStatus = Literal["pass", "fail", "stop"]
-AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
 LARGEST: Final = 1e300
 MOST_ATTEMPTS: Final = 10**9
 DEEPEST: Final = 50
@@ -87,7 +86,7 @@ class Execution(Kept):
     model: Word | None = None
     started_at: Timestamp
     completed_at: Timestamp | None = None
-    role: AgentRole | None = None
+    role: Word | None = None
     seat: int | None = None
     program: Word | None = None
     cwd: Word | None = None
@@ -96,6 +95,13 @@ class Execution(Kept):
     cost_usd: Number | None = None
     trouble: Word | None = None
     denied: list[Prose] | None = None
+    # Parts of a call that no version keeps here; typed so that nobody stumbles over another tool's.
+    transcript: Word | None = None
+    exit_code: int | None = None
+    seconds: Number | None = None
+    problem: Prose | None = None
+    cut_short: Prose | None = None
+    output_summary: Prose | None = None
 
 
 class DevExecution(Execution):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
+from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import without_sessions
@@ -25,9 +26,8 @@ from beads_ralph.bead.run_state import (
 )
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.forge.protocol import PullRequest
-from beads_ralph.session.agent_calls import Call
+from beads_ralph.session.agent_calls import Answered
 
-DEV_STATUS = {True: "timeout", False: "failed"}
 LAST_WORDS = 1000
 
 
@@ -42,8 +42,8 @@ class BeadHistory:
     before: int = 0
     forgiven: int = 0
     """So many do not count against the bead any more: somebody has opened it again since."""
-    dev: list[DevExecution] = field(default_factory=list)
-    qa: list[QAExecution] = field(default_factory=list)
+    dev: list[DevCall] = field(default_factory=list)
+    qa: list[QACall] = field(default_factory=list)
     verdict: Verdict | None = None
     proven: str | None = None
     red_before: dict[str, bool] | None = None
@@ -65,8 +65,8 @@ class BeadHistory:
             state.attempt_count,
             state.attempt_count,
             state.attempts_forgiven or 0,
-            list(state.dev_agent_executions or ()),
-            list(state.qa_agent_executions or ()),
+            dev_calls(state),
+            qa_calls(state),
             proven=_proven(bead),
             red_before=state.red_before,
             spent=usage_of(state.spent),
@@ -91,17 +91,12 @@ class BeadHistory:
         """The verdict of this session, else that of an earlier one."""
         return verdict_kept(self.verdict) if self.verdict else self.bead.metadata.last_verdict
 
-    def add_dev(self, attempt: int, call: Call, feedback: str | None) -> None:
-        status = "completed" if not call.problem else DEV_STATUS[call.ended.timed_out]
-        words = call.reply.text[-LAST_WORDS:]
-        told = {"status": status, "feedback_from_qa": feedback, "last_words": words}
-        self.dev.append(DevExecution.made(**_execution(attempt, call), **told))
-        self.add_usage(call.usage)
+    def add_dev(self, done: Answered, feedback: str | None) -> None:
+        self.dev.append(DevCall.of(done.call, feedback, done.reply.text[-LAST_WORDS:]))
+        self.add_usage(done.call.usage)
 
-    def add_qa(self, attempt: int, call: Call, commit: str, judged: Judgement) -> None:
-        ruling, message, details = judged
-        told = {"status": ruling, "message": message, "details": details, "commit": commit}
-        self.qa.append(QAExecution.made(**_execution(attempt, call), **told))
+    def add_qa(self, call: AgentCall, commit: str, judged: Judgement) -> None:
+        self.qa.append(QACall.of(call, judged.ruling, judged.message, judged.details, commit))
         self.add_usage(call.usage)
 
     def add_usage(self, more: Usage) -> None:
@@ -114,8 +109,8 @@ class BeadHistory:
             attempts_forgiven=self.forgiven,
             scrum_master_session_id=self.session_id,
             dev_agent_session_id=self.dev[-1].session_id if self.dev else None,
-            dev_agent_executions=self.dev,
-            qa_agent_executions=self.qa,
+            dev_agent_executions=[dev_row(call) for call in self.dev],
+            qa_agent_executions=self._qa_rows(),
             last_verdict=self.last_verdict,
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
@@ -127,7 +122,7 @@ class BeadHistory:
         self, *, success: bool, error: str | None, fatal: bool, pull: PullRequest | None
     ) -> ScrumResult:
         """The seed's ScrumResult."""
-        judged = [row for row in self.qa if row.attempt == self.attempts]
+        judged = [row for row in self._qa_rows() if row.attempt == self.attempts]
         return ScrumResult.made(
             bead_id=self.bead.id,
             success=success,
@@ -139,6 +134,24 @@ class BeadHistory:
             error=error,
             fatal=fatal,
         )
+
+    def _qa_rows(self) -> list[QAExecution]:
+        return [QAExecution.made(**call.to_row()) for call in self.qa]
+
+
+# --- rows of the run state ----------------------------------------------------------------------------
+
+
+def dev_calls(state: RunState) -> list[DevCall]:
+    return [DevCall.from_row(row.to_json()) for row in state.dev_agent_executions or ()]
+
+
+def qa_calls(state: RunState) -> list[QACall]:
+    return [QACall.from_row(row.to_json()) for row in state.qa_agent_executions or ()]
+
+
+def dev_row(call: DevCall) -> DevExecution:
+    return DevExecution.made(**call.to_row())
 
 
 def usage_of(counts: TokenCounts | None) -> Usage:
@@ -178,23 +191,3 @@ def verdict_kept(verdict: Verdict) -> LastVerdict:
         flags=verdict.flags,
         evidence=[row.to_json() for row in verdict.evidence],
     )
-
-
-def _execution(attempt: int, call: Call) -> dict[str, Any]:
-    return {
-        "attempt": attempt,
-        "session_id": call.reply.session_id,
-        "agent_path": call.spec.agent,
-        "model": call.model,
-        "started_at": call.started_at,
-        "completed_at": call.completed_at,
-        "role": call.role,
-        "seat": call.seat,
-        "program": call.program,
-        "cwd": str(call.cwd) if call.cwd else None,
-        "session_usage": asdict(call.session.counted) if call.session else None,
-        "usage": asdict(call.usage),
-        "cost_usd": call.usage.cost_usd,
-        "trouble": call.reply.trouble,
-        "denied": list(call.reply.denied),
-    }
