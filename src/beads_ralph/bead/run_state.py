@@ -6,7 +6,8 @@ bead unreadable, with the field named; `healed` gives what is left of such a sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -263,22 +264,43 @@ UNTOUCHED: Final = RunState(
 """The state of a bead that no run has worked on, as plans write it."""
 
 
+RESERVED: Final = "is kept by runs, and cannot be given"
+
+
+def is_said(key: str, value: Any) -> bool:
+    """Whether a plan or a formula says something that only runs may say."""
+    return key in KEYS and bool(value)
+
+
 # --- healing ----------------------------------------------------------------------------------------
 
 
-def healed(metadata: Mapping[str, Any]) -> tuple[RunState, list[str]]:
-    """The change that leaves only what can be read, and the paths of the fields that it drops: whole keys,
-    or single entries of a list."""
+@dataclass(frozen=True)
+class Healed:
+    """What is left of a state that somebody spoiled."""
+
+    state: RunState
+    change: RunState
+    """What to write, so that it can be read again."""
+    dropped: tuple[str, ...]
+    """The fields that the change drops: whole keys, or single entries of a list."""
+
+
+def healed(metadata: Mapping[str, Any]) -> Healed:
+    """Keep everything that can be read, and nothing else."""
     change: dict[str, Any] = {}
     dropped: list[str] = []
-    for key in KEYS_IN_ORDER:
-        if key in metadata and (spoiled := _spoiled(key, metadata[key])) is not None:
-            kept = [row for at, row in enumerate(metadata[key]) if at not in spoiled] if spoiled else None
-            change[key] = kept
-            dropped += [f"{key}.{at}" for at in spoiled] or [key]
-    if "attempt_count" in change:
-        change["attempt_count"] = _last_attempt({**metadata, **change})
-    return RunState.model_validate(change), dropped
+    given = {key: metadata[key] for key in KEYS_IN_ORDER if key in metadata}
+    for key, value in given.items():
+        if (spoiled := _spoiled(key, value)) is not None:
+            change[key] = [row for at, row in enumerate(value) if at not in spoiled] if spoiled else None
+            dropped += [f"metadata.{key}.{at}" for at in spoiled] or [f"metadata.{key}"]
+    if "attempt_count" in change:  # the attempts to come need numbers of their own
+        rows = RunState.model_validate({**given, **change, "attempt_count": 0}).executions
+        change["attempt_count"] = max((row.attempt for row in rows), default=0)
+    return Healed(
+        RunState.model_validate({**given, **change}), RunState.model_validate(change), tuple(dropped)
+    )
 
 
 def _spoiled(key: str, value: Any) -> list[int] | None:
@@ -287,18 +309,6 @@ def _spoiled(key: str, value: Any) -> list[int] | None:
         RunState.model_validate({key: value})
     except ValidationError as problem:
         places = [error["loc"][1:2] for error in problem.errors(include_url=False, include_input=False)]
-        numbers = {place[0] for place in places if place}
         whole = not isinstance(value, list) or () in places
-        return [] if whole else sorted(number for number in numbers if isinstance(number, int))
+        return [] if whole else sorted({at for place in places for at in place if isinstance(at, int)})
     return None
-
-
-def _last_attempt(metadata: Mapping[str, Any]) -> int:
-    """The number of the last attempt that a readable row tells of."""
-    return max(_attempts_told(metadata), default=0)
-
-
-def _attempts_told(metadata: Mapping[str, Any]) -> Iterator[int]:
-    for key in ("dev_agent_executions", "qa_agent_executions"):
-        for row in metadata.get(key) or ():
-            yield row["attempt"]

@@ -72,6 +72,10 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
         "blocked": [
             {"id": bead.id, "reason": _reason(bead)} for bead in listing.beads if bead.status == "blocked"
         ],
+        "unreadable": [
+            {"id": broken.id, "faults": [fault.to_json() for fault in broken.faults]}
+            for broken in listing.unreadable
+        ],
         "waiting_for": _waiting_for(opened.store, listing.beads),
         "executions": executions.rows(executions.homes(space)),
         "store": opened.store.kind,
@@ -129,4 +133,9 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
             console.print(f"    → {row['command']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
+    for row in found["unreadable"]:
+        console.print(
+            f"  [red]![/red] {escape(row['id'])} cannot be read: {escape(row['faults'][0]['message'])}"
+        )
+        console.print(f"    → beads-ralph retry {row['id']}")
     executions.show(console, found["executions"])

@@ -27,7 +27,7 @@ from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Keep, Order, Outcome, Tools
 from beads_ralph.store import convoys
-from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
@@ -77,6 +77,9 @@ class Pool:
         """Whether a molecule, an epic or a convoy may have come to its end in this run."""
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
+        """Of the beads that the run is about, and of those that they build on."""
+        self.spoiled: dict[str, str] = {}
+        """All beads that could not be read when the run began."""
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
@@ -102,6 +105,7 @@ class Pool:
             if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
                 await self._interrupted(bead, holder)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
+        self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
@@ -135,13 +139,20 @@ class Pool:
         chain hangs on."""
         listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
-        ready = [bead for bead in listing.beads if self.scope.holds(bead) and not is_gate(bead)]
+        asked = self.asked_for(listing.beads)
+        ready = [bead for bead in asked if not self._builds_on_unreadable(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
+
+    def _builds_on_unreadable(self, bead: Bead) -> bool:
+        """Whether nobody knows which branch the work of a dependency is on."""
+        found = {name: self.spoiled[name] for name in bead.dependencies if name in self.spoiled}
+        self.unreadable |= found
+        return bool(found)
 
     def _note_unreadable(self, listing: Listing) -> None:
         for broken in listing.unreadable:
             if self.scope.may_hold(broken):
-                self.unreadable[broken.id] = f"cannot be read: {broken.faults[0].message}"
+                self.unreadable[broken.id] = _why_unreadable(broken)
 
     async def claim(self, bead: Bead) -> Bead | None:
         """The bead as it is now, ours; None where somebody else was quicker."""
@@ -203,6 +214,15 @@ class Pool:
             self.may_settle = True
             self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}
 
+    async def let_go(self, bead: Bead, reason: str) -> None:
+        """Release a bead that somebody has spoiled meanwhile. Where the store writes nothing to such a
+        bead, its lease runs out."""
+        self.unreadable[bead.id] = f"cannot be read: {reason}"
+        try:
+            await self.ask(self.store.release, bead.id, self.actor, status="open")
+        except RalphError as error:
+            LOG.warning("%s could not be released: %s", bead.id, error.message)
+
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         found = Findings(_kept(bead, outcome.state))
         await self.ask(
@@ -240,6 +260,10 @@ class Pool:
     async def for_people(self) -> list[Item]:
         """What people can do now that this run has done its part."""
         return await self.ask(for_people, self.store, self.parents) if self.parents else []
+
+
+def _why_unreadable(broken: UnreadableBead) -> str:
+    return f"cannot be read: {broken.faults[0].message}"
 
 
 def _kept(bead: Bead, state: RunState) -> dict[str, Any]:

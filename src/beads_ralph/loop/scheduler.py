@@ -236,9 +236,13 @@ class Loop:
         try:
             await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
         except RalphError as error:
-            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+            if error.code.startswith("VALIDATION."):  # somebody has spoiled the bead meanwhile
+                await self.pool.let_go(bead, error.message)
+                self._tell("bead_released", bead, error.message)
+            elif error.code in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+                await self._refused(bead, error)
+            else:
                 raise
-            await self._refused(bead, error)
 
     async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
         if outcome.ending == "done":
