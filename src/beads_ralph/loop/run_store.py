@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 from beads_ralph.bead.field_types import utc_text
@@ -25,7 +24,7 @@ from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.plan import graph
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Keep, Order, Outcome, Tools
+from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead
 
@@ -60,14 +59,17 @@ class Known:
 class Pool:
     """The beads of a run."""
 
-    def __init__(self, store: Store, settings: Settings, scope: Scope, tools: Tools) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, scope: Scope, tools: Tools, journal: Journal
+    ) -> None:
         self.store = store
         self.actor = settings.actor
         self.run_id = settings.run_id
         self.scope = scope
         self.root = tools.root
-        self.home = tools.bench.folder.home
-        self.journal: Journal = tools.bench.journal
+        self.config = tools.config
+        self.home = tools.folder.home
+        self.journal = journal
         self.known: dict[str, Known] = {}
         self.no_beads: set[str] = set()
         """What beads depend on and what has no branch: gates, people's tasks."""
@@ -174,6 +176,8 @@ class Pool:
             bead,
             self.run_id,
             f"team-{self.run_id}-{bead.metadata.team_name}",
+            self.root,
+            self.config,
             tuple(_branches(before, besides=bead.metadata.branch)),
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
         )
@@ -191,9 +195,6 @@ class Pool:
         ]
 
     # --- keeping and giving back --------------------------------------------------------------------
-
-    def keeper(self, bead: Bead) -> Keep:
-        return partial(self.keep, bead)
 
     async def keep(self, bead: Bead, state: RunState) -> None:
         await self.ask(self.store.update, bead.id, Changes(metadata=_kept(bead, state)))
