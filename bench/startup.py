@@ -50,7 +50,8 @@ def looks(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     repo = scratch.folder / "looks"
     repo.mkdir()
     (repo / "plan.md").write_text(PLAN, encoding="utf-8")
-    for words in (["git", "init", "-q"], [COMMAND, "init"], [COMMAND, "mason", "plan.md"]):
+    preparing: list[Sequence[str | Path]] = [("git", "init", "-q"), (COMMAND, "init")]
+    for words in (*preparing, (COMMAND, "mason", "plan.md")):
         subprocess.run(words, cwd=repo, stdout=subprocess.DEVNULL, check=True)
     commands: dict[str, Sequence[str | Path]] = {"nothing": (sys.executable, "-c", "pass")}
     commands |= {look: (COMMAND, *look.split()) for look in LOOKS}

@@ -42,7 +42,7 @@ from beads_ralph.process import executors, process_tree
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Tools, confinement, fallback, past_sessions
+from beads_ralph.session import Tools, confinement, fallback, in_process, past_sessions
 from beads_ralph.session.past_sessions import Heard, Talk
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
@@ -102,11 +102,13 @@ class PlannedRun:
             with closing(Journal(folder.journal, run_id)) as journal:
                 if swept:
                     journal.tell("strays_ended", pids=swept)
-                tools = _tools(self.space, folder, journal, chosen)
+                tools = _tools(self.space, folder, chosen)
                 _tell_permissions(beads, tools, note)
                 keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
                 with keeper.listening(journal), watch(journal):
-                    loop = Loop(self.opened.store, tools, self.settings, self.scope, home)
+                    look = GitHubGates(self.space.root, Network.of(config))
+                    how = (self.settings, self.scope, in_process(tools), look)
+                    loop = Loop(self.opened.store, tools, journal, *how)
                     return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
 
@@ -242,18 +244,18 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 # --- the parts --------------------------------------------------------------------------------------
 
 
-def _tools(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
+def _tools(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str]) -> Tools:
     """What a session works with; `chosen` names the executor and the forge."""
     config = space.config
-    network = Network.of(config)
     return Tools(
         space.root,
         config,
-        _bench(space, _executor(space, chosen[0], hooks=False), folder, journal),
+        _executor(space, chosen[0], hooks=False),
+        folder,
+        _environment(space, folder),
         agents.select,
-        forge.choose(chosen[1], space.root, network=network),
+        forge.choose(chosen[1], space.root, network=Network.of(config)),
         ports=confinement.ports_of(config),
-        look=GitHubGates(space.root, network),
     )
 
 
@@ -266,8 +268,11 @@ def _executor(space: Workspace, name: str, *, hooks: bool = True) -> Executor:
 
 
 def _bench(space: Workspace, executor: Executor, folder: runs.RunFolder, journal: Journal) -> Bench:
-    environment = {**passed_on(os.environ, space.config.agent_env), RUN_ID: folder.run_id}
-    return Bench(executor, folder, journal, environment)
+    return Bench(executor, folder, journal, _environment(space, folder))
+
+
+def _environment(space: Workspace, folder: runs.RunFolder) -> dict[str, str]:
+    return {**passed_on(os.environ, space.config.agent_env), RUN_ID: folder.run_id}
 
 
 # --- a question -------------------------------------------------------------------------------------
@@ -286,8 +291,8 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     folder = runs.RunFolder(home, runs.new_run_id())
     journal = Journal(folder.journal, folder.run_id)
     try:
-        tools = _tools(space, folder, journal, ("local", "none"))
-        return asyncio.run(past_sessions.ask(bead, talk, question, folder.run_id, tools))
+        tools = _tools(space, folder, ("local", "none"))
+        return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
     finally:
         journal.close()
         runs.mark_swept(folder)

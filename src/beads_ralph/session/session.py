@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
+from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.develop import develop
-from beads_ralph.session.history import Record, last_feedback
-from beads_ralph.session.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
+from beads_ralph.session.history import BeadHistory, last_feedback
+from beads_ralph.session.host import SessionHost
+from beads_ralph.session.order import NOTHING, Ending, Halted, Order, Outcome, Parked, RunSession, Tools
 from beads_ralph.session.proposal import propose
 from beads_ralph.session.state import Case, Exhausted
 
@@ -21,15 +23,24 @@ ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
 """Errors of one bead, which the others need not wait for."""
 
 
-async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
-    """Work on a bead until there is nothing more to do for now. `keep` has every attempt on disk.
+def in_process(tools: Tools) -> RunSession:
+    """Sessions that work in this process, all with the same tools."""
+
+    async def run_session(order: Order, host: SessionHost) -> Outcome:
+        return await work(order, tools, host)
+
+    return run_session
+
+
+async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
+    """Work on a bead until there is nothing more to do for now. The host has every attempt on disk.
 
     Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
     """
-    case = Case(order, tools, Record.of(order.bead, order.session_id))
+    case = Case(order, tools, host, BeadHistory.of(order.bead, order.session_id))
     try:
         with worktree_setup.taken(case):
-            return await _work(case, keep)
+            return await _work(case)
     except Parked as parked:
         return _parked(case, parked)
     except Halted as halted:
@@ -40,7 +51,7 @@ async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
         return _failed(case, ending, _words(error))
 
 
-async def _work(case: Case, keep: Keep) -> Outcome:
+async def _work(case: Case) -> Outcome:
     record = case.record
     await worktree.clear_locks(case)
     await worktree.bring_back(case)
@@ -52,15 +63,15 @@ async def _work(case: Case, keep: Keep) -> Outcome:
     finished = await _taken_up(case)
     await in_thread(_open_shelf, case)
     await judging.take_baseline(case)
-    feedback = unfinished or last_feedback(case.place.to_json())
+    feedback = unfinished or last_feedback(case.place)
     while record.counted < case.place.max_retry_attempts:
-        if why := case.tools.why_pause():
+        if why := await case.host.why_pause():
             return _ended(case, "paused", why)
         if used_up := case.exhausted():
             return _exhausted(case, used_up)
         attempt = record.attempts + 1
         verdict = await _attempt(case, attempt, feedback, finished=finished)
-        await _judged(case, attempt, verdict, keep)
+        await _judged(case, attempt, verdict)
         if verdict.ruling == "pass":
             return await propose(case, verdict.evidence[0].commit)
         if verdict.ruling == "stop":
@@ -107,12 +118,12 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     return await judging.check(case, attempt, outside)
 
 
-async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> None:
+async def _judged(case: Case, attempt: int, verdict: Verdict) -> None:
     record = case.record
     case.examined = None
     record.attempts, record.verdict = attempt, verdict
     record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
-    await keep(record.metadata())
+    await case.host.keep(record.state())
     case.tell(
         "verdict_given",
         attempt,
@@ -133,8 +144,8 @@ def _open_shelf(case: Case) -> None:
 
 async def _taken_up(case: Case) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
-    said = case.place.to_json().get("parked") or {}
-    return bool(said.get("commit")) and said["commit"] == await case.head()
+    parked = case.place.parked
+    return parked is not None and bool(parked.commit) and parked.commit == await case.head()
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ async def _taken_up(case: Case) -> bool:
 
 def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
-    return _ended(case, ending, reason, scrum_result=result)
+    return _ended(case, ending, reason, RunState(scrum_result=result))
 
 
 def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
@@ -156,24 +167,24 @@ def _words(error: RalphError) -> str:
     return f"{error.message}{': ' if said else ''}{said} ({error.suggested_action})"
 
 
-def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
+def _ended(case: Case, ending: Ending, reason: str, more: RunState = NOTHING) -> Outcome:
     record = case.record
-    metadata = {**record.metadata(), **more}
-    return Outcome(ending, reason, metadata, None, record.attempts - record.before, record.usage)
+    state = record.state().changed(more)
+    return Outcome(ending, reason, state, None, record.attempts - record.before, record.usage)
 
 
 def _parked(case: Case, parked: Parked) -> Outcome:
     record = case.record
-    waits = {
-        "until": utc_text(parked.until),
-        "reason": parked.reason,
-        "programs": {name: utc_text(until) for name, until in parked.programs.items()},
-        "commit": case.examined,
-    }
+    waits = ParkedUntil(
+        until=utc_text(parked.until),
+        reason=parked.reason,
+        programs={name: utc_text(until) for name, until in parked.programs.items()},
+        commit=case.examined,
+    )
     return Outcome(
         "parked",
         parked.reason,
-        {**record.metadata(), "parked": waits},
+        record.state().changed(RunState(parked=waits)),
         attempts=record.attempts - record.before,
         usage=record.usage,
         retry_at=parked.until.isoformat(),
