@@ -20,10 +20,11 @@ from typing import Any
 
 import yaml
 
-from beads_ralph import forge, workspace
+from beads_ralph import forge
 from beads_ralph.agents import registry
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead
+from beads_ralph.config import workspace
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import Journal

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Seconds
+from beads_ralph.config.kinds import Agent, Command, Seconds, StoreChoice
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
 
@@ -138,7 +138,7 @@ class PortRange(Section):
 class Config(Section):
     """Every setting, flat, with its default."""
 
-    store: Literal["auto", "embedded", "bd"] = Field(
+    store: StoreChoice = Field(
         "auto", description="Where beads live; `--store` goes first.", examples=["embedded"]
     )
     bd_timeout: Seconds = Field(30.0, description="How long one call of bd may take.", examples=["1m"])

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.gauge import meter
+from beads_ralph.config import workspace
+from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
+from beads_ralph.store import registry
+from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,7 +131,7 @@ def answer(request: Request) -> Answer:
     space = workspace.find(config_file=request.config)
     recipe = _recipe(request, space)
     ordered = orders(recipe, _rows(request), _common(request.var))
-    opened = workspace.open_store(space, request.store)
+    opened = registry.open_store(space, request.store)
     why = _why_rendered(recipe, opened)
     pouring = Pouring(request, recipe, opened, ordered, why)
     return pouring.dry_run() if request.dry_run else pouring.pour()

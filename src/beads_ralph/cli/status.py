@@ -1,47 +1,32 @@
-"""status, logs, events: a run seen from outside, without touching it."""
+"""status: what is at work, done and blocked."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
 from beads_ralph.cli import executions, options
-from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.board import line, stage_of
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.config import workspace
+from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.journal import events, runs
-from beads_ralph.journal.events import Event
-from beads_ralph.journal.runs import RunFolder
+from beads_ralph.store import registry
 from beads_ralph.store.protocol import Query, Store
-from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
 REFRESH_SECONDS = 1.0
-
-
-def _latest(home: Path) -> RunFolder:
-    folder = runs.latest(home)
-    if folder is None:
-        raise RalphError(Code.FILE_NOT_FOUND, "no run yet", suggested_action="Start one: beads-ralph run")
-    return folder
-
-
-# --- status -----------------------------------------------------------------------------------------
 
 
 def status(
@@ -50,16 +35,11 @@ def status(
     json_: options.Json = False,
 ) -> Answer:
     """Show what is at work, what is done and what is blocked."""
-    while watch and current_style() == "text" and _is_anything_running(workspace.find()):
+    while watch and current_style() == "text" and executions.is_anything_running(workspace.find()):
         _show_status(_console(), _status(store))
         time.sleep(REFRESH_SECONDS)
     found = _status(store)
     return Answer(found, lambda console: _show_status(console, found))
-
-
-def _is_anything_running(space: Workspace) -> bool:
-    """The loop, or an execution."""
-    return any(map(runs.is_running, (space.home, *executions.homes(space))))
 
 
 def _console() -> Console:
@@ -70,10 +50,10 @@ def _console() -> Console:
     return console
 
 
-def _status(store: Any) -> dict[str, Any]:
+def _status(store: StoreChoice | None) -> dict[str, Any]:
     space = workspace.find()
     home = space.home
-    opened = workspace.open_store(space, store)
+    opened = registry.open_store(space, store)
     listing = opened.store.find(Query())
     folder = runs.latest(home)
     told = list(events.read(folder.journal)) if folder else []
@@ -152,76 +132,3 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
     executions.show(console, found["executions"])
-
-
-# --- events and logs --------------------------------------------------------------------------------
-
-
-def show_events(follow: Follow = False, json_: options.Json = False) -> Answer:
-    """Print the journal of the latest run."""
-    home = workspace.find().home
-    folder = _latest(home)
-    told = []
-    found = events.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
-    for event in found:
-        told.append(event)
-        if follow and current_style() == "text":
-            out(_shown(event))
-            sys.stdout.flush()
-    data = {"run_id": folder.run_id, "events": [event.to_json() for event in told]}
-    return Answer(data, None if follow else lambda _: out("\n".join(_shown(event) for event in told)))
-
-
-def _shown(event: Event) -> str:
-    return f"{event.at}  {line(event) or ' '.join(filter(None, ('·', event.bead, event.kind)))}"
-
-
-def logs(
-    bead: Annotated[str, typer.Argument(help="The bead.", show_default=False)],
-    follow: Follow = False,
-    json_: options.Json = False,
-) -> Answer:
-    """Print what the agents and checks of a bead printed, oldest first."""
-    space = workspace.find()
-    files = list(_transcripts(space, bead))
-    if not files and not (follow and _is_anything_running(space)):
-        action = "See the beads with: beads-ralph list, and start them with: beads-ralph run, or exec"
-        raise RalphError(Code.FILE_NOT_FOUND, f"nothing was run for {bead} yet", suggested_action=action)
-    data = {"bead": bead, "files": [str(path) for path in files]}
-    if follow:
-        return Answer(data, lambda _: _follow(space, bead))
-    return Answer(data, lambda _: _print_all(files))
-
-
-def _transcripts(space: Workspace, bead: str) -> Iterator[Path]:
-    folders = [home / runs.RUNS for home in (space.home, *executions.homes(space))]
-    there = [folder for folder in folders if folder.is_dir() and "/" not in bead]
-    found = [path for folder in there for path in folder.glob(f"*/jobs/{bead}/*")]
-    yield from sorted((path for path in found if path.stat().st_size), key=lambda path: path.stat().st_mtime)
-
-
-def _print_all(files: Sequence[Path]) -> None:
-    for path in files:
-        out(f"--- {path.parent.parent.parent.name} {path.name}")
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for text in file:
-                sys.stdout.write(text)
-
-
-def _follow(space: Workspace, bead: str) -> None:
-    """New output as it comes, until the run is over."""
-    seen: dict[Path, int] = {}
-    while True:
-        over = not _is_anything_running(space)
-        for path in _transcripts(space, bead):
-            if path not in seen:
-                out(f"--- {path.name}")
-            with path.open("rb") as file:
-                file.seek(seen.get(path, 0))
-                more = file.read()
-            seen[path] = seen.get(path, 0) + len(more)
-            sys.stdout.write(more.decode("utf-8", "replace"))
-        sys.stdout.flush()
-        if over:
-            return
-        time.sleep(events.POLL_SECONDS)

@@ -22,7 +22,6 @@ from beads_ralph.git import commands
 if TYPE_CHECKING:
     from rich.console import Console
 
-app = typer.Typer(help="See the settings, where they come from and what they mean.")
 
 BUILT_IN: Final = "built-in"
 KINDS: Final = {"string": "text", "boolean": "true or false", "object": "mapping"}
@@ -32,7 +31,6 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 # --- show -------------------------------------------------------------------------------------------
 
 
-@app.command("show")
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
     """Show every setting as it counts here, and where it comes from."""
     found = settings.read(_root(), config)
@@ -122,7 +120,6 @@ def duration(seconds: float) -> str:
 # --- explain ----------------------------------------------------------------------------------------
 
 
-@app.command("explain")
 def explain(
     key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.", show_default=False)],
     json_: options.Json = False,

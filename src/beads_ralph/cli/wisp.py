@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import plural
-from beads_ralph.cli import options, pouring
+from beads_ralph.cli import options, pour
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.store import registry
 from beads_ralph.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -24,39 +24,23 @@ if TYPE_CHECKING:
 
     from beads_ralph.compile.wisps import Tree, Wisp
 
-POUR = "pour"
 
-
-class _Wisps(TyperGroup):
-    """`wisp NAME` is short for `wisp pour NAME`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        known = {*self.commands, "--help"}
-        return super().parse_args(ctx, args if not args or args[0] in known else [POUR, *args])
-
-
-app = typer.Typer(
-    cls=_Wisps, no_args_is_help=True, help="Pours that do not stay: kept out of runs until they are removed."
-)
-
-
-@app.command(POUR)
 def pour_wisps(  # noqa: PLR0913 - one parameter an option
-    name: pouring.FormulaName,
+    name: pour.FormulaName,
     *,
-    var: pouring.Vars = None,
-    vars_file: pouring.VarsFile = None,
-    rows: pouring.Rows = None,
-    dry_run: pouring.DryRun = False,
-    assignee: pouring.Assignee = None,
-    attach: pouring.Attach = None,
+    var: pour.Vars = None,
+    vars_file: pour.VarsFile = None,
+    rows: pour.Rows = None,
+    dry_run: pour.DryRun = False,
+    assignee: pour.Assignee = None,
+    attach: pour.Attach = None,
     store: options.Store = None,
     no_agent_check: options.NoAgentCheck = False,
     config: options.ConfigFile = None,
     json_: options.Json = False,
 ) -> Answer:
     """Pour a formula as wisps; `wisp NAME` is short for it."""
-    request = pouring.Request(
+    request = pour.Request(
         name=name,
         var=tuple(var or ()),
         vars_file=vars_file,
@@ -69,18 +53,17 @@ def pour_wisps(  # noqa: PLR0913 - one parameter an option
         config=config,
         wisp=True,
     )
-    return pouring.answer(request)
+    return pour.answer(request)
 
 
 # --- list -------------------------------------------------------------------------------------------
 
 
-@app.command("list")
 def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the wisps; those that nobody touched for a day are marked as old."""
     from beads_ralph.compile.wisps import trees
 
-    opened = workspace.open_store(workspace.find(), store)
+    opened = registry.open_store(workspace.find(), store)
     now = datetime.now(UTC)
     found = trees(opened.store)
     rows = [_row(wisp, tree, now) for tree in found for wisp in tree.wisps]
@@ -142,7 +125,6 @@ def _spoken(lasted: timedelta) -> str:
 Force = Annotated[bool, typer.Option("--force", help="Remove without asking.")]
 
 
-@app.command("gc")
 def collect(
     age: Annotated[str, typer.Option("--age", help="How long nobody must have touched them.")] = "24h",
     dry_run: Annotated[
@@ -156,7 +138,7 @@ def collect(
     from beads_ralph.compile.wisps import trees
 
     oldest = age_of(age)
-    opened = workspace.open_store(workspace.find(), store)
+    opened = registry.open_store(workspace.find(), store)
     now = datetime.now(UTC)
     kept: dict[str, str] = {}
     going: list[Tree] = []
@@ -213,7 +195,6 @@ def _removed(store: Store, going: Sequence[Tree], kept: dict[str, str]) -> list[
     return removed
 
 
-@app.command("burn")
 def burn(
     identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.", show_default=False)],
     force: Force = False,
@@ -223,7 +204,7 @@ def burn(
     """Remove a wisp with everything below it, for good."""
     from beads_ralph.compile.wisps import tree_at, trees
 
-    opened = workspace.open_store(workspace.find(), store)
+    opened = registry.open_store(workspace.find(), store)
     tree = tree_at(trees(opened.store), identity)
     removed = opened.store.items.burn([identity]) if _agreed([tree], force=force) else []
     data = {"id": identity, "removed": removed, "store": opened.store.kind}
