@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Store
 
-ExecutorName = Annotated[
-    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
+Executor = Annotated[
+    ExecutorName | None, typer.Option("--executor", help="Where agents run.", show_default=False)
 ]
-ForgeName = Annotated[
-    Literal["auto", "local", "github", "none"] | None,
+Forge = Annotated[
+    ForgeName | None,
     typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
 ]
 
@@ -53,8 +54,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     force_gates: Annotated[
         bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
-    executor: ExecutorName = None,
-    forge_name: ForgeName = None,
+    executor: Executor = None,
+    forge_name: Forge = None,
     store: options.Store = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,

@@ -134,8 +134,8 @@ class GitHubForge:
         return _answer(pull, proposal.branch)
 
 
-def usable(root: Path, remote: str, network: Network) -> bool:
-    """Whether the remote is on GitHub and gh has credentials for it."""
+def serves(root: Path, remote: str, network: Network) -> bool:
+    """Tell whether the remote is on GitHub and gh has credentials for it."""
     found = _found(root, remote)
     known = {"github.com", os.environ.get("GH_HOST", "github.com")}
     return found is not None and found.host in known and gh.knows(found.host, root, network)
@@ -161,3 +161,6 @@ def address(root: Path, remote: str = "origin") -> gh.Address:
 
 def _answer(pull: ListedPull, branch: str) -> PullRequest:
     return PullRequest(pull.number, pull.url, branch, pull.target, pull.commit)
+
+
+FORGE: Final = GitHubForge

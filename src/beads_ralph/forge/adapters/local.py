@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.errors import Code, RalphError
@@ -103,3 +104,11 @@ class LocalForge:
     def _answer(self, pull: PullRecord, held: str) -> PullRequest:
         url = self.pulls.page_path(pull).absolute().as_uri()
         return PullRequest(pull.number, url, pull.branch, pull.target, held)
+
+
+def serves(_root: Path, _remote: str, _network: Network) -> bool:
+    """It is what `auto` falls back to."""
+    return False
+
+
+FORGE: Final = LocalForge

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
@@ -25,3 +26,11 @@ class NoForge:
 
     def find(self, _branch: str) -> PullRequest | None:
         return None
+
+
+def serves(_root: Path, _remote: str, _network: Network) -> bool:
+    """It is only taken where somebody names it."""
+    return False
+
+
+FORGE: Final = NoForge
