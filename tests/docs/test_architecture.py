@@ -57,7 +57,6 @@ def test_the_trace_names_rooms_and_files_that_there_are() -> None:
     assert [name for name in files if not (metrics.SOURCE / name).is_file()] == [], RENEW
 
 
-@pytest.mark.slow
 def test_a_bead_can_be_traced_from_plan_to_closed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, trace_bead.__file__, "--json"],
