@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tools import architecture_page, metrics, rooms, trace_bead
 
 LAWS = (
