@@ -28,7 +28,7 @@ from beads_ralph.bead.model import (
     ScrumResult,
     Verifier,
 )
-from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.names import slug
 from beads_ralph.errors import Code, Fault, RalphError
 
 SHOWN_LENGTH: Final = 60

@@ -26,7 +26,7 @@ from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import forecast as forecasting
 from beads_ralph.report import page, tallied
-from beads_ralph.report.history import History, Likeness
+from beads_ralph.report.forecast import History, Likeness
 from beads_ralph.workspace import Workspace
 
 # --- analyze ----------------------------------------------------------------------------------------

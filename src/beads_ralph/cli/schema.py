@@ -14,8 +14,8 @@ import typer
 from beads_ralph import config
 from beads_ralph.bead import legacy, personas, schema
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import slug
 from beads_ralph.bead.schema import Checked, SchemaName
-from beads_ralph.bead.slugs import slug
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style

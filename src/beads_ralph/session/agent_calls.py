@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, hearing
-from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.agents import environment, reply_reader
+from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.field_types import utc_text
@@ -137,7 +137,7 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
     tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
     started = utc_text(datetime.now(UTC))
     ended = await tools.bench.executor.run(job)
-    reply = await in_thread(hearing.heard, cli, job, ended)
+    reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
     ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
