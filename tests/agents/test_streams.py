@@ -8,15 +8,8 @@ import pytest
 
 from beads_ralph.agents import streams
 from beads_ralph.agents.protocol import Reply
-from beads_ralph.bead.model import AgentSpec
-from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit
-from beads_ralph.session.agent_calls import Call
-
-
-def call(ended: Exit, reply: Reply) -> Call:
-    spec = AgentSpec.model_validate({"role": "polecat", "agent": ".claude/agents/dev.md"})
-    return Call(spec, "dev", "sonnet", ended, reply, Usage(), "", "")
+from beads_ralph.session.agent_calls import problem_of
 
 
 @pytest.mark.parametrize(
@@ -33,13 +26,13 @@ def test_a_cli_that_ends_without_its_last_word_has_not_done_its_work(
 ) -> None:
     found = streams.unfinished(ended)
     assert found == (trouble, detail)
-    problem = call(ended, Reply(trouble=found[0], detail=found[1])).problem
+    problem = problem_of(ended, Reply(trouble=found[0], detail=found[1]))
     assert problem
     assert detail in problem
 
 
 def test_an_answer_that_cannot_be_read_is_no_problem_of_a_call_that_went_well() -> None:
-    assert call(Exit(0), Reply(trouble="unreadable", detail="bad JSON")).problem == ""
+    assert problem_of(Exit(0), Reply(trouble="unreadable", detail="bad JSON")) == ""
 
 
 @pytest.mark.parametrize("size", [7, 5000, streams.MAX_WORDS, 3 * streams.MAX_WORDS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_calls_that_the_store_never_heard_of_are_added_to_what_it_knows(tmp_path
     found = unrecorded(bead, journal(tmp_path, *told))
     rows = found["dev_agent_executions"]
     assert [(row["session_id"], row["status"]) for row in rows] == [("s2", "completed"), ("s3", "timeout")]
-    assert rows[0]["session_usage"] == {"input_tokens": 9}
+    assert rows[0]["session_usage"] == asdict(Usage(9))
     assert found["spent"]["input_tokens"] == 10 + 3 + 3 + 3
     assert found["spent"]["seconds"] == 4.0
     Bead.model_validate(

@@ -1,10 +1,17 @@
-"""An agent call: who was asked in which role, and what kind of trouble it ran into."""
+"""An agent call: who was asked, in which session, and how it ended.
+
+One model from the process to the record. The journal, the bead's metadata and the records each keep a part of
+it, under the same names but for those of the metadata that are older than it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Self
 
+from beads_ralph.bead import json_fields
+from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.usage import UNKNOWN, Usage
 
 Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
@@ -12,6 +19,19 @@ Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfini
 its model will not do it, however often it is asked. forgotten: the session to go on with is not known.
 unfinished: it ended without its own last word, so that an exit code of 0 says nothing. unreadable: there
 is an answer, but not one that can be read."""
+INTERRUPTED: Final = "interrupted"
+"""The trouble of a call that ended with the run that made it."""
+
+DevStatus = Literal["completed", "failed", "timeout"]
+
+BEGUN: Final = frozenset(
+    {"attempt", "role", "agent", "model", "program", "seat", "transcript", "session_id", "session_usage"}
+)
+"""Fields that are known when the call begins."""
+UNTOLD: Final = frozenset({"cwd", "completed_at"})
+"""Fields that the journal has no key for: a line has its own time."""
+UNKEPT: Final = frozenset({"transcript", "exit_code", "seconds", "problem", "cut_short", "output_summary"})
+"""Fields that a bead's metadata has no key for."""
 
 
 @dataclass(frozen=True)
@@ -21,3 +41,104 @@ class Session:
     id: str
     counted: Usage = UNKNOWN
     """What its CLI has counted from its beginning, so that a call can be told from those before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentCall:
+    """One call of an agent."""
+
+    attempt: int
+    role: str
+    agent: str
+    """The persona's path."""
+    model: str = ""
+    program: str = ""
+    seat: int = 1
+    """Which of the bead's agents of that role it is."""
+    transcript: str | None = None
+    session_id: str | None = None
+    session_usage: Usage | None = None
+    """Counted since the session began, where the program says so."""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    problem: str = ""
+    """What went wrong with the call itself, whatever the agent said; empty where nothing did."""
+    trouble: str = ""
+    """A Trouble, or `interrupted`."""
+    cut_short: str = ""
+    """The limit that it was ended for: `timeout`, `output`, `memory`, or empty."""
+    denied: tuple[str, ...] = ()
+    """Tools that the agent asked for and was not allowed to use."""
+    started_at: str = ""
+    usage: Usage = UNKNOWN
+    """What it cost, and nothing that its session had cost before."""
+    output_summary: str = ""
+    """The end of what it printed."""
+    completed_at: str | None = None
+    cwd: str | None = None
+    """Where it worked: some CLIs find a session only there."""
+
+    @property
+    def session(self) -> Session | None:
+        """What to go on with."""
+        return Session(self.session_id, self.session_usage or UNKNOWN) if self.session_id else None
+
+    @property
+    def outcome(self) -> DevStatus:
+        if not self.problem:
+            return "completed"
+        timed_out = self.cut_short == "timeout" or self.problem.startswith("timed out")
+        return "timeout" if timed_out else "failed"
+
+
+# --- in a bead's metadata -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptCall(AgentCall):
+    """A call as a bead's metadata keeps it."""
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of another version, or of somebody else."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read a row of `dev_agent_executions` or `qa_agent_executions`."""
+        named = {key: value for key, value in row.items() if key not in ("agent_path", "cost_usd")}
+        return json_fields.from_json(cls, {**named, "agent": row.get("agent_path")})
+
+    def to_row(self) -> dict[str, Any]:
+        said = json_fields.to_json(self)
+        kept = {key: value for key, value in said.items() if key not in UNKEPT and key != "agent"}
+        return {**kept, "agent_path": self.agent, "cost_usd": self.usage.cost_usd}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevCall(KeptCall):
+    """Somebody worked: a row of `dev_agent_executions`."""
+
+    status: DevStatus
+    feedback_from_qa: str | None = None
+    """What it was told of the attempt before."""
+    last_words: str = ""
+
+    @classmethod
+    def of(cls, call: AgentCall, feedback: str | None = None, last_words: str = "") -> DevCall:
+        return cls(**vars(call), status=call.outcome, feedback_from_qa=feedback, last_words=last_words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QACall(KeptCall):
+    """Somebody judged: a row of `qa_agent_executions`."""
+
+    status: Ruling
+    message: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    commit: str | None = None
+    """What was judged."""
+
+    @classmethod
+    def of(
+        cls, call: AgentCall, status: Ruling, message: str, details: Mapping[str, Any], commit: str
+    ) -> QACall:
+        return cls(**vars(call), status=status, message=message, details=dict(details), commit=commit)

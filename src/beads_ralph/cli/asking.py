@@ -26,16 +26,18 @@ def sessions(bead: BeadArgument, store: options.Store = None, json_: options.Jso
     from beads_ralph.session import past_sessions
 
     found = past_sessions.talks(workspace.open_store(workspace.find(), store).store.show(bead))
-    data = {"bead": bead, "sessions": [one.to_json() for one in found]}
+    data = {"bead": bead, "sessions": [past_sessions.brief(one) for one in found]}
     return Answer(data, lambda console: _show_sessions(console, bead, found))
 
 
 def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
     from rich.markup import escape
 
+    from beads_ralph.session import past_sessions
+
     for one in found:
-        row = one.to_json()
-        who = f"{one.role:<4} {row['agent']} ({one.program} {one.model})"
+        row = past_sessions.brief(one)
+        who = f"{row['role']:<4} {row['agent']} ({one.program} {one.model})"
         console.print(
             f"{one.started_at}  attempt {one.attempt}  {escape(who)}  {one.status}  "
             f"[dim]{escape(one.session_id or 'no session')}[/dim]"
@@ -71,18 +73,21 @@ def ask(
         raise RalphError(Code.CONFLICT, f"agents are at work on {bead}", suggested_action=action)
     talk = past_sessions.pick(found, role, session)
     heard = _heard(space, found, talk, text)
-    if heard.call.problem or not heard.call.reply.text.strip():
-        problem = heard.call.problem or "gave no answer"
-        action = f"See its output: {heard.call.ended.transcript.out if heard.call.ended.transcript else ''}"
+    answer = heard.answered.reply.text.strip()
+    if heard.answered.call.problem or not answer:
+        problem = heard.answered.call.problem or "gave no answer"
+        action = f"See its output: {heard.answered.call.transcript}"
         raise RalphError(Code.AGENT_FAILED, f"{talk.program} {problem}", suggested_action=action)
-    answer = heard.call.reply.text.strip()
     data: dict[str, Any] = {
         "bead": bead,
         "answer": answer,
-        "session_id": heard.call.reply.session_id,
-        **{key: talk.to_json()[key] for key in ("role", "agent", "program", "attempt")},
+        "session_id": heard.answered.call.session_id,
+        **{key: past_sessions.brief(talk)[key] for key in ("role", "agent", "program", "attempt")},
     }
-    changed = Fault(Code.CONFLICT, f"the agent changed something in {talk.cwd}, though asked not to")
+    changed = Fault(
+        Code.CONFLICT,
+        f"the agent changed something in {past_sessions.place_of(found, talk)}, though asked not to",
+    )
     return Answer(data, lambda _: out(answer), [changed] if heard.changed else [])
 
 

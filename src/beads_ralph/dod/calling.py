@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph import prompts
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
-from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.compile.setting import Setting
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
@@ -22,7 +22,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.session import Order, Tools
-from beads_ralph.session.agent_calls import Asked, Call, call
+from beads_ralph.session.agent_calls import Answered, Asked, call
 from beads_ralph.session.fallback import with_defaults
 
 DETACHED: Final = "detached"
@@ -68,7 +68,7 @@ class Caller:
     run_id: str
     session: Session | None = None
 
-    async def call(self, attempt: int, most: int, feedback: str, seconds: float | None) -> Call:
+    async def call(self, attempt: int, most: int, feedback: str, seconds: float | None) -> Answered:
         """The agent's turn, and once more where it has forgotten its session."""
         asked = Asked(
             spec=self._spec(),
@@ -84,7 +84,7 @@ class Caller:
         done = await call(asked, self._order(), self.tools)
         if done.reply.trouble == "forgotten" and self.session is not None:
             done = await call(replace(asked, session=None), self._order(), self.tools)
-        self.session = done.session
+        self.session = done.call.session
         if done.reply.trouble == "auth":
             raise self._not_signed_in(done)
         return done
@@ -96,13 +96,13 @@ class Caller:
     def remember(self, said: Any) -> None:
         """Go on with the session of a run that was killed; anybody may have written there."""
         if isinstance(said, dict) and isinstance(said.get("id"), str):
-            counted = said.get("counted")
-            known = {name: counted.get(name) for name in COUNTS} if isinstance(counted, dict) else {}
-            numbers: Any = {name: value for name, value in known.items() if isinstance(value, int | float)}
-            self.session = Session(said["id"], Usage(**numbers))
+            try:
+                self.session = json_fields.from_json(Session, said)
+            except json_fields.FieldError:
+                self.session = Session(said["id"])
 
     def remembered(self) -> dict[str, Any] | None:
-        return {"id": self.session.id, "counted": asdict(self.session.counted)} if self.session else None
+        return json_fields.to_json(self.session) if self.session else None
 
     def _spec(self) -> AgentSpec:
         env = {**(self.spec.env or {}), EVIDENCE: str(self.shelf.evidence)}
@@ -137,10 +137,10 @@ class Caller:
         folder = self.shelf.shown(self.shelf.evidence)
         return f"Put at least one file that shows that it works into {folder}/, such as the output of a test."
 
-    def _not_signed_in(self, done: Call) -> RalphError:
+    def _not_signed_in(self, done: Answered) -> RalphError:
         """What to do about it is part of what the program said, where that is known."""
-        said = f"{done.program} is not signed in: {done.reply.detail}".rstrip(": ")
-        action = f"Sign {done.program} in, then run the same command again"
+        said = f"{done.call.program} is not signed in: {done.reply.detail}".rstrip(": ")
+        action = f"Sign {done.call.program} in, then run the same command again"
         return RalphError(Code.UNAVAILABLE, said, suggested_action=action)
 
 

@@ -27,7 +27,7 @@ from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.session import verify
-from beads_ralph.session.agent_calls import Call
+from beads_ralph.session.agent_calls import Answered
 from beads_ralph.session.program_limits import moment_of
 from beads_ralph.session.verify import Bench
 
@@ -212,28 +212,28 @@ class Execution:
         self.attempt, self.cut = number, 0
         session = self.caller.remembered()
         self.cut_by = self._out_of_time() if done.ended.timed_out else None
-        if done.problem:
-            text = f"{done.name}: {done.problem}"
+        if done.call.problem:
+            text = f"{done.name}: {done.call.problem}"
             self.desk.say(f"  ✗ {text}")
             self._save(stage="failed", session=session, last_failure_summary=text)
-            row = Evidence("agent", "git", "", "", "fail", done.problem)
+            row = Evidence("agent", "git", "", "", "fail", done.call.problem)
             failed = Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
             self._tell_verdict(number, failed)
             return failed
         self._save(stage="verifying", session=session)
         return await self._examine()
 
-    async def _call(self, number: int, verdict: Verdict) -> Call:
+    async def _call(self, number: int, verdict: Verdict) -> Answered:
         """The agent's turn. A limit is nobody's failure: it is waited out, as long as there is time."""
         for turn in range(1, MOST_LIMITS + 1):
             done = await self.caller.call(number, self.most, verdict.feedback, self._seconds_left())
             if done.reply.trouble != "limit":
                 break
-            wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.after(turn), 1.0)
+            wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.pause(turn), 1.0)
             left = self._seconds_left()
             if left is not None and wait >= left:
                 break
-            self.desk.say(f"  … {done.program} is at a limit; it is asked again in {wait:.0f} s")
+            self.desk.say(f"  … {done.call.program} is at a limit; it is asked again in {wait:.0f} s")
             await asyncio.sleep(wait)
         return done
 
@@ -241,7 +241,7 @@ class Execution:
         """Wait before the next attempt; why that would be in vain."""
         if not self.attempt or self.cut:
             return None
-        seconds = self.desk.pace.after(self.attempt)
+        seconds = self.desk.pace.pause(self.attempt)
         if over := self._out_of_time(seconds):
             return over
         self._save(stage="waiting", retry_backoff_seconds=math.ceil(seconds))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from beads_ralph.bead import json_fields
+from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.journal import events
@@ -15,20 +18,20 @@ from beads_ralph.journal.events import Event
 def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:
     """Metadata that the bead lacks: who had worked on it when the run was killed, in which session, and
     what that had cost. So the next run goes on with the same sessions, and no money is forgotten."""
-    told = list(_calls(bead, events.read(journal)))
-    if not told:
+    calls = [_call(event) for event in _unjudged(bead, events.read(journal))]
+    if not calls:
         return {}
     said = bead.metadata.to_json()
-    rows = [_row(event) for event in told if event.data.get("role") != "qa"]
+    rows = [DevCall.of(call).to_row() for call in calls if call.role != "qa"]
     spent = said.get("spent") or {}
-    usage = sum((_usage(event) for event in told), Usage(**{name: spent.get(name) for name in COUNTS}))
+    usage = sum((call.usage for call in calls), Usage(**{name: spent.get(name) for name in COUNTS}))
     return {
         "dev_agent_executions": [*(said.get("dev_agent_executions") or []), *rows],
         "spent": {**spent, **{name: getattr(usage, name) for name in COUNTS}},
     }
 
 
-def _calls(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
+def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
     """Those since the bead was last claimed that belong to no attempt which was judged: of all others
     the store has been told. One that was cut off is known by its start alone."""
     ended: list[Event] = []
@@ -46,31 +49,9 @@ def _calls(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
     return [one for one in (*ended, *begun.values()) if (one.attempt or 0) > bead.metadata.attempt_count]
 
 
-def _usage(event: Event) -> Usage:
-    said: Mapping[str, Any] = event.data.get("usage") or {}
-    return Usage(**{name: said.get(name) for name in COUNTS})
-
-
-def _row(event: Event) -> dict[str, Any]:
-    """As `team.record` writes it, but for the words: they are in the transcript."""
-    data, cut_off = event.data, event.kind == "agent_started"
-    problem = "interrupted" if cut_off else str(data.get("problem") or "")
-    return {
-        "attempt": event.attempt,
-        "session_id": data.get("session_id"),
-        "agent_path": data.get("agent"),
-        "model": data.get("model"),
-        "started_at": data.get("started_at") or event.at,
-        "completed_at": None if cut_off else event.at,
-        "role": data.get("role"),
-        "seat": data.get("seat"),
-        "program": data.get("program"),
-        "session_usage": data.get("session_usage"),
-        "usage": data.get("usage"),
-        "cost_usd": _usage(event).cost_usd,
-        "trouble": "interrupted" if cut_off else data.get("trouble"),
-        "denied": data.get("denied"),
-        "status": "timeout" if problem.startswith("timed out") else "failed" if problem else "completed",
-        "feedback_from_qa": None,
-        "last_words": "",
-    }
+def _call(event: Event) -> AgentCall:
+    """As a bead keeps it, but for the words: they are in the transcript."""
+    call = json_fields.from_json(AgentCall, {**event.data, "attempt": event.attempt})
+    if event.kind == "agent_ended":
+        return replace(call, started_at=call.started_at or event.at, completed_at=event.at)
+    return replace(call, started_at=event.at, problem=INTERRUPTED, trouble=INTERRUPTED)

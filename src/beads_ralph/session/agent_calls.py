@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, Reply
-from beads_ralph.bead import personas
-from beads_ralph.bead.agent_call import Session
+from beads_ralph.bead import json_fields, personas
+from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall, Session
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
@@ -29,51 +28,37 @@ from beads_ralph.session import confinement
 from beads_ralph.session.fallback import with_defaults
 from beads_ralph.session.order import Order, Tools
 
-SERVER_TRIES: Final = 3
 SUMMARY: Final = 500
 SPARE_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True)
-class Call:
-    """One finished call of an agent."""
+class Answered:
+    """A call that has ended: what is kept of it, and what came back."""
 
+    call: AgentCall
+    """The last of its tries, but with the usage of all of them."""
     spec: AgentSpec
-    role: AgentRole
-    model: str
     ended: Exit
     reply: Reply
-    usage: Usage
-    """What it cost, all of its tries together, and nothing that its session had cost before."""
-    started_at: str
-    completed_at: str
-    session: Session | None = None
-    """What to go on with."""
-    seat: int = 1
-    cwd: Path | None = None
-    """Where it worked: some CLIs find a session only there."""
-
-    @property
-    def program(self) -> str:
-        return self.spec.executable or CLAUDE
 
     @property
     def name(self) -> str:
         """Of the agent, as people say it."""
-        return persona_name(self.spec.agent)
+        return persona_name(self.call.agent)
 
-    @property
-    def problem(self) -> str:
-        """What went wrong with the call itself, whatever the agent said; empty where nothing did."""
-        if self.ended.cut_short:
-            return self.ended.cut_short
-        if self.reply.trouble not in ("", "unreadable"):
-            return f"{self.reply.trouble}: {self.reply.detail}".rstrip(": ")
-        if self.ended.code < 0:
-            return f"was ended by signal {-self.ended.code}"
-        if self.ended.code > 0:
-            return f"ended with exit code {self.ended.code}: {self.reply.detail}".rstrip(": ")
-        return ""
+
+def problem_of(ended: Exit, reply: Reply) -> str:
+    """What went wrong with a call itself, whatever the agent said; empty where nothing did."""
+    if ended.cut_short:
+        return ended.cut_short
+    if reply.trouble not in ("", "unreadable"):
+        return f"{reply.trouble}: {reply.detail}".rstrip(": ")
+    if ended.code < 0:
+        return f"was ended by signal {-ended.code}"
+    if ended.code > 0:
+        return f"ended with exit code {ended.code}: {reply.detail}".rstrip(": ")
+    return ""
 
 
 @dataclass(frozen=True)
@@ -102,66 +87,81 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools) -> Call:
+async def call(asked: Asked, order: Order, tools: Tools) -> Answered:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
-    spent = Usage()
-    for turn in range(SERVER_TRIES):
-        done = await _once(asked, order, tools)
-        spent = spent + done.usage
-        if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
+    done = await _once(asked, order, tools)
+    spent = done.call.usage
+    for pause in tools.server_retry.pauses():
+        if done.reply.trouble != "server":
             break
-        asked = replace(asked, session=done.session or asked.session)
-        await asyncio.sleep(tools.server_pause * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
-    return replace(done, usage=spent)
+        await asyncio.sleep(pause)
+        asked = replace(asked, session=done.call.session or asked.session)
+        done = await _once(asked, order, tools)
+        spent = spent + done.call.usage
+    return replace(done, call=replace(done.call, usage=spent))
 
 
-async def _once(asked: Asked, order: Order, tools: Tools) -> Call:
+async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
     spec = with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     _require_program(job)
+    given = job if cli.profile.session_is_given else None
+    begun = AgentCall(
+        attempt=asked.attempt,
+        role=asked.role,
+        agent=spec.agent,
+        model=task.model,
+        program=spec.executable or CLAUDE,
+        seat=asked.seat,
+        transcript=str(transcript.out),
+        cwd=str(asked.cwd),
+        started_at=utc_text(datetime.now(UTC)),
+    )
+    begun = _in_session(begun, session_after(asked.session, _told_session(Reply(), asked, given)))
     tell = tools.bench.journal.tell
     whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
-    about: dict[str, Any] = {
-        "role": asked.role,
-        "agent": spec.agent,
-        "model": task.model,
-        "program": spec.executable,
-        "seat": asked.seat,
-        "transcript": str(transcript.out),
-    }
-    given = _in_session(Reply(), asked, job if cli.profile.session_is_given else None)
-    facts = about | _session_facts(session_after(asked.session, given))
-    tell("agent_started", *whose, beside={"prompt": asked.prompt}, **facts)
-    started = utc_text(datetime.now(UTC))
+    facts = json_fields.to_json(begun)
+    tell(
+        "agent_started",
+        *whose,
+        beside={"prompt": asked.prompt},
+        **{key: facts[key] for key in facts if key in BEGUN - {"attempt"}},
+    )
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
-    reply = _in_session(reply, asked, job if cli.profile.session_is_given else None)
-    ended_at, after = utc_text(datetime.now(UTC)), session_after(asked.session, reply)
-    times = (started, ended_at)
-    done = Call(spec, asked.role, task.model, ended, reply, usage, *times, after, asked.seat, asked.cwd)
-    facts = about | _session_facts(after)
-    tell(
-        "agent_ended",
-        *whose,
+    reply = _told_session(reply, asked, given)
+    done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
+    facts = json_fields.to_json(done)
+    tell("agent_ended", *whose, **{key: facts[key] for key in facts if key not in UNTOLD | {"attempt"}})
+    return Answered(done, spec, ended, reply)
+
+
+def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCall:
+    return replace(
+        call,
         exit_code=ended.code,
         seconds=round(ended.seconds, 3),
-        problem=done.problem,
+        problem=problem_of(ended, reply),
         trouble=reply.trouble,
         cut_short=ended.limit,
-        denied=list(reply.denied),
-        started_at=started,
-        usage=asdict(usage),
+        denied=reply.denied,
+        usage=usage,
         output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],
-        **facts,
+        completed_at=utc_text(datetime.now(UTC)),
     )
-    return done
 
 
-def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
+def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
+    if session is None:
+        return replace(call, session_id=None, session_usage=None)
+    return replace(call, session_id=session.id, session_usage=session.counted)
+
+
+def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     """A call that does not name its session was still in the one to go on with, or, where the program
     takes the id that it is `given`, in that one."""
     if reply.session_id or reply.trouble == "forgotten":
@@ -169,12 +169,6 @@ def _in_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     if asked.session:
         return replace(reply, session_id=asked.session.id)
     return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
-
-
-def _session_facts(session: Session | None) -> dict[str, Any]:
-    if session is None:
-        return {"session_id": None, "session_usage": None}
-    return {"session_id": session.id, "session_usage": asdict(session.counted)}
 
 
 def session_after(before: Session | None, reply: Reply) -> Session | None:

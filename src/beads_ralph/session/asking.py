@@ -9,7 +9,7 @@ from typing import Final
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.session import agent_calls, handover
-from beads_ralph.session.agent_calls import Asked, Call, ProgramMissing
+from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
 from beads_ralph.session.order import Halted, Parked
 from beads_ralph.session.program_limits import Rest, Why
@@ -19,12 +19,12 @@ REPLACED: Final[Mapping[str, Why]] = {"limit": "limit", "server": "server", "aut
 """Trouble that is the program's and not the work's: another program may not have it."""
 
 
-async def ask(case: Case, asked: Asked) -> Call:
+async def ask(case: Case, asked: Asked) -> Answered:
     """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
     asked then, in the same worktree; where there is none, the work ends here for now."""
     able = players(asked.spec, case.tools)
     met: dict[str, Rest] = {}
-    last: Call | None = None
+    last: Answered | None = None
     for player in able:
         rest = case.tools.rests.of(player.key)
         if rest is None:
@@ -43,11 +43,11 @@ async def ask(case: Case, asked: Asked) -> Call:
     return await _nobody(case, asked, able, met, last)
 
 
-def _is_replaced(done: Call) -> bool:
+def _is_replaced(done: Answered) -> bool:
     return done.reply.trouble in REPLACED and not done.ended.timed_out
 
 
-async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest]) -> Call:
+async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest]) -> Answered:
     """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
     session = handover.session_of(case, asked, player.program)
     if met:
@@ -71,7 +71,7 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest
     return done
 
 
-async def _called(case: Case, asked: Asked) -> Call:
+async def _called(case: Case, asked: Asked) -> Answered:
     prompt = await handover.told(case, asked, asked.session)
     seconds, money = case.seconds_left(), case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
@@ -79,18 +79,18 @@ async def _called(case: Case, asked: Asked) -> Call:
     if done.ended.timed_out:
         case.cut_by = case.exhausted()
     if asked.role != "qa":
-        case.record.add_dev(asked.attempt, done, asked.feedback)
+        case.record.add_dev(done, asked.feedback)
     elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling
-        case.record.add_usage(done.usage)
+        case.record.add_usage(done.call.usage)
     if done.reply.denied:
-        case.denied.append(f"{done.program} was denied {', '.join(done.reply.denied)}")
+        case.denied.append(f"{done.call.program} was denied {', '.join(done.reply.denied)}")
     return done
 
 
 # --- programs that cannot -----------------------------------------------------------------------------
 
 
-def _rested(case: Case, player: Player, why: Why, reason: str, done: Call | None = None) -> Rest:
+def _rested(case: Case, player: Player, why: Why, reason: str, done: Answered | None = None) -> Rest:
     """The program rests, for every bead of the run."""
     reset_at, seconds = (done.reply.limit_reset_at, done.ended.seconds) if done else (None, 0.0)
     rest, news = case.tools.rests.begin(player.key, why, reason, reset_at, seconds)
@@ -100,7 +100,7 @@ def _rested(case: Case, player: Player, why: Why, reason: str, done: Call | None
     return rest
 
 
-def _reason(player: Player, done: Call) -> str:
+def _reason(player: Player, done: Answered) -> str:
     detail, program = done.reply.detail, player.key
     if done.reply.trouble == "limit":
         return f"{program} is at a limit"
@@ -110,8 +110,8 @@ def _reason(player: Player, done: Call) -> str:
 
 
 async def _nobody(
-    case: Case, asked: Asked, able: list[Player], met: Mapping[str, Rest], last: Call | None
-) -> Call:
+    case: Case, asked: Asked, able: list[Player], met: Mapping[str, Rest], last: Answered | None
+) -> Answered:
     """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
     what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
     rests, reviews = case.tools.rests, asked.role == "qa"

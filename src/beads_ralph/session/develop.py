@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from beads_ralph import prompts
 from beads_ralph.bead.model import AgentSpec, ScrumResult
 from beads_ralph.prompts import guidance
-from beads_ralph.session.agent_calls import Asked, Call
+from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.fallback import names_scrum_master, template_of
 from beads_ralph.session.order import Halted
@@ -37,8 +37,8 @@ async def develop(case: Case, attempt: int, feedback: str | None) -> str:
             feedback=feedback,
         )
         done = await ask(case, asked)
-        if done.problem:
-            return f"dev agent {done.name} {done.problem}"
+        if done.call.problem:
+            return f"dev agent {done.name} {done.call.problem}"
     return ""
 
 
@@ -87,12 +87,12 @@ async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
     prompt = _scrum_prompt(case) if feedback is None else _recovery_prompt(case, attempt, feedback, "")
     done = await _call(case, attempt, prompt, f"a{attempt}-scrum", feedback)
     said, flaw = _result(done)
-    if said is None and not done.problem:
+    if said is None and not done.call.problem:
         prompt = _recovery_prompt(case, attempt, f"The answer cannot be used: {flaw}", done.reply.text)
         done = await _call(case, attempt, prompt, f"a{attempt}-scrum-answer", flaw)
         said, flaw = _result(done)
-    if done.problem:
-        return f"scrum-master {done.name} {done.problem}"
+    if done.call.problem:
+        return f"scrum-master {done.name} {done.call.problem}"
     if said is None:
         return f"scrum-master {done.name} gave no result that can be read, twice: {flaw}"
     if said.fatal:
@@ -103,7 +103,7 @@ async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
     return ""
 
 
-async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str | None) -> Call:
+async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str | None) -> Answered:
     spec = case.place.scrum_master_agent
     asked = Asked(spec, "scrum-master", prompt, case.worktree, attempt, name, feedback=feedback)
     done = await ask(case, asked)
@@ -111,7 +111,7 @@ async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str 
     return done
 
 
-def _result(done: Call) -> tuple[ScrumResult | None, str]:
+def _result(done: Answered) -> tuple[ScrumResult | None, str]:
     """The seed's ScrumResult, or what is wrong with the answer; its id and counts are not ours to trust."""
     if done.reply.result is None:
         return None, done.reply.detail or "it has no fenced json block"

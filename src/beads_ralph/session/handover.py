@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph import prompts
-from beads_ralph.bead.agent_call import Session
-from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
@@ -24,29 +22,22 @@ def session_of(case: Case, asked: Asked, program: str) -> Session | None:
     """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
     if asked.role not in GO_ON:
         return None
-    own = [row for row in case.record.dev if _is_of(row, asked) and row.get("program") == program]
-    if not own or not own[-1].get("session_id") or own[-1].get("trouble") == "forgotten":
-        return None
-    counted = own[-1].get("session_usage") or {}
-    return Session(own[-1]["session_id"], Usage(**{name: counted.get(name) for name in COUNTS}))
+    own = [call for call in case.record.dev if _is_of(call, asked) and call.program == program]
+    return own[-1].session if own and own[-1].trouble != "forgotten" else None
 
 
-def _is_of(row: Mapping[str, Any], asked: Asked) -> bool:
-    return (row.get("role"), row.get("seat"), row["agent_path"]) == (
-        asked.role,
-        asked.seat,
-        asked.spec.agent,
-    )
+def _is_of(call: AgentCall, asked: Asked) -> bool:
+    return (call.role, call.seat, call.agent) == (asked.role, asked.seat, asked.spec.agent)
 
 
 async def told(case: Case, asked: Asked, session: Session | None) -> str:
     """The prompt; before it what was done so far, where the session does not know that by itself."""
-    rows = [row for row in case.record.dev if _is_of(row, asked)]
-    if asked.role not in GO_ON or not (rows or _cut_off(case, asked.attempt)):
+    own = [call for call in case.record.dev if _is_of(call, asked)]
+    if asked.role not in GO_ON or not (own or _cut_off(case, asked.attempt)):
         return asked.prompt
-    if session is not None and rows and rows[-1].get("session_id") == session.id:
+    if session is not None and own and own[-1].session_id == session.id:
         return asked.prompt
-    words = [str(row["last_words"]) for row in rows if row.get("last_words")]
+    words = [call.last_words for call in own if call.last_words]
     done = await in_thread(_account, case, words[-1] if words else "")
     return f"{done}\n{asked.prompt}" if done else asked.prompt
 

@@ -6,18 +6,18 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
+from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import with_sessions, without_sessions
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.forge.protocol import PullRequest
-from beads_ralph.session.agent_calls import Call
+from beads_ralph.session.agent_calls import Answered
 
-DEV_STATUS = {True: "timeout", False: "failed"}
 LAST_WORDS = 1000
 
 
@@ -32,8 +32,8 @@ class Record:
     before: int = 0
     forgiven: int = 0
     """So many do not count against the bead any more: somebody has opened it again since."""
-    dev: list[dict[str, Any]] = field(default_factory=list)
-    qa: list[dict[str, Any]] = field(default_factory=list)
+    dev: list[DevCall] = field(default_factory=list)
+    qa: list[QACall] = field(default_factory=list)
     verdict: Verdict | None = None
     proven: str | None = None
     red_before: dict[str, bool] | None = None
@@ -56,8 +56,8 @@ class Record:
             bead.metadata.attempt_count,
             bead.metadata.attempt_count,
             int(said.get("attempts_forgiven") or 0),
-            list(said.get("dev_agent_executions") or []),
-            list(said.get("qa_agent_executions") or []),
+            [DevCall.from_row(row) for row in said.get("dev_agent_executions") or ()],
+            [QACall.from_row(row) for row in said.get("qa_agent_executions") or ()],
             proven=_proven(said),
             red_before=said.get("red_before"),
             spent=Usage(**{name: spent.get(name) for name in COUNTS}),
@@ -77,17 +77,12 @@ class Record:
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.began
 
-    def add_dev(self, attempt: int, call: Call, feedback: str | None) -> None:
-        status = "completed" if not call.problem else DEV_STATUS[call.ended.timed_out]
-        words = call.reply.text[-LAST_WORDS:]
-        told = {"status": status, "feedback_from_qa": feedback, "last_words": words}
-        self.dev.append({**_execution(attempt, call), **told})
-        self.add_usage(call.usage)
+    def add_dev(self, done: Answered, feedback: str | None) -> None:
+        self.dev.append(DevCall.of(done.call, feedback, done.reply.text[-LAST_WORDS:]))
+        self.add_usage(done.call.usage)
 
-    def add_qa(self, attempt: int, call: Call, commit: str, judged: Judgement) -> None:
-        ruling, message, details = judged
-        told = {"status": ruling, "message": message, "details": dict(details), "commit": commit}
-        self.qa.append({**_execution(attempt, call), **told})
+    def add_qa(self, call: AgentCall, commit: str, judged: Judgement) -> None:
+        self.qa.append(QACall.of(call, judged.ruling, judged.message, judged.details, commit))
         self.add_usage(call.usage)
 
     def add_usage(self, more: Usage) -> None:
@@ -99,9 +94,9 @@ class Record:
             "attempt_count": self.attempts,
             "attempts_forgiven": self.forgiven,
             "scrum_master_session_id": self.session_id,
-            "dev_agent_session_id": self.dev[-1]["session_id"] if self.dev else None,
-            "dev_agent_executions": self.dev,
-            "qa_agent_executions": self.qa,
+            "dev_agent_session_id": self.dev[-1].session_id if self.dev else None,
+            "dev_agent_executions": [call.to_row() for call in self.dev],
+            "qa_agent_executions": [call.to_row() for call in self.qa],
             **self._agents(),
             "last_verdict": verdict_json(self.verdict) or self.bead.metadata.to_json().get("last_verdict"),
             "proven": {"commit": self.proven, "of": subject_of(self._said)} if self.proven else None,
@@ -113,11 +108,7 @@ class Record:
 
     def _agents(self) -> dict[str, Any]:
         """Those of the bead's agents that were in another session since; each with the last of them."""
-        known = {
-            (row.get("role"), row.get("seat")): row["session_id"]
-            for row in (*self.dev, *self.qa)
-            if row.get("session_id")
-        }
+        known = {(call.role, call.seat): call.session_id for call in (*self.dev, *self.qa) if call.session_id}
         agents = with_sessions(self._said, lambda does, seat, before: known.get((does, seat), before))
         return {key: said for key, said in agents.items() if said != self._said[key]}
 
@@ -137,9 +128,9 @@ class Record:
             "bead_updated": True,
             "attempt_count": self.attempts,
             "qa_results": [
-                {key: row[key] for key in ("agent_path", "status", "message", "details")}
-                for row in self.qa
-                if row["attempt"] == self.attempts
+                {key: call.to_row()[key] for key in ("agent_path", "status", "message", "details")}
+                for call in self.qa
+                if call.attempt == self.attempts
             ],
             "error": error,
             "fatal": fatal,
@@ -180,24 +171,4 @@ def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
         "message": verdict.message,
         "flags": list(verdict.flags),
         "evidence": [row.to_json() for row in verdict.evidence],
-    }
-
-
-def _execution(attempt: int, call: Call) -> dict[str, Any]:
-    return {
-        "attempt": attempt,
-        "session_id": call.reply.session_id,
-        "agent_path": call.spec.agent,
-        "model": call.model,
-        "started_at": call.started_at,
-        "completed_at": call.completed_at,
-        "role": call.role,
-        "seat": call.seat,
-        "program": call.program,
-        "cwd": str(call.cwd) if call.cwd else None,
-        "session_usage": asdict(call.session.counted) if call.session else None,
-        "usage": asdict(call.usage),
-        "cost_usd": call.usage.cost_usd,
-        "trouble": call.reply.trouble,
-        "denied": list(call.reply.denied),
     }

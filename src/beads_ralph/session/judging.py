@@ -13,11 +13,11 @@ from beads_ralph import prompts
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import several
-from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.git import commands, merges, worktree_status
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
-from beads_ralph.session.agent_calls import Asked, Call
+from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import Case
@@ -248,13 +248,13 @@ async def _examined(
     neighbours = case.tools.neighbours(case.bead.id)
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
-    found = [_finding(case, attempt, commit, done) for done in answered]
+    found = [_finding(case, commit, done) for done in answered]
     if meddling:
         found.append(Evidence("QA agents", "git", "", commit, "fail", meddling))
     return found, [*flags, *more]
 
 
-async def _all(case: Case, asked: Sequence[Asked]) -> list[Call]:
+async def _all(case: Case, asked: Sequence[Asked]) -> list[Answered]:
     """Where one of them ends the work, the others are not left running without anybody to hear them."""
     tasks = [asyncio.ensure_future(ask(case, one)) for one in asked]
     try:
@@ -291,14 +291,14 @@ def _question(
     return Asked(spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seat=number)
 
 
-def _finding(case: Case, attempt: int, commit: str, done: Call) -> Evidence:
+def _finding(case: Case, commit: str, done: Answered) -> Evidence:
     judged = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
-    case.record.add_qa(attempt, done, commit, judged)
+    case.record.add_qa(done.call, commit, judged)
     ruling, message, details = judged
     return Evidence(
         name=done.name,
         kind="qa",
-        command=done.spec.executable or CLAUDE,
+        command=done.call.program,
         commit=commit,
         ruling=ruling,
         message=message,

@@ -2,85 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from beads_ralph import prompts
-from beads_ralph.bead.agent_call import Session
+from beads_ralph.bead.agent_call import DevCall, QACall, Session
 from beads_ralph.bead.legacy import persona_name, persona_path
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import checkouts, commands, worktree_status
 from beads_ralph.session import agent_calls
-from beads_ralph.session.agent_calls import Asked, Call
+from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.order import Order, Tools
 
 Side = Literal["dev", "qa"]
 
 
-@dataclass(frozen=True)
-class Talk:
-    """One call of an agent, as the bead remembers it."""
+Talk = DevCall | QACall
+"""One call of an agent, as the bead remembers it."""
 
-    side: Side
-    role: AgentRole
-    agent: str
-    program: str
-    model: str
-    attempt: int
-    status: str
-    session_id: str | None
-    started_at: str
-    cwd: Path
-    commit: str | None = None
-    """What it looked at, for one that judged."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "role": self.role,
-            "agent": persona_name(self.agent),
-            "program": self.program,
-            "model": self.model,
-            "attempt": self.attempt,
-            "status": self.status,
-            "session_id": self.session_id,
-            "started_at": self.started_at,
-        }
+def side_of(talk: Talk) -> Side:
+    return "dev" if isinstance(talk, DevCall) else "qa"
+
+
+def brief(talk: Talk) -> dict[str, Any]:
+    """What people know it by."""
+    return {
+        "role": talk.role or side_of(talk),
+        "agent": persona_name(talk.agent),
+        "program": talk.program,
+        "model": talk.model,
+        "attempt": talk.attempt,
+        "status": talk.status,
+        "session_id": talk.session_id,
+        "started_at": talk.started_at,
+    }
 
 
 def talks(bead: Bead) -> list[Talk]:
     """Every call that the bead remembers, oldest first."""
     said = bead.metadata.to_json()
-    found = [_talk(bead, "dev", row) for row in said.get("dev_agent_executions") or ()]
-    found += [_talk(bead, "qa", row) for row in said.get("qa_agent_executions") or ()]
+    found: list[Talk] = [DevCall.from_row(row) for row in said.get("dev_agent_executions") or ()]
+    found += [QACall.from_row(row) for row in said.get("qa_agent_executions") or ()]
     return sorted(found, key=lambda one: (one.started_at, one.attempt))
 
 
-def _talk(bead: Bead, side: Side, row: Mapping[str, Any]) -> Talk:
-    return Talk(
-        side,
-        row.get("role") or side,
-        row["agent_path"],
-        row.get("program") or "",
-        row.get("model") or "",
-        row["attempt"],
-        row["status"],
-        row.get("session_id"),
-        row["started_at"],
-        Path(row.get("cwd") or bead.metadata.worktree_path),
-        row.get("commit"),
-    )
+def place_of(bead: Bead, talk: Talk) -> Path:
+    """Where it was held."""
+    return Path(talk.cwd or bead.metadata.worktree_path)
 
 
 def pick(bead: Bead, side: Side, session_id: str | None = None) -> Talk:
     """The last session of a side, or the one that is named."""
     known = [one for one in talks(bead) if one.session_id]
     if session_id is None:
-        chosen = [one for one in known if one.side == side]
+        chosen = [one for one in known if side_of(one) == side]
     else:
         chosen = [one for one in known if one.session_id == session_id]
     if chosen:
@@ -97,7 +78,7 @@ def pick(bead: Bead, side: Side, session_id: str | None = None) -> Talk:
 class Heard:
     """What came back."""
 
-    call: Call
+    answered: Answered
     changed: bool
     """Whether the agent changed something although it was asked not to."""
 
@@ -111,7 +92,7 @@ async def ask(bead: Bead, talk: Talk, question: str, run_id: str, tools: Tools) 
         )
         asked = Asked(
             _spec(bead, talk),
-            talk.role,
+            _role(talk),
             prompt,
             cwd,
             talk.attempt,
@@ -121,6 +102,10 @@ async def ask(bead: Bead, talk: Talk, question: str, run_id: str, tools: Tools) 
         )
         done = await agent_calls.call(asked, Order(bead, run_id, run_id), tools)
         return Heard(done, _state(cwd) != before)
+
+
+def _role(talk: Talk) -> AgentRole:
+    return next((role for role in get_args(AgentRole) if role == talk.role), side_of(talk))
 
 
 def _spec(bead: Bead, talk: Talk) -> AgentSpec:
@@ -139,14 +124,16 @@ def _spec(bead: Bead, talk: Talk) -> AgentSpec:
 @contextmanager
 def _place(bead: Bead, talk: Talk, root: Path) -> Iterator[Path]:
     """Where the session was: some CLIs find it only there. What is gone is checked out again, for now."""
-    if talk.cwd.is_dir():
-        yield talk.cwd
+    cwd = place_of(bead, talk)
+    if cwd.is_dir():
+        yield cwd
         return
-    commit = talk.commit or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
+    judged = talk.commit if isinstance(talk, QACall) else None
+    commit = judged or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
     if commit is None:
-        message = f"neither the worktree {talk.cwd} nor the branch {bead.metadata.branch} is there any more"
+        message = f"neither the worktree {cwd} nor the branch {bead.metadata.branch} is there any more"
         raise RalphError(Code.FILE_NOT_FOUND, message)
-    with checkouts.checkout_clean(root, commit, talk.cwd) as path:
+    with checkouts.checkout_clean(root, commit, cwd) as path:
         yield path
 
 

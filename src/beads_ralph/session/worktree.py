@@ -193,8 +193,8 @@ async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback
     spec = case.place.dev_agents[0]
     name = f"a{attempt}-merge"
     done = await ask(case, Asked(spec, "merge", prompt, case.worktree, attempt, name, feedback=feedback))
-    if done.problem:
-        return f"merge agent {done.name} {done.problem}"
+    if done.call.problem:
+        return f"merge agent {done.name} {done.call.problem}"
     if await in_thread(worktree_status.current_branch, case.worktree) != case.place.branch:
         return f"the merge agent left the branch {case.place.branch}"
     outcome = await in_thread(merges.finish_merge, case.worktree, conflict)
