@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, Protocol
 
 from beads_ralph.errors import Code, RalphError
 
@@ -66,6 +66,20 @@ class Event:
     beside: Mapping[str, Any] = field(default_factory=dict)
     """What listeners hear and the journal does not keep, being too long for a line of it."""
 
+    @classmethod
+    def now(
+        cls,
+        kind: Kind,
+        run_id: str,
+        bead: str | None = None,
+        team: str | None = None,
+        attempt: int | None = None,
+        *,
+        beside: Mapping[str, Any] | None = None,
+        **data: Any,
+    ) -> Event:
+        return cls(kind, _now(), run_id, bead, team, attempt, data, beside or {})
+
     def to_json(self) -> dict[str, Any]:
         row = {"kind": self.kind, "at": self.at, "run_id": self.run_id}
         named = {"bead": self.bead, "team": self.team, "attempt": self.attempt}
@@ -82,6 +96,13 @@ def event_of(row: Mapping[str, Any]) -> Event:
 
 
 Listener = Callable[[Event], None]
+
+
+class EventSink(Protocol):
+    """Whoever is told what happened."""
+
+    def emit(self, event: Event) -> None:
+        """Take the event; it is out of the caller's hands when this returns."""
 
 
 UNDERWAY: Final[frozenset[Kind]] = frozenset(
@@ -118,12 +139,15 @@ class Journal:
         beside: Mapping[str, Any] | None = None,
         **data: Any,
     ) -> Event:
-        event = Event(kind, _now(), self.run_id, bead, team, attempt, data, beside or {})
+        event = Event.now(kind, self.run_id, bead, team, attempt, beside=beside, **data)
+        self.emit(event)
+        return event
+
+    def emit(self, event: Event) -> None:
         line = json.dumps(event.to_json(), ensure_ascii=False, default=str) + "\n"
-        self._write(line, sync=kind not in UNDERWAY)
+        self._write(line, sync=event.kind not in UNDERWAY)
         for listener in self.listeners:
             listener(event)
-        return event
 
     def _write(self, line: str, *, sync: bool) -> None:
         try:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.journal.events import Event, Journal
-from beads_ralph.loop.parallelism import Width
-from beads_ralph.session.program_limits import Rests
+from beads_ralph.loop.limits import Parallelism, ProgramLimits
 
 
 @dataclass
@@ -17,8 +16,8 @@ class Meter:
 
     journal: Journal
     budget: Budget
-    width: Width
-    rests: Rests
+    parallelism: Parallelism
+    programs: ProgramLimits
     spent: Usage = field(default_factory=Usage)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     widened: bool = False
@@ -45,11 +44,13 @@ class Meter:
     def _note_limits(self, event: Event) -> None:
         """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
         if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
-            changed = self.width.lower()
+            changed = self.parallelism.lower()
         elif event.kind == "agent_ended" and not event.data.get("trouble"):
-            changed = not self.rests.limited and self.width.widen()
+            changed = not self.programs.limited and self.parallelism.widen()
         else:
             return
         if changed:
             self.widened = True
-            self.journal.tell("parallelism_changed", parallel=self.width.now, most=self.width.most)
+            self.journal.tell(
+                "parallelism_changed", parallel=self.parallelism.now, most=self.parallelism.most
+            )

@@ -21,6 +21,7 @@ from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
+from beads_ralph.journal.events import Event, EventSink
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.threads import in_thread
@@ -87,24 +88,24 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools) -> Answered:
+async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
-    done = await _once(asked, order, tools)
+    done = await _once(asked, order, tools, events)
     spent = done.call.usage
     for pause in tools.server_retry.pauses():
         if done.reply.trouble != "server":
             break
         await asyncio.sleep(pause)
         asked = replace(asked, session=done.call.session or asked.session)
-        done = await _once(asked, order, tools)
+        done = await _once(asked, order, tools, events)
         spent = spent + done.call.usage
     return replace(done, call=replace(done.call, usage=spent))
 
 
-async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
+async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
     spec = with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
-    transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
+    transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     _require_program(job)
@@ -121,22 +122,18 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
         started_at=utc_text(datetime.now(UTC)),
     )
     begun = _in_session(begun, session_after(asked.session, _told_session(Reply(), asked, given)))
-    tell = tools.bench.journal.tell
-    whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
+    whose = (order.run_id, order.bead.id, order.bead.metadata.team_name, asked.attempt)
     facts = json_fields.to_json(begun)
-    tell(
-        "agent_started",
-        *whose,
-        beside={"prompt": asked.prompt},
-        **{key: facts[key] for key in facts if key in BEGUN - {"attempt"}},
-    )
-    ended = await tools.bench.executor.run(job)
+    told = {key: facts[key] for key in facts if key in BEGUN - {"attempt"}}
+    events.emit(Event.now("agent_started", *whose, beside={"prompt": asked.prompt}, **told))
+    ended = await tools.executor.run(job)
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     facts = json_fields.to_json(done)
-    tell("agent_ended", *whose, **{key: facts[key] for key in facts if key not in UNTOLD | {"attempt"}})
+    told = {key: facts[key] for key in facts if key not in UNTOLD | {"attempt"}}
+    events.emit(Event.now("agent_ended", *whose, **told))
     return Answered(done, spec, ended, reply)
 
 

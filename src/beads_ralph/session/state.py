@@ -12,14 +12,15 @@ from typing import Any
 from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
-from beads_ralph.journal.events import Kind
+from beads_ralph.journal.events import Event, Kind
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.history import Record
-from beads_ralph.session.order import Order, Tools
-from beads_ralph.session.program_limits import moment_of
+from beads_ralph.session.host import SessionHost, moment_of
+from beads_ralph.session.order import ORDER, Order, Tools
+from beads_ralph.session.verify import Bench
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Case:
 
     order: Order
     tools: Tools
+    host: SessionHost
     record: Record
     base: str = ""
     """The commit that the bead's own work lies after."""
@@ -71,7 +73,7 @@ class Case:
     @property
     def env(self) -> Mapping[str, str]:
         """What every process that works for this bead is told."""
-        own = self.ports.env if self.ports else {}
+        own = {ORDER: self.order.id, **(self.ports.env if self.ports else {})}
         return {**own, EVIDENCE: str(self.shelf.evidence)} if self.shelf else own
 
     @property
@@ -79,6 +81,10 @@ class Case:
         """Where evidence goes; None where the bead asks for none."""
         asked = self.place.dod is not None and self.place.dod.evidence_required
         return Shelf(self.tools.root, self.bead.id) if asked else None
+
+    @property
+    def bench(self) -> Bench:
+        return self.tools.bench(self.host)
 
     @property
     def merges(self) -> bool:
@@ -91,7 +97,8 @@ class Case:
         return list(unique.values())
 
     def tell(self, kind: Kind, attempt: int | None = None, **data: Any) -> None:
-        self.tools.bench.journal.tell(kind, self.bead.id, self.place.team_name, attempt, **data)
+        whose = (self.order.run_id, self.bead.id, self.place.team_name, attempt)
+        self.host.emit(Event.now(kind, *whose, **data))
 
     # --- what it may cost ---
 
@@ -141,7 +148,7 @@ class Case:
     @asynccontextmanager
     async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:
         """Exactly the commit, somewhere else; git works in a thread, lest everybody wait for it."""
-        into = self.tools.bench.folder.checks(self.bead.id, attempt)
+        into = self.tools.folder.checks(self.bead.id, attempt)
         place = checkouts.checkout_clean(self.tools.root, commit, into)
         try:
             yield await in_thread(place.__enter__)

@@ -14,7 +14,7 @@ from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import plural, several
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.git import git_files
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import Event, EventSink
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.jobs import Exit, Job, Transcript
@@ -59,7 +59,7 @@ class Bench:
 
     executor: Executor
     folder: RunFolder
-    journal: Journal
+    events: EventSink
     environment: Mapping[str, str]
 
 
@@ -91,8 +91,9 @@ async def run_verifiers(
         if red_before is not None and verifier.command in red_before:
             row = _compared(row, was_red=red_before[verifier.command])
         found.append(row)
-        bench.journal.tell(
+        event = Event.now(
             "verifier_ended",
+            bench.folder.run_id,
             subject.bead_id,
             subject.team,
             subject.attempt,
@@ -103,6 +104,7 @@ async def run_verifiers(
             commit=row.commit,
             stage=subject.label,
         )
+        bench.events.emit(event)
         if row.ruling != "pass" and verifier.on_failure == "stop":
             break
     return found
