@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beads_ralph.bead import graph
-from beads_ralph.formula.edges import CHILDREN_OF
 from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
+from beads_ralph.formula.tree import CHILDREN_OF
 
 Finding = tuple[str, str]
 """A field path, and what is wrong there."""
