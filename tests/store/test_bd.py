@@ -21,10 +21,9 @@ from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store.bd.bd_store import BdStore, initialise
 from beads_ralph.store.bd.cli import error_text, is_busy
-from beads_ralph.store.bd.setup import missing_settings
+from beads_ralph.store.bd.setup import missing_settings, only_writer
 from beads_ralph.store.bd.shape import dumped, graph, seed
 from beads_ralph.store.protocol import Changes, Findings, Query, Store
-from beads_ralph.store.writer_lock import only_writer
 from tests.beads import make_bead
 from tests.store.conftest import Call, calling, git_in
 

@@ -35,7 +35,10 @@ class SprintPours:
             return None, [self._legacy(sprint, sprint.formula)]
         found = self.setting.formulas.get(sprint.formula.value)
         if not isinstance(found, Formula):
-            return None, self._refused(sprint, found or _unknown(sprint.formula.value))
+            return None, self._refused(
+                sprint,
+                found or RalphError(Code.FORMULA_NOT_FOUND, f"there is no formula {sprint.formula.value}"),
+            )
         try:
             molecule = self._composed(sprint, found, around)
         except RalphError as error:
@@ -130,10 +133,6 @@ def _left(sprint: Sprint, formula: Formula) -> Sprint:
 
 def _line(sprint: Sprint) -> int:
     return sprint.formula.line if sprint.formula else sprint.line
-
-
-def _unknown(name: str) -> RalphError:
-    return RalphError(Code.FORMULA_NOT_FOUND, f"there is no formula {name}")
 
 
 # --- what a sprint offers to its formula ------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,7 +16,7 @@ from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.shape import BeadJson, Instance
 from beads_ralph.formula.values import Values
-from beads_ralph.formula.variables import Given, used_names, values
+from beads_ralph.formula.variables import Given, unknown_variable, used_names, values
 
 
 @dataclass(frozen=True)
@@ -98,15 +97,7 @@ def _strange_names(
     strange = {name: "" for name in common if name not in known}
     for row in rows:
         strange |= {name: row.label for name in row.given if name not in known and name not in strange}
-    return [_unknown(name, row, known, formulas[0]) for name, row in strange.items()]
-
-
-def _unknown(name: str, row: str, known: Sequence[str], formula: Formula) -> Fault:
-    close = difflib.get_close_matches(name, known, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    message = f"variable {name} of {formula.name} does not exist{meant}"
-    action = f"Its variables are: {', '.join(known)}" if known else f"{formula.name} has no variables"
-    return Fault(Code.INVALID_VAR, message, row or None, None, f"vars.{name}", action)
+    return [unknown_variable(formulas[0], name, known, row or None) for name, row in strange.items()]
 
 
 # --- molecules --------------------------------------------------------------------------------------

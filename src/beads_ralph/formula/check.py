@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from beads_ralph.formula.model import (
     Var,
     all_steps,
     is_duration,
+    meant,
 )
 from beads_ralph.formula.references import References
 from beads_ralph.formula.tree import MOST_STEPS
@@ -164,7 +164,7 @@ class _Looking:
             return
         source = self.formula.vars.get(call.source)
         if source is None:
-            self.wrong(path, f"{call.source} is no variable{self._meant(call.source)}")
+            self.wrong(path, f"{call.source} is no variable{meant(call.source, self.formula.vars)}")
         elif source.derive:
             self.wrong(path, f"{call.source} follows from another one itself")
         if var.required or var.default is not None:
@@ -218,11 +218,10 @@ class _Looking:
             forms = "{{name}}, !{{name}}, {{name}} == value or {{name}} != value"
             self.wrong(f"{path}.condition", f"{step.condition!r} is no condition; write {forms}")
         elif condition.name not in self.formula.vars:
-            self.wrong(f"{path}.condition", f"{condition.name} is no variable{self._meant(condition.name)}")
-
-    def _meant(self, name: str) -> str:
-        close = difflib.get_close_matches(name, list(self.formula.vars), n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+            self.wrong(
+                f"{path}.condition",
+                f"{condition.name} is no variable{meant(condition.name, self.formula.vars)}",
+            )
 
     def _gate(self, path: str, gate: StepGate) -> None:
         if not names_in(gate.type) and gate.type not in GATE_TYPES:
@@ -272,7 +271,7 @@ class _Looking:
         }
         unknown = [name for name in names if name not in self.formula.vars and name not in around]
         for name in unknown:
-            self.wrong(f"{here}.range", f"{name} is no variable{self._meant(name)}")
+            self.wrong(f"{here}.range", f"{name} is no variable{meant(name, self.formula.vars)}")
         try:
             first, last = expressions.range_bounds(loop.range, dict.fromkeys(names, "1"))
         except expressions.RangeError as problem:
@@ -316,8 +315,11 @@ class _Looking:
         for path, step in self.steps:
             for field_name, text in texts_of(step):
                 for name in names_in(text):
-                    if name not in self.formula.vars and self._meant(name):
-                        self.warn(f"{path}.{field_name}", f"{{{{{name}}}}} is no variable{self._meant(name)}")
+                    if name not in self.formula.vars and meant(name, self.formula.vars):
+                        self.warn(
+                            f"{path}.{field_name}",
+                            f"{{{{{name}}}}} is no variable{meant(name, self.formula.vars)}",
+                        )
 
 
 def _fits_an_id(text: str) -> bool:
@@ -344,6 +346,5 @@ def _strange(prefix: str, part: FrozenModel | None) -> Iterator[tuple[str, str]]
         return
     known = [field.alias or key for key, field in type(part).model_fields.items()]
     for name in part.model_extra or {}:
-        close = difflib.get_close_matches(name.lower(), [key for key in known if key not in READERS_OWN], n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        yield f"{prefix}{name}", f"is not part of the language, and passed over{meant}"
+        close = meant(name.lower(), [key for key in known if key not in READERS_OWN])
+        yield f"{prefix}{name}", f"is not part of the language, and passed over{close}"

@@ -81,7 +81,8 @@ def express(values: Sequence[str], words: Sequence[Ingredient]) -> Template | No
     """
     sample = _spread(len(values))
     for _ in range(TRIES):
-        template = _parse([values[at] for at in sample], [_cut(word, sample) for word in words])
+        sampled = [Ingredient(word.pieces, [word.values[at] for at in sample]) for word in words]
+        template = _parse([values[at] for at in sample], sampled)
         if template is None or not _is_sound(template):
             return None
         wrong = next((at for at, value in enumerate(values) if filled(template, at) != value), None)
@@ -96,10 +97,6 @@ def _spread(count: int) -> list[int]:
     if count <= SAMPLE:
         return list(range(count))
     return [at * (count - 1) // (SAMPLE - 1) for at in range(SAMPLE)]
-
-
-def _cut(word: Ingredient, sample: Sequence[int]) -> Ingredient:
-    return Ingredient(word.pieces, [word.values[at] for at in sample])
 
 
 @dataclass(frozen=True)

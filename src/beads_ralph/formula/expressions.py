@@ -175,43 +175,19 @@ def _entries(value: Source) -> Sequence[str]:
     return value.splitlines() if isinstance(value, str) else value
 
 
-def _dashed(value: Source) -> str:
-    return _text(value).replace(".", "-")
-
-
-def _phase(value: Source) -> str:
-    return _text(value).partition(".")[0]
-
-
 def _phase_number(value: Source) -> str:
     digits = re.match(r"\d+", _text(value), re.ASCII)
     return f"{int(digits[0]):02d}" if digits else ""
 
 
-def _slug(value: Source) -> str:
-    return slug(_text(value))
-
-
-def _branch_slug(value: Source) -> str:
-    return branch_slug(_text(value))
-
-
-def _sentences(value: Source) -> str:
-    return ". ".join(entry.rstrip(". ") for entry in _entries(value)) + "."
-
-
-def _bullets(value: Source) -> str:
-    return "\n".join(f"- {entry}" for entry in _entries(value))
-
-
 DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
-    "dashed": _dashed,
-    "phase": _phase,
+    "dashed": lambda value: _text(value).replace(".", "-"),
+    "phase": lambda value: _text(value).partition(".")[0],
     "phase_number": _phase_number,
-    "slug": _slug,
-    "branch_slug": _branch_slug,
-    "sentences": _sentences,
-    "bullets": _bullets,
+    "slug": lambda value: slug(_text(value)),
+    "branch_slug": lambda value: branch_slug(_text(value)),
+    "sentences": lambda value: ". ".join(entry.rstrip(". ") for entry in _entries(value)) + ".",
+    "bullets": lambda value: "\n".join(f"- {entry}" for entry in _entries(value)),
 }
 """What `derive = "slug(title)"` can name."""
 DERIVATION: Final = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*", re.ASCII)

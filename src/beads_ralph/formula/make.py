@@ -287,8 +287,8 @@ class _Step:
         """Beads of the same instance are steps; all others are outside."""
         needs = [making.keys[other] for other in inner_edges(making.instances[0])[self.at]]
         after = [
-            [other for other in bead["dependencies"] if other not in own]
-            for bead, own in zip(self.beads, _ids(making.instances), strict=True)
+            [other for other in bead["dependencies"] if other not in {own["id"] for own in instance}]
+            for bead, instance in zip(self.beads, making.instances, strict=True)
         ]
         found: dict[str, Any] = {"needs": needs} if needs else {}
         if any(after):
@@ -300,10 +300,6 @@ def _in_order(metadata: Mapping[str, Any]) -> list[str]:
     """Names before what is named after them, tasks and criteria before what repeats them."""
     first = ("branch", "dev_prompts", "acceptance_criteria")
     return sorted(metadata, key=lambda key: first.index(key) if key in first else len(first))
-
-
-def _ids(instances: Sequence[Instance]) -> list[set[str]]:
-    return [{bead["id"] for bead in instance} for instance in instances]
 
 
 def _sole(template: Template) -> Variable | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -23,6 +24,12 @@ Place = Literal["project", "checkout", "user", "gt_root", "shipped"]
 """Where a formula was found; docs/formula-reference.md has the folders."""
 DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
 GATE_TYPES: Final = ("human", "timer", "gh:run", "gh:pr", "bead", "mail")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question to add to a fault about a name that is nearly one of those known."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def plain_text(value: Any) -> Any:

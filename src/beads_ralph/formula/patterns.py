@@ -77,7 +77,7 @@ def _same_phases(beads: Mapping[str, BeadJson]) -> Iterator[list[Instance]]:
 
 def _pattern(name: str, group: Sequence[Instance], around: InferenceContext) -> Pattern:
     columns = dict(_columns(group, around))
-    constant = {field: values[0] for field, values in columns.items() if _is_constant(values)}
+    constant = {name: values[0] for name, values in columns.items() if values.count(values[0]) == len(values)}
     return Pattern(
         name,
         [[bead["metadata"]["sprint"] for bead in instance] for instance in group],
@@ -86,10 +86,6 @@ def _pattern(name: str, group: Sequence[Instance], around: InferenceContext) -> 
         {field: values for field, values in columns.items() if field not in constant},
         make(group, around),
     )
-
-
-def _is_constant(values: Sequence[Any]) -> bool:
-    return all(value == values[0] for value in values)
 
 
 # --- fields -----------------------------------------------------------------------------------------

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beads_ralph.bead import graph
-from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
+from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop, meant
 from beads_ralph.formula.tree import CHILDREN_OF
 
 Finding = tuple[str, str]
@@ -100,8 +99,7 @@ class References:
         loop = self._bodies.get(name)
         if loop is not None:
             return f"{name!r} is a step inside of the loop {loop!r}; name the loop itself"
-        close = difflib.get_close_matches(name, scope.known(), n=1)
-        return f"there is no step {name!r}" + (f"; did you mean {close[0]}?" if close else "")
+        return f"there is no step {name!r}{meant(name, scope.known())}"
 
     def _waits_for(self, here: str, step: Step) -> None:
         said = step.waits_for

@@ -129,16 +129,15 @@ class _Rendering:
             labels=tuple(dict.fromkeys(filling.entries(step.labels))),
             assignee=filling.text(step.assignee).strip(),
             metadata=filling.json(step.metadata),
-            needs=tuple(dict.fromkeys((*self._gates_of(node), *self._needs(node)))),
+            needs=tuple(
+                dict.fromkeys((*self._gates_of(node), *(other.key for other in self.edges.needs(node))))
+            ),
             after=tuple(dict.fromkeys(filling.entries(step.after))),
             parent=_parent(node),
             bead_id=filling.text(step.bead_id).strip() or None,
             gate=self._rule(node, step.gate) if step.gate is not None and node.is_leaf else None,
             is_epic=node.is_epic,
         )
-
-    def _needs(self, node: StepNode) -> Iterator[str]:
-        yield from (other.key for other in self.edges.needs(node))
 
     def _gates_of(self, node: StepNode) -> Iterator[str]:
         """The gates of containers and loops that this step is among the first to wait for."""
@@ -196,7 +195,7 @@ def _parent(node: StepNode) -> str | None:
 
 def _clashes(formula: Formula, steps: Sequence[Ready]) -> Iterator[Fault]:
     """What no single step can know: the same id twice, and circles."""
-    for name in _twice(_ids_of(steps)):
+    for name in (name for name, count in Counter(_ids_of(steps)).items() if count > 1):
         yield fault_of(formula, "steps", f"two steps would have the id {name}")
     circle = graph.cycle({step.key: step.needs for step in steps})
     if circle:
@@ -209,10 +208,6 @@ def _ids_of(steps: Sequence[Ready]) -> Iterator[str]:
         yield step.bead_id or step.key.replace(".", "-")
         if step.gate is not None:
             yield f"{GATE}-{step.key}".replace(".", "-")
-
-
-def _twice(names: Iterable[str]) -> list[str]:
-    return [name for name, count in Counter(names).items() if count > 1]
 
 
 # --- before there are values ------------------------------------------------------------------------

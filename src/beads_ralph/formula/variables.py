@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.formula import expressions
-from beads_ralph.formula.model import Formula, Step, Var, plain_text
+from beads_ralph.formula.model import Formula, Step, Var, meant, plain_text
 from beads_ralph.formula.values import Value, Values, names_of, names_of_root
 
 Given = str | int | bool | Sequence[str]
@@ -88,8 +87,8 @@ class _Checking:
         found |= self._derived(found)
         self._demand(found, given)
         self._check_ranges(found)
-        for name in unknown:
-            self._unknown(name)
+        known = list(dict.fromkeys((*self.formula.vars, *used_names(self.formula))))
+        self.faults += [unknown_variable(self.formula, name, known, self.file) for name in unknown]
         self.faults.sort(key=lambda fault: fault.code is not Code.MISSING_VAR)
         return found
 
@@ -104,7 +103,7 @@ class _Checking:
         """The value of one variable; None where it has none, or not a good one."""
         var = self.formula.vars.get(name, Var())
         said: Any = given.get(name, var.default)
-        if said is None or (var.default is None and _is_empty(said)):
+        if said is None or (var.default is None and said in ("", [], ())):
             return None
         if name not in given and said == "" and var.type == "string":
             return ""  # an empty default stands for "nothing", whatever the rules say; as in bd
@@ -174,21 +173,14 @@ class _Checking:
             Fault(Code.INVALID_VAR, message, file=self.file, field=f"vars.{name}", suggested_action=action)
         )
 
-    def _unknown(self, name: str) -> None:
-        known = list(dict.fromkeys((*self.formula.vars, *used_names(self.formula))))
-        close = difflib.get_close_matches(name, known, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        action = (
-            f"Its variables are: {', '.join(known)}" if known else f"{self.formula.name} has no variables"
-        )
-        self._invalid(name, f"does not exist{meant}", action)
+
+def unknown_variable(formula: Formula, name: str, known: Sequence[str], file: str | None) -> Fault:
+    message = f"variable {name} of {formula.name} does not exist{meant(name, known)}"
+    action = f"Its variables are: {', '.join(known)}" if known else f"{formula.name} has no variables"
+    return Fault(Code.INVALID_VAR, message, file, None, f"vars.{name}", action)
 
 
 # --- one value --------------------------------------------------------------------------------------
-
-
-def _is_empty(said: Any) -> bool:
-    return isinstance(said, str | list | tuple) and not said
 
 
 def _typed(var: Var, said: Any) -> Value | _Refused:

@@ -49,7 +49,9 @@ class BdItems:
         with self._writing() as bd:
             row = queries.one_item(bd, item_id)
             if row["status"] != "closed":
-                rules.check_closable(item_id, _open_members(bd, row), _waits_for(bd, row))
+                rules.check_closable(
+                    item_id, _open_members(bd, row), queries.not_closed(bd, shape.blockers(row))
+                )
                 _batch(bd, [_closing(item_id, reason)], {item_id: "closed"}, actor)
                 row = queries.one_item(bd, item_id)
             return rules.sound_item(shape.item(row))
@@ -107,10 +109,6 @@ def _is_open(row: Row | None) -> bool:
 
 def _open_members(bd: Bd, row: Row) -> list[str]:
     return sorted(name for name, other in queries.members(bd, row).items() if _is_open(other))
-
-
-def _waits_for(bd: Bd, row: Row) -> list[str]:
-    return queries.not_closed(bd, shape.blockers(row))
 
 
 # --- writing; each step assumes that the ids were looked up and that it is our turn ------------------

@@ -1,11 +1,13 @@
-"""What bd needs before we can use it: the program, a database here, and our words in its settings."""
+"""What bd needs before we can use it: the program, a database here, our words in its settings, one writer."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +16,11 @@ from uuid import uuid4
 from beads_ralph.bead.items import CONVOY
 from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.files import text_files
+from beads_ralph.files import lock, text_files
 from beads_ralph.files.ralph_dir import NAME as RALPH_DIR
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.process import proc
 from beads_ralph.store.bd.cli import Bd
-from beads_ralph.store.writer_lock import only_writer
 
 OLDEST: Final = (1, 3, 0)
 PREFIX: Final = "bd"
@@ -37,6 +38,8 @@ INIT: Final = (
     "--quiet",
     "--init-if-missing",
 )
+_turns: dict[Path, threading.Lock] = {}
+_turns_guard = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -187,3 +190,34 @@ def _warnings(info: Mapping[str, Any]) -> tuple[Fault, ...]:
     if info.get("daemon_running") is not False:  # bd 1.3 has no daemon and does not speak of one
         return ()
     return (Fault(Code.DAEMON_NOT_RUNNING, "the bd daemon is not running; going on without it"),)
+
+
+# --- one writer at a time --------------------------------------------------------------------------
+
+
+@contextmanager
+def only_writer(lock_file: Path, wait: float) -> Iterator[None]:
+    """Hold the lock for the block; DATABASE.TIMEOUT where it did not come free within `wait` seconds."""
+    deadline = time.monotonic() + wait
+    turn = _turn(lock_file)
+    if not turn.acquire(timeout=wait):
+        raise _too_late(lock_file, wait)
+    try:
+        left = max(deadline - time.monotonic(), 0.0)
+        with lock.held(lock_file, left, lambda: _too_late(lock_file, wait)):
+            yield
+    finally:
+        turn.release()
+
+
+def _turn(lock_file: Path) -> threading.Lock:
+    with _turns_guard:
+        return _turns.setdefault(lock_file.resolve(), threading.Lock())
+
+
+def _too_late(lock_file: Path, wait: float) -> RalphError:
+    return RalphError(
+        Code.DATABASE_TIMEOUT,
+        f"another writer has held {lock_file} for {wait:g} s",
+        suggested_action=f"See who holds it (fuser {lock_file}), wait for it or end it, then run it again",
+    )
