@@ -82,7 +82,7 @@ def of_task(
 
 
 def passed_on(inherited: Mapping[str, str], named: Collection[str] = (), passes: str = "") -> dict[str, str]:
-    """What a process of ours may have of our own environment: the harmless, what the user names, and what
+    """The part of our own environment that a process may have: the harmless, what the user names, and what
     its program needs; but nothing that is the store's, the forge's or another session's."""
     return {name: value for name, value in inherited.items() if _inherited(name, named, passes)}
 

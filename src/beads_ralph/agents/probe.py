@@ -1,4 +1,4 @@
-"""Which agent programs are here: their versions, whether somebody has signed in, whether they answer."""
+"""Look for agent programs: their versions, whether somebody has signed in, whether they answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SignedIn = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True)
 class Present:
-    """What was found of one agent program."""
+    """One agent program as it was found."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ class Present:
     tested: str
     signed_in: SignedIn
     action: str = ""
-    """What to do before it can be used; empty where nothing is known to be missing."""
+    """The advice before it can be used; empty where nothing is known to be missing."""
 
     @property
     def untested(self) -> str:
@@ -71,7 +71,7 @@ class Present:
 
 @dataclass(frozen=True)
 class Answered:
-    """How a smoke test ended."""
+    """The result of a smoke test."""
 
     name: str
     ok: bool
@@ -98,7 +98,7 @@ def call(clis: Iterable[AgentCLI], env: Mapping[str, str] = os.environ) -> list[
 
 
 def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) -> Present:
-    """What is known of a program that this adapter plays; a program may be named by its path."""
+    """Look at a program that this adapter plays; a program may be named by its path."""
     name, profile = cli.name, cli.profile
     path = proc.which(program, env.get("PATH"))
     if path is None:

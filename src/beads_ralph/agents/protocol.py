@@ -16,7 +16,7 @@ from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 @dataclass(frozen=True)
 class AgentTask:
-    """What an agent is asked: plain data, from which an AgentCLI makes a command line."""
+    """A task for an agent: plain data, from which an AgentCLI makes a command line."""
 
     spec: AgentSpec
     role: AgentRole
@@ -28,12 +28,12 @@ class AgentTask:
     run_id: str
     model: str
     persona: Persona | None = None
-    """Who to be; None for the plain CLI."""
+    """The persona to play; None for the plain CLI."""
     session_id: str | None = None
     """A session to go on with, None for a new one."""
     timeout: float = 1800.0
     output_schema: Mapping[str, Any] | None = None
-    """What the answer must look like; None where prose will do."""
+    """The JSON Schema of the answer; None where prose will do."""
     budget_usd: float | None = None
     """The most that this call may cost, for a CLI that can see to it itself."""
     git_folders: tuple[Path, ...] = ()
@@ -42,25 +42,25 @@ class AgentTask:
     inherits: tuple[str, ...] = ()
     """Variables of ours that the user lets agents have."""
     closed_in: bool = False
-    """Whether it runs in a sandbox of ours, inside of which it may not be able to make one of its own."""
+    """True in a sandbox of ours, inside of which it may not be able to make one of its own."""
     home: Path | None = None
     """The agent's HOME; None for the user's own."""
     committer: Mapping[str, str] = field(default_factory=dict)
-    """Who commits, as git's variables say it, where neither its HOME nor its environment does."""
+    """The committer, as git's variables say it, where neither its HOME nor its environment does."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What an agent answered, as its own CLI reports it."""
+    """An agent's answer, as its own CLI reports it."""
 
     session_id: str | None = None
     text: str = ""
     result: Mapping[str, Any] | None = None
     """Its structured answer, such as a QA verdict; None where there is none to be read."""
     usage: Usage = UNKNOWN
-    """What the CLI counts for this call alone."""
+    """The CLI's count for this call alone."""
     session_usage: Usage = UNKNOWN
-    """What it counts from the session's beginning: some count so, some count this and not that."""
+    """Its count from the session's beginning: some count so, some count this and not that."""
     denied: tuple[str, ...] = ()
     """Tools that the agent asked for and was not allowed to use."""
     trouble: Trouble = ""
@@ -79,5 +79,5 @@ class AgentCLI(Protocol):
         """The process that gives the task to the program."""
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        """What the program answered; `lines` are those of its stdout, and after them those of
+        """Read the program's answer; `lines` are those of its stdout, and after them those of
         the job's report, where it has one."""

@@ -1,4 +1,4 @@
-"""What a program without an adapter of its own answers: a JSON block on stdout, notices on stderr.
+"""The answer of a program without an adapter of its own: a JSON block on stdout, notices on stderr.
 
 The result of a QA or scrum-master agent is the last fenced block marked `json` on stdout, or all of
 stdout where that is one JSON object:
@@ -49,7 +49,7 @@ MAX_NOTES: Final = 3
 MAX_DETAIL: Final = 500
 MAX_DENIED: Final = 20
 TROUBLES: Final = ("server", "auth", "refused", "forgotten")
-"""What a program may say of itself besides a limit."""
+"""Troubles that a program may report besides a limit."""
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 FENCE: Final = re.compile(r"`{3,}|~{3,}")
 OPENING: Final = re.compile(r"\s*(`{3,}|~{3,})[^`]*")

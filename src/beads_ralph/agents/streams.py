@@ -1,4 +1,4 @@
-"""What the adapters of real agent CLIs share: JSON events, line by line, and the answer in a final text."""
+"""Shared by the adapters of real agent CLIs: JSON events, line by line, and the answer in a final text."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def amount(event: Event, name: str) -> float | None:
 
 @dataclass
 class Words:
-    """What an agent says, piece by piece: the last of it, as much as an answer can be long.
+    """An agent's words, piece by piece: the last of it, as much as an answer can be long.
 
     Pieces can be single letters, each of which costs Python as much as a line, so they are put together.
     """
@@ -126,7 +126,7 @@ def last_line(stderr: str) -> str:
 
 
 def of_status(status: int) -> Trouble:
-    """What the HTTP status of a model's server means for whoever asked."""
+    """The kind of trouble that a model server's HTTP status means."""
     if status == 429:  # noqa: PLR2004 - these numbers are names
         return "limit"
     if status in (401, 403):
@@ -135,7 +135,7 @@ def of_status(status: int) -> Trouble:
 
 
 def given(options: Sequence[str] | None, *names: str) -> bool:
-    """Whether the user's options say something that we would say otherwise. A value may follow its name
+    """True where the user's options say something that we would say otherwise. A value may follow its name
     after `=`, and after a short name at once."""
     return any(
         word == name or word.startswith(f"{name}=") or (not name.startswith("--") and word.startswith(name))

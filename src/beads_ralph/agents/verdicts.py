@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
     ruling: Ruling
     message: str
     details: Mapping[str, Any]
-    """What the agent said beyond status and message; `outcome` names a failure that is no verdict."""
+    """The agent's words beyond status and message; `outcome` names a failure that is no verdict."""
 
 
 class Flaw(NamedTuple):
@@ -53,7 +53,7 @@ class Flaw(NamedTuple):
 
 
 def judge(reply: Reply, ended: Exit, schema: Mapping[str, Any] = OUTPUT_SCHEMA) -> Judgement:
-    """What a QA agent's call comes to. Its exit code can spoil a `pass`, but mends nothing: a checker
+    """Judge a QA agent's call. Its exit code can spoil a `pass`, but mends nothing: a checker
     that says `fail` and exits with 1 has spoken clearly."""
     if (cut := _cut_short(reply, ended)) is not None:
         return cut

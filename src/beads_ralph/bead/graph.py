@@ -16,7 +16,7 @@ Tracks = Mapping[tuple[int, str], Mapping[int, Sequence[SprintId]]]
 
 
 def dependencies(sprints: Iterable[SprintId]) -> dict[SprintId, tuple[SprintId, ...]]:
-    """What each sprint waits for, out of the numbers alone.
+    """The dependencies of sprints, from their numbers alone.
 
     A sprint waits for every sprint of the nearest earlier number in its phase. The first number of a
     phase waits for every sprint of the last number of each track of the nearest earlier phase. A track
@@ -50,7 +50,7 @@ def _earlier_numbers(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def _entry(track: tuple[int, str], tracks: Tracks, before: Iterable[tuple[int, str]]) -> list[SprintId]:
-    """What the first number of a track waits for; `before` are the tracks of the nearest earlier phase."""
+    """The dependencies of a track's first number; `before` are the tracks of the nearest earlier phase."""
     number, suffix = track
     siblings = [(number, letter) for letter in suffix]
     if len(suffix) > 1 and all(sibling in tracks for sibling in siblings):
@@ -124,7 +124,7 @@ def problems(edges: Edges) -> list[str]:
 
 
 def waves(edges: Edges) -> list[list[str]]:
-    """What can run together: each wave waits only for earlier ones; what hangs on a cycle is left out.
+    """Nodes that can run together: each wave waits only for earlier ones; what hangs on a cycle is left out.
 
     Each wave is in the order of `edges`.
     """
@@ -170,7 +170,7 @@ def critical_path(edges: Edges) -> list[str]:
 
 
 def remaining_depth(edges: Edges) -> dict[str, int]:
-    """How long a chain still hangs on each node, itself included: the scheduler's second key."""
+    """The longest chain that hangs on each node, itself included: the scheduler's second key."""
     depth: dict[str, int] = {}
     dependents = _dependents(edges)
     for wave in reversed(waves(edges)):

@@ -48,7 +48,7 @@ class SprintId:
 
     @property
     def track(self) -> tuple[int, str]:
-        """What orders phases: 1 < 2 < 3a < 3b < 4."""
+        """The key that orders phases: 1 < 2 < 3a < 3b < 4."""
         return (self.phase_number, self.phase_suffix)
 
     @property

@@ -33,12 +33,12 @@ AgentRole = Literal["dev", "qa", "merge", "scrum-master"]
 
 @dataclass(frozen=True)
 class Persona:
-    """Who an agent is to be: an agent file, read."""
+    """A persona that an agent plays: an agent file, read."""
 
     name: str
     description: str = ""
     body: str = ""
-    """What follows the front matter: the agent's standing instructions."""
+    """The text below the front matter: the agent's standing instructions."""
     recommended_model: str | None = None
     tools: tuple[str, ...] = ()
     """Those it is meant to use; empty where the file does not say."""

@@ -1,4 +1,4 @@
-"""What each sprint's bead is called, and what it waits for; with every fault of both."""
+"""Ids and dependencies of the sprints' beads, with every fault of both."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ItemDiff:
     kept: tuple[Item, ...] = ()
 
     def warnings(self) -> list[Fault]:
-        """What is left alone, and what to do about it."""
+        """Warnings about what is left alone, and what to do about it."""
         told = [
             Fault(
                 Code.CONSTRAINT,
@@ -174,7 +174,7 @@ def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
 
 
 def _is_gone(bead: Bead, planned: Batch) -> bool:
-    """Whether its sprint left the plan, or its step left the formula, or the one became the other.
+    """True where its sprint left the plan, or its step left the formula, or the one became the other.
 
     A sprint may have more beads or molecules than the plan makes now: those of --id-suffix.
     """
@@ -206,7 +206,7 @@ def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
 
 
 def _is_waiting(item: Item) -> bool:
-    """Whether a person or the world still has to do something; containers follow their members."""
+    """True where a person or the world still has to act; containers follow their members."""
     return item.status != "closed" and item.issue_type not in CONTAINERS
 
 
@@ -300,7 +300,7 @@ def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
 
 
 class _Progress:
-    """What was changed so far, and what was left alone because work on it runs or is done."""
+    """The changes so far, and what was left alone because work on it runs or is done."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -118,7 +118,7 @@ TAKEN: Final = {
     "verify": ("verify", "verifiers", "verify_command", "test_command"),
     "description": ("description", "desc", "goal", "symptom"),
 }
-"""What belongs to the whole sprint, by the names under which a formula may take it."""
+"""Fields of the whole sprint, by the names under which a formula may take them."""
 
 
 def _left(sprint: Sprint, formula: Formula) -> Sprint:
@@ -171,7 +171,7 @@ def _shaped(value: Given, var: Var) -> Given:
 
 @dataclass(frozen=True)
 class Around:
-    """What the rest of the plan says about a sprint: its id and branch, and what it waits for."""
+    """A sprint's surroundings in the plan: its id and branch, and what it waits for."""
 
     root_id: str
     branch: str | None

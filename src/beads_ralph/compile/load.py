@@ -42,7 +42,7 @@ class Batch:
 
     @property
     def beads(self) -> list[AnyBead]:
-        """What agents work on."""
+        """The beads that agents work on."""
         return [each for each in self.stored if not isinstance(each, Item)]
 
     @property
@@ -52,7 +52,7 @@ class Batch:
 
     @property
     def mode(self) -> Mode:
-        """How its sprints get into the store."""
+        """Batches that bring its sprints into the store."""
         if not self.molecules:
             return "direct"
         return "formula" if len(self.molecules) == len(self.parts) else "mixed"
@@ -64,7 +64,7 @@ def _stored(part: AnyBead | Molecule) -> Sequence[Stored]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a run of mason did."""
+    """The result of a run of mason."""
 
     created: tuple[str, ...]
     """Beads and items; the roots of molecules are apart."""
@@ -140,7 +140,7 @@ def _poured_before(built: Built, chosen: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """What the store holds from a plan already: beads, and the molecules with the items below them."""
+    """The part of a plan that the store holds already: beads, and the molecules with the items below them."""
 
     beads: tuple[Bead, ...]
     roots: tuple[Item, ...] = ()
@@ -213,7 +213,7 @@ def load(store: Store, batch: Batch, *, check_existing: bool, progress: Progress
 
 
 def _existing(store: Store, batch: Batch) -> frozenset[str]:
-    """Which of it is there already; an id that another plan has taken is no such thing."""
+    """The ids that are there already; an id that another plan has taken is no such thing."""
     planned = {each.id: each for each in batch.stored}
     listing = store.find(Query(ids=list(planned)))
     faults = [_taken(bead) for bead in listing.beads if not _same_bead(bead, planned[bead.id])]

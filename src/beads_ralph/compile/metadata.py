@@ -73,7 +73,7 @@ def sounds_like_merge(sprint: Sprint) -> bool:
 
 
 def issue_type(sprint: Sprint, waits: Sequence[str]) -> str:
-    """What the plan says; else a merge where the title says so and there are branches to merge."""
+    """The plan's own word; else a merge where the title says so and there are branches to merge."""
     if sprint.type is not None:
         return sprint.type.value
     if sprint.branches_to_merge:

@@ -27,7 +27,7 @@ MAX_TITLE: Final = 500
 
 @dataclass(frozen=True)
 class Molecule:
-    """What one pour makes. Only where there are no faults is it whole."""
+    """The result of one pour; complete only where there are no faults."""
 
     root: Item
     members: tuple[Bead | Item, ...]
@@ -46,7 +46,7 @@ class Molecule:
 
     @property
     def outside(self) -> frozenset[str]:
-        """What its members wait for elsewhere."""
+        """Ids outside that its members wait for."""
         own = {member.id for member in self.members}
         return frozenset(name for member in self.members for name in member.dependencies if name not in own)
 
@@ -120,7 +120,7 @@ def _waiting(placed: Placed, last: tuple[str, ...]) -> Placed:
 
 
 def _is_work(step: Ready) -> bool:
-    """Whether something is done in it: containers only hold steps, and gates only hold them up."""
+    """True for a step with work in it: containers only hold steps, and gates only hold them up."""
     return not step.is_epic and step.issue_type != GATE
 
 
@@ -204,7 +204,7 @@ class _Composing:
         return self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
 
     def _word(self, key: str, sprint: SprintId) -> str:
-        """What names the sprint in a branch. Counted ones are the same in every formula, so that there
+        """The sprint's word in a branch. Counted ones are the same in every formula, so that there
         the formula and the number of the pour stand for them."""
         counted = self.place.sprint is None and "sprint_id" not in self.values
         if counted and "sprint" not in self.steps[key].step.metadata:
@@ -305,7 +305,7 @@ class _Composing:
     # --- what waits for what
 
     def _waits(self, step: Ready) -> list[str]:
-        """What a step depends on. One that waits for something that is no bead, such as a person's task,
+        """The dependencies of a step. One that waits for something that is no bead, such as a person's task,
         also waits for the beads before that: their branches go into its own."""
         own = list(self._direct(step))
         if step.issue_type in ISSUE_TYPES:

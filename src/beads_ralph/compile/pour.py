@@ -22,7 +22,7 @@ from beads_ralph.store.protocol import ItemQuery, Pours, Query, Store
 BATCH: Final = 60
 """So many beads and items go into the store in one step; a row is never divided."""
 TRIES: Final = 50
-"""How often another process may take our numbers before we give up."""
+"""Attempts before we give up because other processes take our numbers."""
 OF_A_ROW: Final = frozenset({Code.DUPLICATE_ID, Code.UNRESOLVED, Code.CYCLE_DETECTED, Code.INSERT_FAILED})
 """Failures that one row of a batch may be to blame for; unless they say that something was inserted."""
 
@@ -32,7 +32,7 @@ Tell = Callable[[int, int], None]
 
 @dataclass
 class Account:
-    """What became of the rows."""
+    """The outcome of a pour, row by row."""
 
     rows: int
     roots: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class PreparedPour:
 
 
 def prepare(store: Store, recipe: Recipe, ordered: Sequence[FilledRow]) -> PreparedPour:
-    """What every row will be, checked by itself and against the store; nothing is written."""
+    """Compose every row and check it, alone and against the store; nothing is written."""
     recipe = replace(recipe, branches=_branches(store, recipe, ordered))
     made = molecules(recipe, ordered, next_number(store, recipe))
     faults = _store_faults(store, recipe, ordered, made)
@@ -122,7 +122,7 @@ ABSENT: Final = "Name a bead that is there: beads-ralph list"
 
 
 def held(store: Store, ids: Sequence[str]) -> frozenset[str]:
-    """Which of these ids the store has, as a bead or as an item."""
+    """The ids that the store has, as a bead or as an item."""
     if not ids:
         return frozenset()
     listing = store.find(Query(ids=ids))

@@ -21,12 +21,12 @@ from beads_ralph.formula.variables import Given, unknown_variable, used_names, v
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is the same in every row."""
+    """The part of a pour that is the same in every row."""
 
     formula: Formula
     setting: Setting
     file: str
-    """How the beads name the formula: its file from the root, or `formula:<name>` of a shipped one."""
+    """The formula's name in beads: its file from the root, or `formula:<name>` of a shipped one."""
     attached: tuple[Formula, ...] = ()
     wisp: bool = False
     assignee: str | None = None
@@ -104,7 +104,7 @@ def _strange_names(
 
 
 def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[Molecule]:
-    """What every row becomes, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
+    """Compose every row, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
     made: list[Molecule] = []
     unfit: list[Fault] = []
     for number, order in enumerate(ordered, first):

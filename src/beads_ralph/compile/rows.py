@@ -20,7 +20,7 @@ RANGE: Final = re.compile(r"(?P<first>\d{1,9})?(?P<dash>-)?(?P<last>\d{1,9})?")
 
 @dataclass(frozen=True)
 class Row:
-    """What one row gives. In a CSV file the header is row 1, as a spreadsheet shows it; in JSON the
+    """The values of one row. In a CSV file the header is row 1, as a spreadsheet shows it; in JSON the
     first object is row 1."""
 
     number: int | None

@@ -1,4 +1,4 @@
-"""What beads are compiled in: the repository, the defaults, the moment, the place of a molecule."""
+"""The surroundings of a compilation: repository, defaults, moment, place of a molecule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ID_PREFIX: Final = "bd"
 
 @dataclass(frozen=True)
 class KnownMolecule:
-    """What a sprint's formula was poured into already: its root, the sprint's branch, and step → bead."""
+    """A sprint's formula as it is poured already: its root, the sprint's branch, and step → bead."""
 
     root: str
     branch: str | None
@@ -49,14 +49,14 @@ class Setting:
     id_suffix: str = ""
     agent_check: bool = True
     warnings: tuple[Fault, ...] = ()
-    """What was odd about the settings themselves."""
+    """Warnings about the settings themselves."""
     known: Mapping[str, Bead] = field(default_factory=dict)
     """Sprint → the bead it has already. It keeps that id, and its branch, worktree and team unless the
     plan names others: a new title must not part a bead from the work done for it."""
     molecules: Mapping[str, KnownMolecule] = field(default_factory=dict)
     """The same of the sprints whose formulas are poured already."""
     formulas: Mapping[str, Formula | RalphError] = field(default_factory=dict)
-    """What the plan may pour, by name; or why it cannot be read."""
+    """The formulas of the plan by name, or why one cannot be read."""
 
     @property
     def repo_name(self) -> str:
@@ -115,13 +115,13 @@ LONGEST: Final = 90
 
 @dataclass(frozen=True)
 class Place:
-    """What the members of a molecule take from around them."""
+    """Values that the members of a molecule take from around them."""
 
     root_id: str
     file: str
-    """What their metadata names as the plan: the formula's file, or the plan that asked for the pour."""
+    """The plan in their metadata: the formula's file, or the plan that asked for the pour."""
     number: int = 1
-    """Which pour of the formula it is."""
+    """The number of this pour of the formula."""
     sprint: Sprint | None = None
     """The sprint of a plan; what it says holds for every step that does not say otherwise."""
     branch: str | None = None
@@ -137,7 +137,7 @@ class Place:
     """Step → the bead it has already. It keeps id, branch, worktree and team, as in a plan."""
     line: int | None = None
     label: str = ""
-    """How people know this pour among others, such as `row 41`."""
+    """A label for people, such as `row 41`."""
 
 
 def root_id(formula: str, number: int) -> str:
@@ -155,7 +155,7 @@ def id_word(name: str) -> str:
 
 
 def number_in(identity: str, formula: str) -> int | None:
-    """Which pour of the formula an id or a branch belongs to, None where it is none of its."""
+    """The number of the pour that an id or a branch belongs to; None where it is not this formula's."""
     found = re.search(
         rf"(?:^{ID_PREFIX}-|^|/){re.escape(id_word(formula))}-(\d{{{DIGITS},9}})(?:-|$)", identity
     )

@@ -20,7 +20,7 @@ from beads_ralph.formula.render import Ready
 from beads_ralph.plan import At, Sprint
 
 COMPLETED: Final = frozenset({"worktree_path"})
-"""What even a step that says everything else may leave out, since it belongs to the machine."""
+"""Fields that even a complete step may leave out, since they belong to the machine."""
 REQUIRED: Final = frozenset(
     name for name, field in Metadata.model_fields.items() if field.is_required() and name not in COMPLETED
 )
@@ -32,22 +32,22 @@ AGENTS: Final = frozenset({*AGENT_KEYS, "scrum_master_agent"})
 
 @dataclass(frozen=True)
 class Slot:
-    """What the molecule decides about a bead."""
+    """The molecule's decisions about a bead."""
 
     id: str
     sprint: SprintId
     word: str
-    """What stands for the sprint in the name of a branch."""
+    """The word for the sprint in the name of a branch."""
     waits: Sequence[str]
     branches: Mapping[str, str]
     """Id → branch, its own included."""
     formula: str
     alone: bool
-    """Whether it is the only bead of its molecule."""
+    """True for the only bead of its molecule."""
 
 
 def is_complete(step: Ready) -> bool:
-    """Whether its metadata says all that a bead's must: then it is taken as it stands."""
+    """True where its metadata has all required fields: then it is taken as it stands."""
     return step.metadata.keys() >= REQUIRED and not any(
         isinstance(agent, str) for key in AGENT_KEYS for agent in _listed(step.metadata[key])
     )
@@ -104,7 +104,7 @@ def _as_it_stands(raw: dict[str, Any], step: Ready, counters: Mapping[str, Any])
 
 
 def _own(step: Ready) -> Iterator[tuple[str, Any]]:
-    """What the step says itself goes before what was filled in; agents and paths are in shape already."""
+    """The step's own words take precedence over what was filled in; agents and paths are in shape already."""
     for key, value in step.metadata.items():
         if key == "dod":
             yield key, _with_commands(value)

@@ -175,7 +175,7 @@ def _meaning(section: str, key: str) -> str:
 
 
 def _strongest(entries: Iterable[SettingEntry]) -> dict[str, SettingEntry]:
-    """What counts for each key: `plan.rig` before a mere `rig`, and otherwise what comes last."""
+    """The value of each key: `plan.rig` before a mere `rig`, and otherwise the last one."""
     found: dict[str, SettingEntry] = {}
     for entry in entries:
         other = found.get(entry.name)
@@ -238,7 +238,7 @@ def _keys_inside(value: Any, name: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _keys_in(section: str) -> list[str]:
-    """What may be written there, the keys of the section's own first."""
+    """The keys allowed there, the section's own first."""
     if section in INNER:
         return list(INNER[section].model_fields)
     flat = [key for key in (*Config.model_fields, *SHORTCUTS) if key not in INNER]

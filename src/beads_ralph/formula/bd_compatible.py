@@ -129,7 +129,7 @@ def _body_reasons(loop: StepLoop, step: Step) -> Iterator[str]:
 
 
 def _is_chain(body: list[Step]) -> bool:
-    """Whether the first step alone waits for nothing in the body, and the last alone is not waited for."""
+    """True where only the first step waits for nothing in the body, and only the last is not waited for."""
     if not body or any(step.children or step.loop for step in body):
         return False
     ids = {step.id for step in body}
@@ -156,7 +156,7 @@ def _lost_needs(formula: Formula) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Around:
-    """What holds of a step since it holds of what it is in."""
+    """Properties that a step inherits from what it is in."""
 
     optional: bool = False
     needed: bool = False

@@ -46,7 +46,7 @@ OF_NO_USE: Final = (
     "bead_id",
     "after",
 )
-"""What a loop's own step may say in vain."""
+"""Fields without effect on a loop's own step."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from beads_ralph.formula.expressions import DERIVATIONS
 
 PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_]*\}\}")
 SAMPLE: Final = 4
-"""How many instances are read side by side; the others only confirm what these say."""
+"""Instances read side by side; the others only confirm what these say."""
 TRIES: Final = 8
 MAX_STATES: Final = 20_000
 """Where a text is that ambiguous, a person would not see the pattern either."""
@@ -31,7 +31,7 @@ class Variable:
     step: int | None = None
     """The step whose variable it is; None where all steps share it."""
     derive: tuple[str, Variable] | None = None
-    """How it follows from another one, so that nobody needs to give it."""
+    """The rule and the variable that it is derived from, so that nobody needs to give it."""
     name: str = ""
 
     @property
@@ -70,7 +70,7 @@ def text_of(template: Template) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a formula can hold this text as it stands: what looks like a variable would be one."""
+    """True where a formula can hold this text as it stands: what looks like a variable would be one."""
     return PLACEHOLDER.search(text) is None
 
 
@@ -101,7 +101,7 @@ def _spread(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _State:
-    """How far each value has been read, and by what."""
+    """The position in each value, and the piece that led there."""
 
     at: tuple[int, ...]
     piece: Template = ()
@@ -134,7 +134,7 @@ def _by_word(values: Sequence[str], words: Sequence[Ingredient], state: _State) 
 
 
 def _stands_alone(value: str, part: str, at: int) -> bool:
-    """Whether `part` stands there, and not as a piece of a longer word: `2` is not in `12` nor in `v2`."""
+    """True where `part` stands there as a whole word: `2` is not in `12` nor in `v2`."""
     if not value.startswith(part, at):
         return False
     end = at + len(part)
@@ -170,7 +170,7 @@ def merged(pieces: Template) -> Template:
 
 
 def _is_sound(template: Template) -> bool:
-    """Whether the formula's reader sees the same variables in it: braces beside one could hide it."""
+    """True where a reader finds the same variables in it: braces beside one could hide it."""
     shown = "".join(piece if isinstance(piece, str) else "{{v}}" for piece in template)
     spans, at = [], 0
     for piece in template:
@@ -192,7 +192,7 @@ HEADS: Final[Mapping[str, str]] = {
     "dev_prompts": "tasks",
     "acceptance_criteria": "criteria",
 }
-"""What people call the fields of the metadata."""
+"""Everyday names of the metadata's fields."""
 SINGLES: Final[Mapping[str, str]] = {
     "tasks": "task",
     "criteria": "criterion",
@@ -200,7 +200,7 @@ SINGLES: Final[Mapping[str, str]] = {
     "branches_to_merge": "branch_to_merge",
 }
 OWN: Final = frozenset({"title", "description", "tasks", "task", "criteria", "criterion"})
-"""What every sprint says in its own words, also where only one sprint was seen."""
+"""Texts that every sprint words for itself, also where only one sprint was seen."""
 NAMES: Final = frozenset({"name", "bead_id", "branch", "worktree_path", "team_name", "plan_section"})
 
 
@@ -218,7 +218,7 @@ class Columns:
     count: int
     step: int | None
     words: list[Ingredient] = field(default_factory=list)
-    """What the texts may be made of, the likeliest first."""
+    """Ingredients of the texts, the likeliest first."""
     variables: list[Variable] = field(default_factory=list)
     """All that were made, of all steps."""
     followers: dict[tuple[str, str, Variable], Variable] = field(default_factory=dict)
@@ -277,7 +277,7 @@ class Columns:
     # --- lists
 
     def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Splice]:
-        """What all lists begin and end with stays; a variable carries what lies between."""
+        """Keep the entries that all lists begin and end with; a variable carries those between."""
         shortest = min(map(len, rows))
         begin = list(self._explained(base, [[row[at] for row in rows] for at in range(shortest)]))
         left = range(1, shortest - len(begin) + 1)

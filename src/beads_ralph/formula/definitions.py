@@ -17,7 +17,7 @@ from beads_ralph.formula.shape import Instance
 
 
 def step_keys(instances: Sequence[Instance]) -> list[str]:
-    """What the steps are called: by their title where it is the same everywhere, else by their kind."""
+    """Name the steps: by their title where it is the same everywhere, else by their kind."""
     found: list[str] = []
     for at, bead in enumerate(instances[0]):
         kind = "merge" if bead["issue_type"] == MERGE else "work"
@@ -73,7 +73,7 @@ LAST: Final = ("after", "plan_file", "plan_section")
 
 
 def ordered(variables: Iterable[Variable]) -> list[Variable]:
-    """What a person gives first comes first."""
+    """In the order in which a person gives them."""
 
     def place(variable: Variable) -> tuple[int, int]:
         if variable.derive is not None:
@@ -130,7 +130,7 @@ PATTERNS: Final[Mapping[str, Sequence[str]]] = {
 CLOSED: Final[Mapping[str, Sequence[str]]] = {"model": MODELS, "template": get_args(TemplateName)}
 """Words that have a list of their own."""
 BOUND: Final = frozenset({"sprint_slug", "phase", "phase_number"})
-"""What a sprint's number fixes; other derived names may take any form that their source has."""
+"""Names fixed by a sprint's number; other derived names may take any form that their source has."""
 FEW: Final = 5
 WORD: Final = re.compile(r"[\w./:@-]{1,40}", re.ASCII)
 
@@ -140,7 +140,7 @@ IDENTITY: Final = frozenset(
         *("branch", "worktree_path", "plan_section", "team_name"),
     }
 )
-"""What tells one instance from the next, so that no value of it can be the usual one."""
+"""Names that differ in every instance, so that no value can be the usual one."""
 PROSE: Final = frozenset({"title", "description", "tasks", "task", "criteria", "criterion", "context"})
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {

@@ -27,7 +27,7 @@ NO: Final = frozenset({"", "false", "0", "no", "off"})
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of one variable."""
+    """A test of one variable."""
 
     name: str
     expected: str | None
@@ -189,7 +189,7 @@ DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
     "sentences": lambda value: ". ".join(entry.rstrip(". ") for entry in _entries(value)) + ".",
     "bullets": lambda value: "\n".join(f"- {entry}" for entry in _entries(value)),
 }
-"""What `derive = "slug(title)"` can name."""
+"""The rules that `derive = "slug(title)"` can name."""
 DERIVATION: Final = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*", re.ASCII)
 
 
@@ -229,7 +229,7 @@ MEANING: Final = {
     r"\S": r"[^\t\n\f\r ]",
     r"\b": r"(?-u:\b)",
 }
-"""What Go takes for ASCII alone, and the other matcher for any script."""
+"""Escapes that mean ASCII alone in Go, and any script in the other matcher."""
 
 
 def pattern_fault(pattern: str) -> str | None:

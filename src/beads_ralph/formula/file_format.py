@@ -26,7 +26,7 @@ SHOWN: Final = 60
 
 @dataclass(frozen=True)
 class Read:
-    """What one file says; `formula` is None where it has faults."""
+    """The content of one file; `formula` is None where it has faults."""
 
     formula: Formula | None
     faults: tuple[Fault, ...] = ()
@@ -42,7 +42,7 @@ def read(file: Path, place: Place | None = None) -> Read:
 
 
 def read_text(text: str, file: Path, place: Place | None = None) -> Read:
-    """What a file of this text says; its name tells TOML from JSON."""
+    """Read the text of a file; its name tells TOML from JSON."""
     try:
         raw = _toml(text, file) if file.name.endswith(".toml") else _json(text, file)
     except RalphError as error:
@@ -82,7 +82,7 @@ def _null_variables(raw: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str
 
 
 def _beyond_bd(variables: Mapping[str, Any], *, is_json: bool) -> Iterator[str]:
-    """How variables may be written here and not for bd."""
+    """Forms of variables that we take and bd does not."""
     for name, said in variables.items():
         if said is None:
             yield f"vars.{name} is null, on which bd stops"

@@ -265,7 +265,7 @@ _KEYS: Final = tuple(Compose.model_fields)
 
 
 def _only_here(child: Formula, parents: Sequence[Formula]) -> tuple[str, ...]:
-    """What bd loses when it merges, beside what its files lose already."""
+    """Reasons why bd would merge it wrongly, besides those of its files."""
     reasons = [reason for formula in (child, *parents) for reason in formula.only_here]
     if child.pour:
         reasons.append("pour is forgotten by bd where a formula extends another")

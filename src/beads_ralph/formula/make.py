@@ -28,7 +28,7 @@ SHOWN_SPRINTS: Final = 8
 
 @dataclass(frozen=True)
 class InferenceContext:
-    """What the inference needs to know besides the beads."""
+    """Input of the inference besides the beads."""
 
     name: str
     file: str
@@ -93,7 +93,7 @@ class _Making:
         return [instance[step]["metadata"][key] for instance in self.instances]
 
     def _name_instances(self) -> None:
-        """What tells one instance from the next: a phase where all steps lie in it, else their sprints.
+        """Name what tells one instance from the next: a phase where all steps lie in it, else their sprints.
         A step may speak of the others, too."""
         phase = self._shared_phase()
         for step in self.steps:

@@ -153,7 +153,7 @@ class Parting:
 
     field: str
     one: str
-    """What the first has there."""
+    """The first instance's value there."""
     other: str
     odd: str
     """The first instance that is different."""

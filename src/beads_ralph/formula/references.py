@@ -29,12 +29,12 @@ class StepScope:
 
 
 class References:
-    """What is wrong with the names in a formula, and what waits for what."""
+    """Faults of the names in a formula, and the graph of its steps."""
 
     def __init__(self, formula: Formula) -> None:
         self.findings: list[Finding] = []
         self.hints: list[Finding] = []
-        """What can be meant, but hardly is."""
+        """Warnings: legal, but hardly meant."""
         self.edges: dict[str, list[str]] = {}
         """Of the beginnings and ends of steps, by field path."""
         self._bodies: dict[str, str] = {}

@@ -53,14 +53,14 @@ class Ready:
     parent: str | None = None
     bead_id: str | None = None
     gate: GateRule | None = None
-    """What holds it up. The gate of a container or a loop is a step of its own, of the type gate: all
+    """Its gate. The gate of a container or a loop is a step of its own, of the type gate: all
     that the container begins with needs it."""
     is_epic: bool = False
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """What a pour makes: the root's title and description, and the steps below it."""
+    """The result of a pour: the root's title and description, and the steps below it."""
 
     title: str
     description: str
@@ -194,7 +194,7 @@ def _parent(node: StepNode) -> str | None:
 
 
 def _clashes(formula: Formula, steps: Sequence[Ready]) -> Iterator[Fault]:
-    """What no single step can know: the same id twice, and circles."""
+    """Faults among several steps: the same id twice, and circles."""
     for name in (name for name, count in Counter(_ids_of(steps)).items() if count > 1):
         yield fault_of(formula, "steps", f"two steps would have the id {name}")
     circle = graph.cycle({step.key: step.needs for step in steps})
@@ -228,7 +228,7 @@ class Outline:
 
     @property
     def makes(self) -> dict[str, int]:
-        """What a pour makes below its root, with every conditional step."""
+        """Count the parts of a pour below its root, conditional steps included."""
         beads = sum(step.issue_type in ISSUE_TYPES for step in self.steps)
         epics = sum(step.is_epic for step in self.steps)
         gates = sum((step.gate is not None) + (step.issue_type == GATE) for step in self.steps)

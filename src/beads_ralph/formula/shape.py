@@ -13,7 +13,7 @@ Instance = Sequence[BeadJson]
 
 
 def essence(bead: BeadJson) -> dict[str, Any]:
-    """What a formula has to say so that the bead comes back: no times, no tracks of runs, nothing empty
+    """The part of a bead that a formula must say: no times, no tracks of runs, nothing empty
     that is filled in anyway. Dependencies are apart, since steps have two words for them."""
     metadata = {
         key: value
@@ -52,7 +52,7 @@ def instance_shape(instance: Instance) -> Hashable:
 
 
 def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
-    """Which of the instance's own beads each of them waits for, by position."""
+    """Dependencies among the instance's own beads, by position."""
     place = {bead["id"]: at for at, bead in enumerate(instance)}
     return tuple(
         tuple(sorted(place[other] for other in bead["dependencies"] if other in place)) for bead in instance

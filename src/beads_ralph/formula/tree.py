@@ -43,7 +43,7 @@ class StepNode:
         return not self.is_epic and self.step.loop is None
 
     def leaves(self) -> Iterator[StepNode]:
-        """What remains to be done of it, in order."""
+        """The steps that remain to be done of it, in order."""
         if self.left_out:
             return
         if self.is_leaf:
@@ -244,7 +244,7 @@ class Edges:
         return self._entries[place]
 
     def _own(self, node: StepNode) -> list[StepNode]:
-        """What a step waits for by what is said of itself."""
+        """The steps that a step names itself as its needs."""
         if node not in self._said:
             names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
             watched = spawner(node)
@@ -254,7 +254,7 @@ class Edges:
         return self._said[node]
 
     def _inner(self, leaf: StepNode, place: StepNode | Round) -> list[StepNode]:
-        """What a leaf waits for by what is said inside of a container, loop or round."""
+        """The needs of a leaf that are stated inside a container, loop or round."""
         found = [*self._own(leaf)]
         for nearer in around(leaf):
             if nearer is place or (isinstance(nearer, Round) and nearer.loop is place):
@@ -263,7 +263,7 @@ class Edges:
         return found
 
     def _before(self, place: StepNode | Round) -> list[StepNode]:
-        """What must be done before a container or loop begins, or a round of one."""
+        """The steps to finish before a container, a loop or a round begins."""
         if isinstance(place, StepNode):
             return self._own(place)
         return self._ending(place.earlier) if place.earlier is not None else []

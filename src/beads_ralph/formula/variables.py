@@ -1,4 +1,4 @@
-"""What is given → the values of a pour: defaults filled in, every fault of theirs at once."""
+"""Check the given values of a pour, fill in defaults, and gather every fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def used_names(formula: Formula) -> list[str]:
 
 
 def _sources(formula: Formula, name: str) -> list[str]:
-    """What a variable follows from where it is not given."""
+    """The variable that another one is derived from."""
     call = expressions.parse_derivation(formula.vars[name].derive) if name in formula.vars else None
     return [call.source] if call is not None else []
 
@@ -114,7 +114,7 @@ class _Checking:
         return None
 
     def _derived(self, found: Mapping[str, Value]) -> dict[str, Value]:
-        """What follows from the values that there are; a rule may refuse it as if it had been given."""
+        """Derive the missing values; a rule may refuse one as if it had been given."""
         made: dict[str, Value] = {}
         for name, var in self.formula.vars.items():
             call = expressions.parse_derivation(var.derive)
@@ -225,7 +225,7 @@ def _allowed(var: Var, said: Any) -> Value | _Refused:
 
 
 def _refusal(var: Var, value: Value) -> _Refused | None:
-    """What the variable's own rules say; of a list, each entry must keep them."""
+    """Apply the variable's own rules; in a list, every entry must keep them."""
     single = Values({"value": value})
     for text in single.entries("value"):
         if var.enum and text not in var.enum:

@@ -68,7 +68,7 @@ class Drawing:
         return cls(known, edges, graph.waves(edges), graph.critical_path(edges))
 
     def inner(self, sprint: str) -> list[str]:
-        """What the sprint waits for inside the plan."""
+        """The sprints of the plan that it waits for."""
         return [other for other in self.edges[sprint] if other in self.nodes]
 
     def to_json(self) -> dict[str, Any]:

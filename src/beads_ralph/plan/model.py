@@ -1,4 +1,4 @@
-"""What a plan says, each value with the line it stands on."""
+"""A parsed plan: every value with its line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SprintCheck:
 
 
 Given = str | tuple[str, ...]
-"""What a plan gives to a variable: always texts, since `1.10` is a sprint and not a number."""
+"""A plan's value for a variable: always texts, since `1.10` is a sprint and not a number."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Pour:
     formula: At[str] | None = None
     values: Mapping[str, At[Given]] = field(default_factory=dict)
     unread: bool = False
-    """Whether it could not be read, which is a fault of its own: nothing else is missed in such a sprint."""
+    """True where it could not be read, which is a fault of its own: such a sprint misses nothing else."""
 
     def named_by_template(self) -> Pour:
         """`template:` names the formula where nothing else does; otherwise it is a variable like any."""
@@ -88,14 +88,14 @@ class Sprint:
     priority: At[int] | None = None
     verify: tuple[At[SprintCheck], ...] = ()
     formula: At[str] | None = None
-    """What is poured in its place, named by **Formula** or by **Pour**."""
+    """The formula poured in its place, named by **Formula** or by **Pour**."""
     pour: Pour | None = None
     template: At[TemplateName] | None = None
     status: At[str] | None = None
 
     @property
     def is_poured(self) -> bool:
-        """Whether a formula says what is to be done, and not the sprint's own tasks."""
+        """True where a formula defines the work, not the sprint's own tasks."""
         return self.formula is not None or self.pour is not None
 
 

@@ -99,7 +99,7 @@ def _value(
 
 
 def _wholes(text: str, start: int, spans: Iterable[str]) -> Iterator[tuple[Given, int]]:
-    """What could be a value as a whole: a code span, a quoted text, a list in brackets."""
+    """A text that may be a whole value: a code span, a quoted text, a list in brackets."""
     for span in spans:
         if text.startswith(span, start):
             yield span, start + len(span)

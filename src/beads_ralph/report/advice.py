@@ -155,7 +155,7 @@ def _better_model(kind: str, models: Mapping[str, Group]) -> Iterator[Advice]:
 
 
 def _is_apart(better: Group, worse: Group) -> bool:
-    """Whether each lies outside the range in which the other's true rate is to be expected."""
+    """True where each lies outside the other's confidence interval."""
     low, high = better.success_rate, worse.success_rate
     if low.interval is None or high.interval is None or low.percent is None or high.percent is None:
         return False

@@ -1,4 +1,4 @@
-"""How long a plan will take and what it will cost, with a range: the loop rehearsed with past attempts."""
+"""Forecast a plan's time and cost, with a range: rehearse the loop with attempts of the past."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Past(NamedTuple):
 
 
 class Likeness(NamedTuple):
-    """What attempts have in common; None stands for anything."""
+    """Traits that attempts share; None stands for anything."""
 
     kind: str | None = None
     agent: str | None = None
@@ -60,7 +60,7 @@ class Likeness(NamedTuple):
 
 @dataclass(frozen=True)
 class AttemptPool:
-    """What attempts at one sprint are drawn from: first ones, and ones after feedback."""
+    """The past attempts that a sprint's are drawn from: first ones, and ones after feedback."""
 
     first: tuple[Past, ...] = ()
     later: tuple[Past, ...] = ()
@@ -108,7 +108,7 @@ class History:
         return history
 
     def add(self, attempt: Attempt) -> None:
-        """What still runs, or was ended by something else than its work, says nothing of how work goes."""
+        """Skip what still runs or was ended by something other than its work."""
         if attempt.status == "running" or attempt.seconds is None or attempt.failure_reason in UNJUDGED:
             return
         usage = attempt.extra.get("usage")
@@ -142,7 +142,7 @@ SPRINTS_IN_ALL: Final = 200_000
 
 
 class ForecastSprint(NamedTuple):
-    """What the forecast needs to know of a sprint."""
+    """A sprint as the forecast sees it."""
 
     name: str
     branch: str
@@ -181,7 +181,7 @@ class Rehearsal(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is to be expected, and of what that is made."""
+    """The expected time and cost, and what they rest on."""
 
     sprints: Sequence[ForecastSprint]
     max_parallel: int

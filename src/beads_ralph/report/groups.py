@@ -26,7 +26,7 @@ Confidence = Literal["high", "medium", "low"]
 
 
 def outcome_of(attempt: Attempt) -> Outcome:
-    """How it ended; `waiting` is what will be tried again, so that nothing is known of it yet."""
+    """The outcome of an attempt; `waiting` where it will be tried again, so nothing is known yet."""
     if attempt.status in ("failed", "timeout") and _begins_again(attempt):
         return "waiting"
     return OUTCOMES[attempt.status]
@@ -91,7 +91,7 @@ class Group:
 
     @property
     def confidence(self) -> Confidence:
-        """How far a template's success can be trusted."""
+        """The confidence in a template's success rate."""
         percent = self.success_rate.percent or 0.0
         if self.finished >= CONFIDENT_USES and percent > HIGH_PERCENT:
             return "high"
@@ -144,7 +144,7 @@ RULINGS: Final = {"pass": GREEN, "fail": RED, "stop": RED}
 
 @dataclass
 class Seen:
-    """What is known of one verifier."""
+    """The record of one verifier."""
 
     name: str
     place: int

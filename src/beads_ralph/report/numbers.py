@@ -54,7 +54,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """How values are spread; all None where there are none."""
+    """Mean and quantiles of values; all None where there are none."""
 
     n: int
     mean: float | None = None

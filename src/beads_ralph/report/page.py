@@ -33,7 +33,7 @@ NAMES: Final = {
 
 @dataclass(frozen=True)
 class AnalysisSubject:
-    """What the page is about."""
+    """The figures that the page shows."""
 
     tally: Tally
     advice: Sequence[Advice]

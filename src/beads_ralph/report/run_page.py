@@ -23,7 +23,7 @@ LONGEST_WORDS: Final = 400
 
 @dataclass(frozen=True)
 class PageSubject:
-    """What the page is about: plain data, all of which is escaped on its way in."""
+    """The content of the page: plain data, all of which is escaped on its way in."""
 
     title: str
     drawing: Drawing
@@ -251,7 +251,7 @@ def _attempt(attempt: ShownAttempt) -> Iterator[str]:
 
 
 def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
-    """What the journal says of each attempt; the words of QA agents stand in the bead itself."""
+    """The journal's account of each attempt; the words of QA agents stand in the bead itself."""
     found: dict[int, ShownAttempt] = {}
     said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
     rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
@@ -276,7 +276,7 @@ def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
 
 
 def _spans(told: Sequence[Event]) -> Iterator[Span]:
-    """Who was at work when."""
+    """The timeline of agents at work."""
     mark = 0.0
     for event in told:
         now, data = _moment(event), event.data

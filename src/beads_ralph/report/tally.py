@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What runs may have in common: counted once here, and put together by each of these later."""
+    """The traits that runs are grouped by: counted once here, put together by each trait later."""
 
     agent: str
     model: str
@@ -61,7 +61,7 @@ class Whole:
 
 @dataclass
 class Spending:
-    """What attempts cost, as far as their agents said. Retries cost too, so every attempt counts."""
+    """The cost of attempts, as far as their agents said. Retries cost too, so every attempt counts."""
 
     costs: list[float] = field(default_factory=list)
     without_cost: int = 0
@@ -69,7 +69,7 @@ class Spending:
     without_tokens: int = 0
 
     def add(self, usage: Any) -> float | None:
-        """What one attempt says; its cost, where it is known."""
+        """Add one attempt; return its cost where it is known."""
         said = usage if isinstance(usage, dict) else {}
         cost = amount(said.get("cost_usd"))
         if cost is None:

@@ -105,7 +105,7 @@ def named(store: Store, word: str) -> Item:
 
 
 def progress(store: Store, convoys: Sequence[Item]) -> list[Progress]:
-    """How far each of them is, read from the store once."""
+    """The progress of each, read from the store once."""
     stock = _stock(store, {name for convoy in convoys for name in convoy.tracks})
     return [Progress(convoy, tuple(stock.members(convoy.tracks))) for convoy in convoys]
 
@@ -118,7 +118,7 @@ def beads_of(store: Store, convoy: Item) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Stock:
-    """What convoys follow, and everything below it."""
+    """The members of convoys, and everything below them."""
 
     beads: Mapping[str, Bead]
     items: Mapping[str, Item]
@@ -148,7 +148,7 @@ class _Stock:
         return Member(name, found.title, found.issue_type, found.status, of, waits, _why_blocked(found))
 
     def _unmet(self, names: Iterable[str]) -> Iterator[str]:
-        """What is not known to be closed; beads outside of the convoy are known where it matters."""
+        """Members not known to be closed; beads outside of the convoy are known where it matters."""
         for name in names:
             found = self.beads.get(name) or self.items.get(name)
             if found is None or found.status != "closed":

@@ -29,7 +29,7 @@ def silent(_message: str) -> None:
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What a preflight found."""
+    """The result of a preflight."""
 
     kind: str
     location: str
@@ -48,17 +48,17 @@ class UnreadableBead:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a query found, in the store's order: priority first, then as created."""
+    """The result of a query, in the store's order: priority first, then as created."""
 
     beads: tuple[Bead, ...] = ()
     unreadable: tuple[UnreadableBead, ...] = ()
     convoys: bool = False
-    """Whether the store holds an open convoy; known only where no ids were asked for."""
+    """True where the store holds an open convoy; known only where no ids were asked for."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which beads to list; an empty collection means any. Of several labels a bead must have all."""
+    """A selection of beads; an empty collection means any. Of several labels a bead must have all."""
 
     ids: Collection[str] = ()
     statuses: Collection[str] = ()
@@ -67,12 +67,12 @@ class Query:
     parents: Collection[str] = ()
     """Those right below one of these."""
     wisps: bool = False
-    """Whether wisps are among the answers; asked for by id they always are."""
+    """Include wisps; asked for by id they always are."""
 
 
 @dataclass(frozen=True)
 class ItemQuery:
-    """Which items to find; an empty collection means any. Wisps are among the answers."""
+    """A selection of items; an empty collection means any. Wisps are among the answers."""
 
     ids: Collection[str] = ()
     types: Collection[str] = ()
@@ -83,7 +83,7 @@ class ItemQuery:
 
 @dataclass(frozen=True)
 class Poured:
-    """What the store itself made of a formula: the root, and step → id."""
+    """A formula poured by the store itself: the root, and step → id."""
 
     root: str
     ids: Mapping[str, str]
@@ -113,7 +113,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Changes:
-    """What to change in a bead. None leaves a field as it is; metadata keys are merged, not replaced."""
+    """Changes to a bead. None leaves a field as it is; metadata keys are merged, not replaced."""
 
     title: str | None = None
     description: str | None = None
@@ -130,7 +130,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the work on a bead brought, kept in the very step that ends the work."""
+    """The results of work on a bead, kept in the very step that ends the work."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     external_ref: str | None = None
@@ -145,7 +145,7 @@ NOTHING: Final = Findings()
 
 @runtime_checkable
 class Items(Protocol):
-    """What lies in the store beside the beads. Ids are taken literally, as in `Store`."""
+    """The items of a store, beside its beads. Ids are taken literally, as in `Store`."""
 
     def find(self, query: ItemQuery) -> list[Item]:
         """In the order in which they were made."""

@@ -1,4 +1,4 @@
-"""What every store promises, in one set of words: reading, batches, claims, changes of status, containers."""
+"""Rules that every store keeps, in one set of words: reading, batches, claims, status, containers."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _strange(bead_id: str, how: str, other: str | None, field: str) -> Fault:
 
 
 def waiting(batch: Sequence[Entry]) -> dict[str, list[str]]:
-    """Who waits for whom: a container for its members, and they for what it waits for."""
+    """The graph of waiting: a container for its members, and they for what it waits for."""
     known = {entry.id: entry for entry in batch}
     edges: dict[str, list[str]] = defaultdict(list)
     for entry in batch:
@@ -167,7 +167,7 @@ def _duplicate(bead_id: str, count: int) -> Fault:
 
 
 def needs_faults(bead_id: str, needs: Sequence[str], unknown: Collection[str]) -> list[Fault]:
-    """What is wrong with a bead's dependencies, given those that nobody knows."""
+    """Faults of a bead's dependencies, given those that nobody knows."""
     entry = Entry(bead_id, needs)
     return _own_faults(entry) or _unresolved(entry, unknown)
 
@@ -305,7 +305,7 @@ class Container:
 
 
 def settled(containers: Iterable[Container], is_open: Callable[[str], bool]) -> Settled:
-    """Which of them to close and which to open again; `is_open` tells of anything that is none of them."""
+    """The containers to close and those to open again; `is_open` tells of anything that is none of them."""
     known = {container.id: container for container in containers}
     held_open = _held_open(known, is_open)
     return Settled(

@@ -227,7 +227,7 @@ def _without_bypass(options: Sequence[str], instead: Sequence[str]) -> Iterator[
 
 @dataclass
 class _ClaudeSeen:
-    """What the events have said so far."""
+    """The state after the events so far."""
 
     session: str | None = None
     started: bool = False

@@ -193,7 +193,7 @@ def _helper_folder(env: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class _CodexSeen:
-    """What the events have said so far."""
+    """The state after the events so far."""
 
     session: str | None = None
     text: str = ""

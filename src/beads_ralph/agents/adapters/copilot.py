@@ -176,7 +176,7 @@ def _report(env: Mapping[str, str], session: str) -> JobReport | None:
 
 @dataclass
 class _CopilotSeen:
-    """What the events have said so far."""
+    """The state after the events so far."""
 
     text: str = ""
     spoke: bool = False

@@ -173,7 +173,7 @@ def _settings(env: Mapping[str, str]) -> dict[str, Any]:
 
 @dataclass
 class _GeminiSeen:
-    """What the events have said so far."""
+    """The state after the events so far."""
 
     session: str | None = None
     words: streams.Words = field(default_factory=streams.Words)

@@ -144,7 +144,7 @@ def _fits(text: str) -> bool:
 
 @dataclass
 class _GooseSeen:
-    """What the events have said so far; `words` are those of the last message that has any."""
+    """The state after the events so far; `words` are those of the last message that has any."""
 
     words: streams.Words = field(default_factory=streams.Words)
     message: str = ""

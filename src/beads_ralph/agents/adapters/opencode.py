@@ -203,7 +203,7 @@ def _config(given: str | None, **added: str) -> str:
 
 @dataclass
 class _OpencodeSeen:
-    """What the events have said so far; `words` are those of the last message that has any."""
+    """The state after the events so far; `words` are those of the last message that has any."""
 
     session: str | None = None
     message: str = ""

@@ -119,7 +119,7 @@ class BdStore:
         return rules.listing(map(shape.seed, shown), self._root)
 
     def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
-        """What bd says is ready, remembered for the claims that follow."""
+        """bd's ready beads, remembered for the claims that follow."""
         version = setup.graph_version(bd)
         found = queries.unblocked(bd, wisps=wisps)
         rows = [row for row in found if not shape.assigned_elsewhere(row)]

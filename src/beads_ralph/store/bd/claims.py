@@ -37,7 +37,7 @@ class Listed:
     version: str = ""
     """Of the graph, read before the listing was."""
     wisps: bool = False
-    """Whether it was asked for them, too."""
+    """True where it was asked for them, too."""
     at: float = field(default_factory=time.monotonic)
 
     def holds(self, version: str) -> bool:
@@ -59,7 +59,7 @@ def refusal(bd: Bd, row: Row, actor: str) -> str:
 
 
 def _obstacle(bd: Bd, row: Row) -> str:
-    """What the bead waits for: bd's `update --claim` does not ask."""
+    """The blockers of a bead: bd's `update --claim` does not ask."""
     waiting = queries.not_closed(bd, shape.blockers(row))
     if waiting:
         return f"blocked by {', '.join(waiting)}"

@@ -1,4 +1,4 @@
-"""How to call the bd program: environment, time limit, retry, the shapes of its answers and errors."""
+"""Calls of the bd program: environment, time limit, retry, the shapes of its answers and errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Bd:
         return _started(job)
 
     def read(self, *words: str, timeout: float | None = None) -> Any:
-        """What a reading command prints as JSON."""
+        """The JSON that a reading command prints."""
         done = self.run((*words, "--json"), timeout=timeout, reading=True)
         if not done.ok:
             raise self.failure(words, done)
@@ -159,13 +159,13 @@ class Bd:
 
 
 def error_text(done: Exit) -> str:
-    """What bd says went wrong: JSON on stdout, or a JSON object on stderr, or stderr's plain text."""
+    """bd's own error message: JSON on stdout, or a JSON object on stderr, or stderr's plain text."""
     said = _json_error(done.stdout) or _json_error(_from_first_brace(done.stderr))
     return said or _plain_error(done.stderr) or f"exit code {done.code} without a word"
 
 
 def is_busy(done: Exit) -> bool:
-    """Whether another bd was in the way: nothing was done, and it may work in a moment."""
+    """True where another bd was in the way: nothing was done, and it may work in a moment."""
     if done.ok:
         return False
     said = f"{error_text(done)}\n{done.stderr}".lower()

@@ -98,7 +98,7 @@ def ours_and_convoys(bd: Bd) -> tuple[list[Row], bool]:
 
 
 def items(bd: Bd, query: ItemQuery) -> list[Row]:
-    """What is not ours, as made; bd narrows it down where its language can say how."""
+    """Items, in the order they were made; bd narrows it down where its language can say how."""
     if query.ids:
         rows = list(by_ids(bd, query.ids).values())
     elif len(query.parents) == 1:
@@ -122,13 +122,13 @@ def asked(bd: Bd, expression: str) -> list[Row]:
 
 
 def below(bd: Bd, parent: str) -> list[Row]:
-    """What lies right below it. bd knows `parent` only where it stands alone in a query."""
+    """The children of an issue. bd knows `parent` only where it stands alone in a query."""
     rows = asked(bd, f"parent={parent}") if WORD.fullmatch(parent) else everything(bd)
     return [row for row in rows if row.get("parent") == parent]
 
 
 def members(bd: Bd, row: Row) -> dict[str, Row]:
-    """What lies below an issue, and what it tracks."""
+    """The children of an issue, and what it tracks."""
     return {other["id"]: other for other in below(bd, row["id"])} | by_ids(bd, tracked(row))
 
 

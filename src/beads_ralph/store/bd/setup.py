@@ -1,4 +1,4 @@
-"""What bd needs before we can use it: the program, a database here, our words in its settings, one writer."""
+"""Set up bd for our use: the program, a database here, our words in its settings, one writer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _turns_guard = threading.Lock()
 
 @dataclass(frozen=True)
 class Preflight:
-    """What the preflight learnt."""
+    """The result of bd's preflight."""
 
     version: str
     location: str
@@ -177,7 +177,7 @@ def _version(bd: Bd) -> str:
 
 
 def _is_within(location: str, root: Path) -> bool:
-    """Whether it is this repository's own database, or one that the repository itself points to."""
+    """True for this repository's own database, or one that the repository itself points to."""
     beads = root / ".beads"
     return Path(location).resolve().is_relative_to(beads.resolve()) or (beads / "redirect").exists()
 

@@ -51,7 +51,7 @@ def blockers(row: Row) -> list[str]:
 
 
 def tracked(row: Row) -> list[str]:
-    """What a convoy follows."""
+    """The ids that a convoy follows."""
     return _targets(row, "tracks")
 
 
@@ -70,7 +70,7 @@ def far_blockers(row: Row) -> list[str]:
 
 
 def waits_otherwise(row: Row) -> bool:
-    """Whether something besides plain dependencies may hold it up: a parent, a gate, a date."""
+    """True where more than plain dependencies may hold it up: a parent, a gate, a date."""
     return bool(row.get("defer_until")) or any(edge.get("type") != "blocks" for edge in _edges(row))
 
 
@@ -224,7 +224,7 @@ def _node(thing: Stored, batch: Collection[str]) -> dict[str, Any]:
 
 
 def _work(bead: AnyBead) -> dict[str, Any]:
-    """What only a bead has."""
+    """The fields that only a bead has."""
     metadata = bead.to_json()["metadata"]
     return {
         # Nobody holds a new bead, and bd lets nobody claim one that is in progress already.
@@ -273,7 +273,7 @@ def changed(raw: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 def shows(raw: dict[str, Any], changes: Changes, fields: Collection[str]) -> bool:
-    """Whether the raw bead has the changed values already, in the fields asked for and the metadata."""
+    """True where the raw bead has the changed values already, in the fields asked for and the metadata."""
     wanted = changed(raw, changes)
     return raw["metadata"] == wanted["metadata"] and all(
         _plain(raw[field]) == _plain(wanted[field]) for field in fields

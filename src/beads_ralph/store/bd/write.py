@@ -49,7 +49,7 @@ def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
 
 
 class _Late:
-    """What is in the database after an insert that bd did not end in time."""
+    """The state of the database after an insert that bd did not end in time."""
 
     def __init__(self, bd: Bd, ids: Sequence[str]) -> None:
         self._bd, self._ids = bd, ids
@@ -126,7 +126,7 @@ def _partial(message: str, inserted: Sequence[str], missing: Sequence[str]) -> R
 
 POUR_LIMIT: Final = 4  # time limits of one call that a pour may take: it may make a hundred steps
 NOT_FOUND: Final = ("not found as formula", "proto not found", "is not a proto", "loading proto")
-"""What bd says of a formula that is there but has a fault, as well as of one that is not there."""
+"""bd's words for a formula with a fault, as well as for one that is not there."""
 
 
 def pour(bd: Bd, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
@@ -240,7 +240,7 @@ def _check_dependencies(bd: Bd, row: Row, changes: Changes) -> None:
 
 
 def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
-    """What the bead lies below, up to the top: each of it ends only after what is in it."""
+    """The containers around a bead, up to the top: each ends only after what is in it."""
     edges: dict[str, list[str]] = {}
     while (parent := row.get("parent")) and parent not in edges:
         edges[parent] = [row["id"]]

@@ -250,7 +250,7 @@ def _primary(problem: sqlite3.Error) -> int:
 
 
 def _explanation(problem: sqlite3.Error, path: Path) -> Exception:
-    """What happened in the user's words, or the error itself where it can only be a bug of ours."""
+    """The error in the user's words, or the error itself where it can only be a bug of ours."""
     primary = _primary(problem)
     tables_missing = str(problem).startswith("no such ")
     if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or tables_missing:

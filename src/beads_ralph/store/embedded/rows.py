@@ -107,7 +107,7 @@ ITEMS: Final = (
 )
 
 STEPS: Final = (TABLES, ITEMS)
-"""What leads from each version to the next; a new file goes through all of them."""
+"""The statements from each version to the next; a new file goes through all of them."""
 VERSION: Final = len(STEPS)
 
 
@@ -141,7 +141,7 @@ KNOWN: Final = {
     *(*CORE, "metadata", "parent", "ephemeral", "tracks"),
     *("close_reason", "claimed_by", "lease_expires_at"),
 }
-"""What has a place in the tables; everything else is kept beside it."""
+"""Fields with a column or table of their own; everything else is kept beside them."""
 
 INSERT: Final = """INSERT INTO beads (id, title, description, status, priority, issue_type, assignee, owner,
         external_ref, created_at, updated_at, closed_at, close_reason, plan_file, extra, metadata,
@@ -290,7 +290,7 @@ def exists(connection: sqlite3.Connection, bead_id: str) -> bool:
 
 
 def open_needs(connection: sqlite3.Connection, bead_id: str) -> list[str]:
-    """What it still waits for."""
+    """The ids that it still waits for."""
     return [found[0] for found in connection.execute(OPEN_NEEDS, (bead_id,))]
 
 
