@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.field_types import FrozenModel
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import (
     AgentSpec,

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    ConfigDict,
     Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -209,3 +211,13 @@ def several(names: Sequence[str]) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 check`, `2 checks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class FrozenModel(BaseModel):
+    """Strictly typed and frozen; keys it does not know are kept, never dropped."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", defer_build=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Exactly the keys that were given, so that reading and writing changes nothing."""
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)

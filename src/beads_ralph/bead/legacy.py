@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from beads_ralph.bead.field_types import Filled, is_absolute, one_of
-from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.field_types import Filled, FrozenModel, is_absolute, one_of
 from beads_ralph.bead.model import Core, OutputSchema, WorkPlace
 from beads_ralph.bead.run_state import RunState, ScrumResult
 

@@ -22,6 +22,7 @@ from beads_ralph.bead.field_types import (
     BeadId,
     BranchName,
     Filled,
+    FrozenModel,
     PhaseText,
     Positive,
     SourceBranch,
@@ -32,7 +33,6 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
-from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.run_state import QAStatus, RunState
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"

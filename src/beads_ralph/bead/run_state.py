@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError
 
 from beads_ralph.bead.field_types import (
+    FrozenModel,
     Prose,
     Timestamp,
     Word,
@@ -21,7 +22,6 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
-from beads_ralph.bead.frozen_model import FrozenModel
 
 QAStatus = Literal["pass", "fail", "stop"]
 LARGEST: Final = 1e300

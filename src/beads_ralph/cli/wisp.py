@@ -22,7 +22,7 @@ from beads_ralph.store.protocol import Store
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.compile.wisps import Tree, Wisp
+    from beads_ralph.store.wisps import Tree, Wisp
 
 
 def pour_wisps(  # noqa: PLR0913 - one parameter an option
@@ -61,7 +61,7 @@ def pour_wisps(  # noqa: PLR0913 - one parameter an option
 
 def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the wisps; those that nobody touched for a day are marked as old."""
-    from beads_ralph.compile.wisps import trees
+    from beads_ralph.store.wisps import trees
 
     opened = registry.open_store(workspace.find(), store)
     now = datetime.now(UTC)
@@ -78,7 +78,7 @@ def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answ
 
 
 def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
-    from beads_ralph.compile.wisps import OLD, age, seen
+    from beads_ralph.store.wisps import OLD, age, seen
 
     lasted = age(wisp, now)
     return {
@@ -135,7 +135,7 @@ def collect(
     json_: options.Json = False,
 ) -> Answer:
     """Remove wisps that are finished or that nobody touches; what is in progress stays."""
-    from beads_ralph.compile.wisps import trees
+    from beads_ralph.store.wisps import trees
 
     oldest = age_of(age)
     opened = registry.open_store(workspace.find(), store)
@@ -202,7 +202,7 @@ def burn(
     json_: options.Json = False,
 ) -> Answer:
     """Remove a wisp with everything below it, for good."""
-    from beads_ralph.compile.wisps import tree_at, trees
+    from beads_ralph.store.wisps import tree_at, trees
 
     opened = registry.open_store(workspace.find(), store)
     tree = tree_at(trees(opened.store), identity)

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.field_types import constraint_fault, moment_of
-from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.field_types import FrozenModel, constraint_fault, moment_of
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.bead import run_state
-from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.field_types import FrozenModel
 from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
