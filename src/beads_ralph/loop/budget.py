@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.usage import Budget, Usage
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import AgentEnded, Event, ParallelismChanged, ProgramUnavailable
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.parallelism import Width
 from beads_ralph.session.program_limits import Rests
 
@@ -39,17 +41,18 @@ class Meter:
 
     def _note_usage(self, event: Event) -> None:
         """As it is spent, not when the bead ends: three attempts later may be too late."""
-        if event.kind == "agent_ended" and event.data.get("usage"):
-            self.spent = self.spent + Usage(**event.data["usage"])
+        if isinstance(event, AgentEnded):
+            self.spent = self.spent + event.call.usage
 
     def _note_limits(self, event: Event) -> None:
         """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
-        if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
-            changed = self.width.lower()
-        elif event.kind == "agent_ended" and not event.data.get("trouble"):
-            changed = not self.rests.limited and self.width.widen()
-        else:
-            return
+        match event:
+            case ProgramUnavailable(trouble="limit"):
+                changed = self.width.lower()
+            case AgentEnded(call=AgentCall(trouble="")):
+                changed = not self.rests.limited and self.width.widen()
+            case _:
+                return
         if changed:
             self.widened = True
-            self.journal.tell("parallelism_changed", parallel=self.width.now, most=self.width.most)
+            self.journal.emit(ParallelismChanged(parallel=self.width.now, most=self.width.most))
