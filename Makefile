@@ -1,8 +1,8 @@
 # Everything a developer runs. `make` alone lists the targets.
 
 PYTHON ?= python3
-# Two workers suit a small machine; give JOBS=auto for one per core.
-JOBS ?= 2
+# Three workers keep two cores busy, since tests also wait; give JOBS=auto for one per core.
+JOBS ?= 3
 # Further words for pytest: make test ARGS='-k plan'
 ARGS ?=
 
@@ -19,7 +19,8 @@ TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture metrics trace architecture dist test test-nightly lint format bench lock bd agents clean
+.PHONY: help venv demo picture metrics trace architecture dist test test-all test-rest test-nightly lint format \
+    bench lock bd agents clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,18 +75,32 @@ dist: venv ## Build wheel and sdist of the last commit into dist/
 	(cd "$$dir" && "$(CURDIR)/$(BIN)/python" -m hatchling build -d "$(CURDIR)/dist")
 
 # Recipe lines share nothing, so what needs bd's path is one shell command.
-test: venv ## Check everything: system packages, bd, agent CLIs, lint, tests with coverage
+WITH_BD = bd=$$(tools/bd/install) && \
+	if [ -n "$$bd" ]; then export BEADS_RALPH_BD="$$bd" PATH="$$(dirname "$$bd"):$$PATH"; fi
+WITH_AGENTS = BEADS_RALPH_AGENTS=$$(tools/agents/install) && export BEADS_RALPH_AGENTS
+WITH_EVERY_AGENT = BEADS_RALPH_AGENTS=$$(tools/agents/install --nightly) && export BEADS_RALPH_AGENTS
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test: venv ## Check what a change may break: lint, and tests that take minutes
 	@tools/system-packages
-	@bd=$$(tools/bd/install) && agents=$$(tools/agents/install) && \
-	$(MAKE) lint && \
-	if [ -n "$$bd" ]; then export BEADS_RALPH_BD="$$bd" PATH="$$(dirname "$$bd"):$$PATH"; fi && \
-	export BEADS_RALPH_AGENTS="$$agents" && \
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term $(ARGS)
+	@$(WITH_BD) && $(WITH_AGENTS) && $(MAKE) lint && $(PYTEST) $(ARGS)
+
+test-all: venv ## Check everything: every repeat, every agent CLI, chaos, benchmarks, coverage
+	@tools/system-packages
+	@$(WITH_BD) && $(WITH_EVERY_AGENT) && $(MAKE) lint && \
+	BEADS_RALPH_TESTS=all $(PYTEST) -m "" --cov --cov-report=term $(ARGS)
+
+# One at a time in the order of their worth, since time may run out: make test-rest WITHIN=600
+WITHIN ?= 86400
+test-rest: venv ## Test what test-all has and test has not, for WITHIN seconds at most
+	@tools/system-packages
+	@$(WITH_BD) && $(WITH_AGENTS) && \
+	BEADS_RALPH_TESTS=all $(BIN)/python -m pytest -n $(JOBS) --dist load --maxschedchunk 1 \
+	    -p no:randomly -m "full and not nightly" --timeout 300 --within $(WITHIN) $(ARGS)
 
 test-nightly: venv ## Test the agent CLIs of the larger set too: opencode and copilot
 	@tools/system-packages
-	@agents=$$(tools/agents/install --nightly) && \
-	BEADS_RALPH_AGENTS="$$agents" $(BIN)/python -m pytest -m nightly $(ARGS)
+	@$(WITH_EVERY_AGENT) && $(BIN)/python -m pytest -m nightly $(ARGS)
 
 lint: venv ## Check style, types and layers
 	@$(BIN)/ruff check --quiet . $(SCRIPTS)

@@ -17,8 +17,8 @@ from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.process import process_tree
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.memory import proportional
-from beads_ralph.process.process_tree import Family, start_of
+from beads_ralph.process.process_table import proportional, start_of
+from beads_ralph.process.process_tree import Family
 from beads_ralph.process.supervise import MARK, entry, given, marked
 from bench import places
 from tests.agents.running import spec, task, transcript

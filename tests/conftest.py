@@ -8,18 +8,18 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from beads_ralph.process import sandbox
 
+pytest_plugins = ["tests.selection"]
 # Read before any test changes the environment.
 IN_CI = bool(os.environ.get("CI"))
 GIVEN_BD = os.environ.get("BEADS_RALPH_BD")
@@ -49,9 +49,6 @@ GIT_CONFIG = """\
 
 # Tests run in directories of their own; found examples are to be kept for the next run all the same.
 set_hypothesis_home_dir(Path(__file__).parent.parent / ".hypothesis")
-settings.register_profile("beads-ralph", deadline=None)
-settings.register_profile("beads-ralph-ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("beads-ralph-ci" if IN_CI else "beads-ralph")
 
 
 # --- processes left behind ------------------------------------------------------------------------
@@ -159,26 +156,37 @@ def _real_homes() -> list[Path]:
 
 
 REAL_HOMES = _real_homes()
+# Where the programs that tests start would write if they found the real home. Everything else there belongs
+# to other programs of the user, which go on working while tests run.
+LEAKS = (
+    *(".beads", ".config/bd", ".config/beads", ".cache/bd", ".cache/beads", ".local/share/bd", ".dolt"),
+    *(".ralph", ".config/beads-ralph", ".local/state/beads-ralph", ".local/share/beads-ralph"),
+    *(".gitconfig", ".git", ".git-credentials", ".config/git", ".config/gh", ".local/state/gh"),
+    *(".claude", ".claude.json", ".config/claude", ".cache/claude", ".cache/claude-cli-nodejs"),
+    *(".codex", ".gemini", ".config/gemini", ".cache/gemini", ".tmux.conf"),
+    *(".config/goose", ".local/share/goose", ".local/state/goose"),
+    *(".opencode", ".config/opencode", ".cache/opencode", ".local/share/opencode", ".local/state/opencode"),
+    *(".copilot", ".config/github-copilot", ".cache/copilot", ".local/state/.copilot"),
+)
 
 
-def _look(home: Path) -> tuple[int, list[str]]:
-    return home.stat().st_mtime_ns, sorted(entry.name for entry in home.iterdir())
+def _leaked(homes: Sequence[Path]) -> set[Path]:
+    return {home / name for home in homes for name in LEAKS if os.path.lexists(home / name)}
+
+
+@contextmanager
+def untouched(homes: Sequence[Path]) -> Iterator[None]:
+    """Fail when something that only a program of the test could have made appears in one of the homes."""
+    before = _leaked(homes)
+    yield
+    if made := sorted(map(str, _leaked(homes) - before)):
+        pytest.fail(f"made in the real home during the test (or one beside it): {made}", pytrace=False)
 
 
 @pytest.fixture
 def real_home_untouched() -> Iterator[None]:
-    """Fail when the real home's top level changes, which a leak in the isolation would do."""
-    before = [_look(home) for home in REAL_HOMES]
-    yield
-    for home, old in zip(REAL_HOMES, before, strict=True):
-        new = _look(home)
-        if new != old:
-            names = sorted(set(old[1]) ^ set(new[1]))
-            pytest.fail(
-                f"{home} changed during the test (or a test running beside it); "
-                f"names that came or went: {names or 'none that stayed'}",
-                pytrace=False,
-            )
+    with untouched(REAL_HOMES):
+        yield
 
 
 # --- isolation ------------------------------------------------------------------------------------
@@ -261,27 +269,46 @@ def bd_path() -> Path:
     pytest.skip(message)
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    """A fresh git repository with one commit on main."""
-    root = tmp_path / "app"
-    root.mkdir()
+def copied(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None], to: Path) -> Path:
+    """A copy of a folder that the first test to need it makes for all of its process."""
+    made = factory.getbasetemp() / "made-once" / name
+    if not made.exists():
+        half = made.with_name(f"{name}-half")
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
+        make(half)
+        half.rename(made)
+    return shutil.copytree(made, to, symlinks=True, dirs_exist_ok=True)
+
+
+def _first_commit(root: Path) -> None:
     (root / "README.md").write_text("# app\n", encoding="utf-8")
     for words in (["init", "--quiet"], ["add", "README.md"], ["commit", "--quiet", "--message", "first"]):
         subprocess.run(["git", *words], cwd=root, check=True, timeout=60)
-    return root
 
 
 @pytest.fixture
-def bd_repo(repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repo(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh git repository with one commit on main."""
+    return copied(tmp_path_factory, "repo", _first_commit, tmp_path / "app")
+
+
+@pytest.fixture
+def bd_repo(
+    repo: Path, bd_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The fresh git repository with a real, empty bd database; `bd` is on PATH."""
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
-    words = ["init", "--non-interactive", "--prefix", "bd", "--stealth", "--skip-hooks", "--skip-agents"]
-    done = subprocess.run(
-        [bd_path, *words, "--quiet"], cwd=repo, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return repo
+
+    def make(root: Path) -> None:
+        shutil.copytree(repo, root, symlinks=True, dirs_exist_ok=True)
+        words = ["init", "--non-interactive", "--prefix", "bd", "--stealth", "--skip-hooks", "--skip-agents"]
+        done = subprocess.run(
+            [bd_path, *words, "--quiet"], cwd=root, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return copied(tmp_path_factory, "bd-repo", make, repo)
 
 
 def need_bwrap() -> None:

@@ -31,7 +31,7 @@ def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -> None:
     target = tmp_path / "rows.json"
     done = run("startup", "embedded-claims", "pour", "analyze", "--quick", "--json", str(target))
@@ -46,8 +46,8 @@ def test_a_quick_run_prints_one_table_and_writes_the_same_rows(tmp_path: Path) -
     assert any(row["ok"] for row in report["rows"])
 
 
+@pytest.mark.full
 @pytest.mark.bd
-@pytest.mark.slow
 def test_pours_are_measured_against_bds_own(tmp_path: Path, bd_path: Path) -> None:
     target = tmp_path / "rows.json"
     words = ("bd-pour", "--rows", "2", "--quick", "--json", str(target))
@@ -61,7 +61,7 @@ def test_pours_are_measured_against_bds_own(tmp_path: Path, bd_path: Path) -> No
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_whole_runs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
     target = tmp_path / "rows.json"
     done = run("overhead", "scale", "--quick", "--json", str(target))
@@ -72,7 +72,7 @@ def test_whole_runs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
     assert rows["… check-outs left"]["ok"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.real_agents
 def test_calls_of_real_clis_are_measured_and_stay_on_this_machine(tmp_path: Path) -> None:
     folder = {installed(name).parent.parent for name in DEFAULT}.pop()

@@ -36,7 +36,6 @@ def git(root: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.slow
 def test_the_demonstration_ends_in_merged_tested_code(tmp_path: Path) -> None:
     ran = ralph("demo", "--dir", tmp_path / "shown", "--json", cwd=tmp_path)
     assert ran.code == 0, ran.out + ran.err
@@ -113,7 +112,6 @@ def _check_nothing_is_left(root: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "shown-worktrees").exists()
 
 
-@pytest.mark.slow
 def test_people_are_told_what_happened_and_where_to_look(tmp_path: Path) -> None:
     ran = ralph("demo", cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
     assert ran.code == 0, ran.out + ran.err

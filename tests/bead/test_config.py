@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.plan import parse
 from beads_ralph.workspace import CONFIG_TEXT
 from tests.bead.samples import sample
+from tests.cli.running import ralph
 
 
 def parsed(text: str) -> Config:
@@ -339,18 +338,10 @@ def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
 
 def test_broken_settings_end_a_command_with_file_and_line(repo: Path) -> None:
     (repo / "beads-ralph.yaml").write_text("store: embedded\nplan: [\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph", "list"],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-        cwd=repo,
-    )
-    assert done.returncode == 1
-    assert "beads-ralph.yaml:3: not valid YAML" in done.stderr
-    assert "[CONFIG.INVALID]" in done.stderr
+    ran = ralph("list", cwd=repo)
+    assert ran.code == 1
+    assert "beads-ralph.yaml:3: not valid YAML" in ran.err
+    assert "[CONFIG.INVALID]" in ran.err
 
 
 def test_where_each_setting_was_said(tmp_path: Path) -> None:

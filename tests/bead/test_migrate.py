@@ -19,6 +19,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.slugs import slug
 from tests.bead import samples
 from tests.bead.samples import NEW, OLD, blamed, changed, messages, sample
+from tests.cli.running import ralph
+from tests.selection import examples
 
 ROOT = Path("/srv/app")
 
@@ -28,16 +30,8 @@ def moved(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(*words: str, given_text: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "beads_ralph", "migrate", *words],
-        input=given_text,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-        cwd=cwd,
-    )
+    ran = ralph("migrate", *words, stdin=given_text, cwd=cwd or Path.cwd())
+    return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)
 
 
 # --- field by field ---------------------------------------------------------------------------------
@@ -128,7 +122,9 @@ def test_what_is_no_path_is_not_made_one(value: Any) -> None:
 
 # --- laws -------------------------------------------------------------------------------------------
 
-SLOW = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(
+    max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 @SLOW

@@ -28,13 +28,16 @@ from beads_ralph.bead.model import (
 from beads_ralph.errors import Code, RalphError
 from tests.bead import samples
 from tests.bead.samples import GONE, NEW, OLD, PROJECT, blamed, messages, sample, work
+from tests.selection import examples
 
 REQUIRED_METADATA = (
     *("rig", "worktree_path", "branch", "source_branch", "phase", "sprint", "team_name"),
     *("plan_file", "plan_section", "plan_sprint_id"),
     *("scrum_master_agent", "dev_agents", "dev_prompts", "qa_agents"),
 )
-SLOW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 # --- the seed's beads -------------------------------------------------------------------------------

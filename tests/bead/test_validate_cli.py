@@ -1,4 +1,4 @@
-"""validate and schema as processes: the exact words, the streams, the exit codes."""
+"""validate and schema: the exact words, the streams, the exit codes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import pytest
 
 from beads_ralph.bead import schema
 from tests.bead.samples import GONE, NEW, OLD, PROJECT, changed, sample, work
+from tests.cli.running import RALPH, ralph
 
 AS_NOBODY = (sys.executable, str(Path(__file__).parent.parent / "cli" / "unprivileged.py"), "65534")
-MODULE = (sys.executable, "-m", "beads_ralph", "validate")
+MODULE = (*RALPH, "validate")
 SCRIPT = (sys.executable, str(PROJECT / "scripts" / "validate-bead-schema.py"))
 BOTH = pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
 VALID = "✓ Bead schema is valid\n  ID: bd-a1b2c3\n  Sprint: 1.2\n  Phase: 1\n"
@@ -33,6 +34,9 @@ def run(
     env: dict[str, str] | None = None,
 ) -> Ended:
     data = given.encode() if isinstance(given, str) else given
+    if command[:3] == RALPH and env is None:
+        ran = ralph(*command[3:], *words, stdin=data, cwd=cwd or Path.cwd())
+        return Ended(words, ran.code, ran.out, ran.err)
     done = subprocess.run(
         [*command, *words], input=data, capture_output=True, timeout=60, check=False, cwd=cwd, env=env
     )
@@ -378,7 +382,7 @@ def test_the_envelope_of_failure_has_every_fault_of_every_file(tmp_path: Path) -
 
 
 def test_s0_ov2_the_schema_command_prints_the_bead_by_default() -> None:
-    words = (sys.executable, "-m", "beads_ralph", "schema")
+    words = (*RALPH, "schema")
     plain, named = run(words), run(words, "BeadRalphBead")
     assert plain.stdout == named.stdout
     assert json.loads(plain.stdout) == schema.json_schema("Bead")
@@ -386,7 +390,7 @@ def test_s0_ov2_the_schema_command_prints_the_bead_by_default() -> None:
 
 @pytest.mark.parametrize("name", ["AgentSpec", "LegacyBead", "QAOutput"])
 def test_s0_ov2_the_schema_command_prints_any_model(name: str) -> None:
-    done = run((sys.executable, "-m", "beads_ralph", "schema"), name)
+    done = run((*RALPH, "schema"), name)
     assert (done.returncode, done.stderr) == (0, "")
     printed = json.loads(done.stdout)
     jsonschema.Draft202012Validator.check_schema(printed)
@@ -394,6 +398,6 @@ def test_s0_ov2_the_schema_command_prints_any_model(name: str) -> None:
 
 
 def test_s0_ov2_the_schema_command_refuses_other_names_and_lists_those_there_are() -> None:
-    done = run((sys.executable, "-m", "beads_ralph", "schema"), "Beed")
+    done = run((*RALPH, "schema"), "Beed")
     assert (done.returncode, done.stdout) == (2, "")
     assert all(name in done.stderr for name in schema.MODELS)

@@ -20,6 +20,7 @@ from beads_ralph.compile import load
 from beads_ralph.compile.build import build
 from beads_ralph.plan import parse
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from tests.cli import inside
 
 PROJECT = Path(__file__).parent.parent.parent
 RALPH = (sys.executable, "-m", "beads_ralph")
@@ -77,8 +78,16 @@ def run(
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def ralph(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
-    """`beads-ralph …`"""
+def ralph(
+    *words: str | Path, cwd: Path, stdin: str | bytes = "", env: Mapping[str, str] | None = None
+) -> Ran:
+    """`beads-ralph …`, inside this process."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    return Ran(*inside.call("beads-ralph", [*map(str, words)], cwd, given, environment(env or {})))
+
+
+def ralph_alone(*words: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+    """The same in a process of its own, where that matters: signals, start-up, threads beside it."""
     return run(RALPH, *words, cwd=cwd, stdin=stdin, env=env)
 
 

@@ -298,6 +298,7 @@ def test_pouring_the_rows_puts_the_plans_own_beads_into_the_store(
     assert (diff["added"], diff["changed"], diff["orphaned"]) == ([], [], [])
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_pouring_the_rows_puts_the_plans_own_beads_into_bd(bd_repo: Path) -> None:
     command = make(bd_repo, "--rows", "rows.csv", text=NASTY, sprints="1.1,1.2,2.1").data["pour_command"]
@@ -306,6 +307,7 @@ def test_pouring_the_rows_puts_the_plans_own_beads_into_bd(bd_repo: Path) -> Non
     assert stored(BdStore(bd_repo)) == planned(bd_repo)
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_s1_fr6_5_a_bulk_of_sprints_becomes_one_formula_and_its_beads_in_bd(bd_repo: Path) -> None:
     words = ["users", "orders", "items", "carts", "taxes", "labels", "notes", "files", "tags", "teams"]

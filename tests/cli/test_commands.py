@@ -422,6 +422,7 @@ def test_demo_builds_in_an_empty_folder_that_exists(tmp_path: Path) -> None:
 # --- bd under load ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_s1_n2_3_a_locked_database_is_tried_again(bd_repo: Path, bd_path: Path, tmp_path: Path) -> None:
     """bd is in somebody's way twice; the third time it works, and the beads go in once."""
@@ -437,8 +438,8 @@ def test_s1_n2_3_a_locked_database_is_tried_again(bd_repo: Path, bd_path: Path, 
     assert notes.read_text(encoding="utf-8").count("x") == 3
 
 
+@pytest.mark.full
 @pytest.mark.bd
-@pytest.mark.slow
 def test_s1_n2_4_forty_bds_at_once_do_not_hinder_mason(bd_repo: Path, bd_path: Path) -> None:
     write(bd_repo / "plan.md", FOUR)
     crowd = [

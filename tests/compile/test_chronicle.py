@@ -20,6 +20,7 @@ from beads_ralph.plan import annotate, graph, parse
 from beads_ralph.store.protocol import Stored
 from tests.compile.formulas import compiled, formula, merge, person, poured, whole, work
 from tests.compile.plans import SETTING, plan, sprint
+from tests.selection import examples
 
 ONE = formula("one", work("code"))
 PAIR = formula("pair", work("code"), work("review", needs=["code"]))
@@ -537,7 +538,7 @@ def without_cycles(text: str, known: Sequence[Formula]) -> Built | None:
     return None if codes else built
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(plans())
 def test_law_one_acyclic_graph_in_which_later_beads_reach_all_earlier_ones(
     made: tuple[str, list[Formula]],
@@ -563,7 +564,7 @@ def steps_of(built: Built, name: str) -> list[Stored]:
     return [each for each in found if each.issue_type not in (*CONTAINERS, GATE)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(plans())
 def test_law_the_work_of_earlier_beads_reaches_later_ones_through_beads_alone(
     made: tuple[str, list[Formula]],
@@ -580,7 +581,7 @@ def test_law_the_work_of_earlier_beads_reaches_later_ones_through_beads_alone(
             assert earlier <= reachable(edges, each.id)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(plans())
 def test_law_annotating_and_reading_back_is_the_same(made: tuple[str, list[Formula]]) -> None:
     built = without_cycles(*made)

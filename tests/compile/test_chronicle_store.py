@@ -16,7 +16,7 @@ from beads_ralph.plan import parse
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store, Stored
-from tests.cli.running import MASON, RALPH, environment, mason, ralph, run, tree, write
+from tests.cli.running import MASON, RALPH, environment, mason, ralph, ralph_alone, run, tree, write
 from tests.cli.stand_in import wrapped_bd
 from tests.compile.formulas import Raw, person, poured, raw, work, written
 from tests.compile.plans import plan, sprint
@@ -298,8 +298,8 @@ def test_killed_at_the_insert_there_is_all_or_nothing_in_bd(
     put(bd_repo, MIXED)
     act = f'"{bd_path}" "$@"' if done else ":"
     deadly = f'case "$*" in *create*--graph*) {act}; kill -9 $PPID; exit;; esac'
-    ran = mason("plan.md", cwd=bd_repo, env={"PATH": wrapped_bd(tmp_path / "bin", bd_path, deadly)})
-    assert ran.code == -9
+    env = {"PATH": wrapped_bd(tmp_path / "bin", bd_path, deadly)}
+    assert ralph_alone("mason", "plan.md", cwd=bd_repo, env=env).code == -9
     there = sorted([*beads(bd_repo), *items(bd_repo)])
     assert there == (sorted(["bd-1-1-start", "bd-1-2-api", *MEMBERS, "bd-1-3-end"]) if done else [])
     again = mason("plan.md", "--check-existing", cwd=bd_repo).data
@@ -307,7 +307,6 @@ def test_killed_at_the_insert_there_is_all_or_nothing_in_bd(
     assert len({*beads(bd_repo), *items(bd_repo)}) == 6
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_there_is_all_or_nothing(here: Path) -> None:
     many = plan(*(poured(f"{at}.1", f"P{at}", "agreed") for at in range(1, 40)))
     put(here, many)

@@ -14,7 +14,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.plan import parse
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query
-from tests.cli.running import RALPH, Ran, dump, environment, mason, ralph, tree, write
+from tests.cli.running import RALPH, Ran, dump, environment, mason, ralph, ralph_alone, tree, write
 from tests.compile.plans import compiled, plan, sprint
 
 FOUR = (
@@ -285,7 +285,7 @@ def test_s1_n2_1_mason_inserts_while_a_loop_claims_and_closes(repo: Path, plan_f
     store = EmbeddedStore(repo)
     ended: list[Ran] = []
     other = write(repo / "other.md", plan(*(sprint(f"2.{n}", f"more {n}") for n in range(1, 9))))
-    second = threading.Thread(target=lambda: ended.append(mason(other, cwd=repo)))
+    second = threading.Thread(target=lambda: ended.append(ralph_alone("mason", other, "--json", cwd=repo)))
     second.start()
     for _ in range(4):
         bead = store.ready(1).beads[0]

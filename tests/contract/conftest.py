@@ -9,30 +9,24 @@ import pytest
 
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.protocol import Store
+from tests.conftest import copied
 from tests.contract.places import Place
 
 
-@pytest.fixture(scope="session")
-def bd_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test leaves a fresh bd database for the others: making one takes seconds."""
-    return tmp_path_factory.mktemp("bd") / "fresh"
-
-
-def bd_place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
+def bd_place(request: pytest.FixtureRequest, factory: pytest.TempPathFactory, tmp_path: Path) -> Place:
     program = str(request.getfixturevalue("bd_path"))
-    if not template.exists():
-        root: Path = request.getfixturevalue("bd_repo")
+
+    def make(root: Path) -> None:
+        shutil.copytree(request.getfixturevalue("bd_repo"), root, symlinks=True, dirs_exist_ok=True)
         initialise(root, program)
-        shutil.copytree(root, template, symlinks=True)
-    root = tmp_path / "copy"
-    shutil.copytree(template, root, symlinks=True)
-    return Place("bd", root, program)
+
+    return Place("bd", copied(factory, "bd-place", make, tmp_path / "copy"), program)
 
 
 @pytest.fixture(params=["embedded", pytest.param("bd", marks=pytest.mark.bd)])
-def place(request: pytest.FixtureRequest, bd_template: Path, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Place:
     if request.param == "bd":
-        return bd_place(request, bd_template, tmp_path)
+        return bd_place(request, tmp_path_factory, tmp_path)
     return Place("embedded", tmp_path / "app")
 
 

@@ -68,6 +68,7 @@ def release(root: str = "bd-release-001", **more: Any) -> list[Stored]:
 # --- creating and finding ---------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_items_come_back_as_they_were(store: Store) -> None:
     gate = make_item(
         "bd-gate",
@@ -151,6 +152,7 @@ def test_items_are_no_beads(store: Store, tmp_path: Path) -> None:
     assert {line["id"]: line["issue_type"] for line in lines}[f"{root}-gate"] == GATE
 
 
+@pytest.mark.core
 def test_a_mixed_batch_is_created_whole_or_not_at_all(store: Store) -> None:
     store.create([make_item("bd-old", TASK), make_bead("bd-bead")])
     fresh = make_bead("bd-new")
@@ -202,6 +204,7 @@ def test_nothing_waits_in_a_circle(store: Store) -> None:
 # --- waiting ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_a_bead_behind_a_gate_is_ready_when_the_gate_is_closed(store: Store) -> None:
     store.create(
         [
@@ -297,6 +300,7 @@ def test_containers_settle(store: Store) -> None:
     assert set(store.items.settle().closed) == {root, f"{root}-prepare", "bd-all"}
 
 
+@pytest.mark.core
 def test_what_waits_for_a_container_is_ready_when_it_settles(store: Store) -> None:
     store.create(
         [
@@ -347,6 +351,7 @@ def test_a_convoy_follows_what_it_is_given(store: Store) -> None:
 # --- wisps ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_wisps_are_seen_only_by_those_who_ask(store: Store, tmp_path: Path) -> None:
     root = "bd-patrol-001"
     store.create([make_bead("bd-plain", priority=2)])

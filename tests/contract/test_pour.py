@@ -17,7 +17,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import ItemQuery, Query, Store
-from tests.cli.running import Ran, ralph, write
+from tests.cli.running import Ran, ralph, ralph_alone, write
 from tests.contract.places import Place
 
 PATTERN = r"^\d+[a-z]*\.\d+[a-z]*$"
@@ -157,6 +157,7 @@ SAME = ("title", "description", "issue_type", "priority", "status", "parent")
 # --- the seeds --------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_s1_fr7_1_s1_fr7_2_the_seeds_formula_is_poured_with_the_seeds_command(shop: Shop) -> None:
     ran = shop.pour(shop.formula(FR6), **FR7_VALUES)
     data = ran.data
@@ -285,6 +286,7 @@ FAILURES: list[tuple[str, dict[str, Any], dict[str, str], str, list[str]]] = [
 ]
 
 
+@pytest.mark.core
 def test_s1_fr7_4_s1_fr7_5_s1_fr7_7_a_pour_that_fails_leaves_nothing_behind(shop: Shop) -> None:
     before = shop.things()
     for _, said, values, code, fields in FAILURES:
@@ -318,6 +320,7 @@ def test_s1_fr7_7_an_id_that_is_taken_is_refused_before_anything_is_written(shop
 # --- the language -----------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_the_same_formula_makes_the_same_beads_everywhere(shop: Shop) -> None:
     """Labels, metadata and ids with variables, lists, conditions, loops, children, gates, waits."""
     said = {
@@ -557,10 +560,9 @@ def test_rows_may_wait_for_one_another_in_any_order(shop: Shop) -> None:
 def test_two_processes_get_different_numbers(shop: Shop) -> None:
     name = shop.formula({"formula": "race", "steps": [{"id": "a", "title": "A", "labels": ["{{n}}"]}]})
     rows = {word: "n\n" + "".join(f"{word}{n}\n" for n in range(3)) for word in ("x", "y", "z")}
+    words = ("pour", name, "--vars-file", "-", "--json")
     with ThreadPoolExecutor() as pool:
-        tries = [
-            pool.submit(shop.run, "pour", name, "--vars-file", "-", stdin=text) for text in rows.values()
-        ]
+        tries = [pool.submit(ralph_alone, *words, cwd=shop.root, stdin=text) for text in rows.values()]
         answers = [one.result().data for one in tries]
     numbers = sorted(root for data in answers for root in data["molecules_created"])
     assert len(set(numbers)) == 9

@@ -46,6 +46,7 @@ def finish(store: Store, bead_id: str) -> None:
 # --- creating and reading ---------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_a_created_bead_comes_back_as_it_was(store: Store) -> None:
     bead = make_bead(
         "bd-1-1-schéma",
@@ -88,6 +89,7 @@ def test_a_created_bead_comes_back_as_it_was(store: Store) -> None:
         assert not {"claimed_by", "lease_expires_at", "close_reason"} & raw.keys()
 
 
+@pytest.mark.core
 def test_a_batch_is_created_whole_or_not_at_all(store: Store) -> None:
     info = store.check()
     assert info.kind == store.kind
@@ -166,6 +168,7 @@ def test_an_unreadable_bead_is_shown_and_harms_no_other(store: Store, place: Pla
 # --- order ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_ready_follows_dependencies_and_priority(store: Store) -> None:
     """The rounds of 1.1, then 1.2a and 1.2b, then 1.3; only closing lets the next ones go."""
     store.create(
@@ -219,6 +222,7 @@ def test_one_thread_wins(store: Store, place: Place) -> None:
     assert {claim.held_by for claim in claims} == {winner}
 
 
+@pytest.mark.core
 def test_one_process_wins(store: Store, place: Place) -> None:
     store.create([make_bead("bd-prize")])
     words = [sys.executable, "-m", "tests.contract.claimer", place.kind, str(place.root), str(place.bd or "")]
@@ -249,6 +253,7 @@ def test_one_process_wins(store: Store, place: Place) -> None:
     assert (shown["status"], shown["claimed_by"]) == ("in_progress", f"racer-{outcomes.index('won')}")
 
 
+@pytest.mark.core
 def test_a_claim_is_held_until_it_is_released_or_closed(store: Store) -> None:
     store.create([make_bead("bd-a")])
     first = store.claim("bd-a", "one")
@@ -294,6 +299,7 @@ def test_an_update_may_name_the_status_it_expects(store: Store) -> None:
     assert store.update("bd-a", Changes(title="New", expected_status="open")).title == "New"
 
 
+@pytest.mark.core
 def test_only_the_holder_closes_and_only_once(store: Store) -> None:
     store.create([make_bead("bd-a"), make_bead("bd-b", dependencies=["bd-a"])])
     with pytest.raises(RalphError, match="nobody") as caught:
@@ -423,6 +429,7 @@ def test_part_of_an_id_is_no_id(store: Store) -> None:
 # --- changing ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 def test_update_changes_what_is_given_and_keeps_the_rest(store: Store) -> None:
     store.create(
         [

@@ -28,6 +28,7 @@ from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
+from tests.cli.running import ralph
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
@@ -213,19 +214,7 @@ steps = [{id = "a", title = "{{v}}"}]
 
 def answer(repo: Path, *words: str) -> dict[str, Any]:
     """The data of a command's envelope."""
-    done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph", *words, "--json"],
-        cwd=repo,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    envelope: dict[str, Any] = json.loads(done.stdout)
-    assert envelope["success"], envelope
-    data: dict[str, Any] = envelope["data"]
-    return data
+    return ralph(*words, "--json", cwd=repo).data
 
 
 def documented_keys(name: str) -> set[str]:

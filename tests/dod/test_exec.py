@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from beads_ralph import __version__
-from beads_ralph.dod.exec_context import Pace
+from beads_ralph.process.retry import Retry
 from tests.cli.running import PROJECT, RALPH, environment, ralph, run
 from tests.dod.beads import (
     EXAMPLE_NAMES,
@@ -223,9 +224,10 @@ def test_a_pause_that_would_outlast_the_budget_is_not_begun(place: Path) -> None
 
 
 def test_pauses_double_up_to_the_most() -> None:
-    assert [Pace().after(n) for n in range(1, 8)] == [30, 60, 120, 240, 300, 300, 300]
-    assert Pace(0.0).after(5) == 0
-    assert Pace().after(10**6) == 300
+    pace = Retry(first=30, longest=300, jitter=0)
+    assert [pace.pause(n) for n in range(1, 8)] == [30, 60, 120, 240, 300, 300, 300]
+    assert replace(pace, first=0).pause(5) == 0
+    assert pace.pause(10**6) == 300
 
 
 def test_the_pause_is_in_the_bead_while_it_waits(place: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.process_tree import Family, is_alive, read_process, sweep
+from beads_ralph.process.process_table import is_alive, read_process
+from beads_ralph.process.process_tree import Family, sweep
 from beads_ralph.process.supervise import supervise
 from tests.executors.running import is_running, job, python, run, shell, soon, wait_until
 

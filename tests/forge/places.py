@@ -15,10 +15,11 @@ import pytest
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Forge, Proposal
+from beads_ralph.process.retry import Retry
 from tests.conftest import IN_CI
 from tests.forge.github_server import NAME, OWNER, GitHub, configure, serving
 
-PATIENCE = Network(retries=2, timeout=20.0, pause=0.01)
+PATIENCE = Network(Retry(3, 0.01), timeout=20.0)
 
 
 def git(root: Path, *words: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Proposal
+from beads_ralph.process.retry import Retry
 
 STEPS = frozenset({"subprocess.Popen", "os.rename", "os.mkdir", "os.remove", "fcntl.flock"})
 _seen = 0
@@ -33,7 +34,7 @@ def die_at(step: int) -> None:
 
 def main() -> None:
     kind, root, branch, commit, step = sys.argv[1:]
-    forge = choose(kind, Path(root), network=Network(retries=3, timeout=20.0, pause=0.05))
+    forge = choose(kind, Path(root), network=Network(Retry(4, 0.05), timeout=20.0))
     proposal = Proposal("bd-1", "Do it", "All checks passed.", branch, "main", commit)
     if int(step):
         die_at(int(step))

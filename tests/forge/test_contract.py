@@ -167,7 +167,6 @@ def _killed_at_every_step(place: Place) -> Iterator[tuple[str, str]]:
     pytest.fail("it never came to its end")
 
 
-@pytest.mark.slow
 def test_killed_at_any_step_it_is_finished_the_next_time(place: Place) -> None:
     """Law 3: nothing is lost, and no second pull request comes of it."""
     forge = place.open()
@@ -184,7 +183,6 @@ def test_killed_at_any_step_it_is_finished_the_next_time(place: Place) -> None:
     assert len(numbers) > 5
 
 
-@pytest.mark.slow
 def test_many_at_once_open_one(place: Place) -> None:
     commit = place.commit("feature/one")
     with ExitStack() as stack:
@@ -194,7 +192,6 @@ def test_many_at_once_open_one(place: Place) -> None:
     assert place.proposed("feature/one") == [1]
 
 
-@pytest.mark.slow
 def test_many_at_once_take_different_numbers(place: Place) -> None:
     work = {branch: place.commit(branch) for branch in ("a/1", "a/2", "b/1", "b/2", "b/3", "c")}
     with ExitStack() as stack:

@@ -10,6 +10,7 @@ import pytest
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.gh import Address, address_of
 from beads_ralph.forge.network import Network
+from beads_ralph.process.retry import Retry
 from tests.forge.github_server import Asked, GitHub, Pull, Trouble
 from tests.forge.places import Place, git, path_with
 
@@ -81,10 +82,10 @@ def test_one_that_a_person_closed_is_followed_by_another(github: Place, hub: Git
 
 def test_opening_has_a_patience_of_its_own(github: Place, hub: GitHub) -> None:
     hub.troubles = [Trouble("create"), Trouble("create")]
-    patient = Network(retries=0, timeout=20.0, pause=0.01, creation_retries=2)
+    patient = Network(Retry(1, 0.01), timeout=20.0, creation=Retry(3, 0.01))
     assert github.open(patient).propose(github.proposal()).number == 1
     hub.troubles = [Trouble("create"), Trouble("create")]
-    hasty = Network(retries=5, timeout=20.0, pause=0.01, creation_retries=1)
+    hasty = Network(Retry(6, 0.01), timeout=20.0, creation=Retry(2, 0.01))
     with pytest.raises(RalphError, match="503"):
         github.open(hasty).propose(github.proposal("feature/two"))
     assert hub.troubles == []
@@ -145,7 +146,7 @@ def test_a_body_is_renewed_in_spite_of_a_failure(github: Place, hub: GitHub, sta
 )
 def test_opened_but_the_answer_was_lost(github: Place, hub: GitHub, trouble: Trouble) -> None:
     hub.troubles = [trouble]
-    assert github.open(Network(retries=2, timeout=3.0, pause=0.01)).propose(github.proposal()).number == 1
+    assert github.open(Network(Retry(3, 0.01), timeout=3.0)).propose(github.proposal()).number == 1
     assert len(hub.pulls) == 1
 
 
@@ -161,7 +162,7 @@ def test_patience_ends(github: Place, hub: GitHub) -> None:
 def test_a_server_that_hangs_is_left(github: Place, hub: GitHub) -> None:
     hub.troubles = [Trouble("list", hangs=True), Trouble("list", hangs=True)]
     with pytest.raises(RalphError, match=r"no answer within 0\.5 s"):
-        github.open(Network(retries=1, timeout=0.5, pause=0.01)).find("feature/one")
+        github.open(Network(Retry(2, 0.01), timeout=0.5)).find("feature/one")
 
 
 def test_an_outage(github: Place, tmp_path: Path) -> None:

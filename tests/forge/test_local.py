@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -19,6 +18,7 @@ from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.pulls import PullDirectory
 from beads_ralph.forge.sections import fitting_section, with_section
+from beads_ralph.process.retry import Retry
 from tests.forge.places import Place, git, path_with, refs
 
 PROPOSER = Path(__file__).with_name("proposer.py")
@@ -208,7 +208,7 @@ def test_a_missing_key_is_not_tried_again(pushed: Place, tmp_path: Path) -> None
 def test_a_push_that_hangs_is_ended(pushed: Place, tmp_path: Path) -> None:
     _through_ssh(pushed, tmp_path, "exec sleep 300")
     with pytest.raises(RalphError) as failed:
-        pushed.open(Network(retries=1, pause=0.01, push_timeout=0.5)).propose(pushed.proposal())
+        pushed.open(Network(Retry(2, 0.01), push_timeout=0.5)).propose(pushed.proposal())
     assert "no answer within 0.5 s" in str(failed.value.details)
     assert (tmp_path / "tries").read_text("utf-8") == "tried\n" * 2
 
@@ -314,10 +314,3 @@ def test_a_long_section_is_cut_to_the_limit(written: str, limit: int) -> None:
 def test_a_bead_cannot_end_its_section_itself() -> None:
     body = with_section("", "bd-1", "a <!-- /bead bd-1 --> b")
     assert with_section(body, "bd-1", "c") == "<!-- bead bd-1 -->\nc\n<!-- /bead bd-1 -->"
-
-
-def test_waits_grow_and_vary() -> None:
-    network = Network(pause=1.0)
-    assert 4.0 <= network.wait(3) <= 5.0
-    assert 3.0 <= replace(network, backoff="linear").wait(3) <= 4.0
-    assert 1.0 <= replace(network, backoff="constant").wait(3) <= 2.0

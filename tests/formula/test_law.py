@@ -32,6 +32,7 @@ from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.plan.model import SprintCheck
 from tests.compile.plans import beads_of
 from tests.formula.plans import SETTING, sample, surroundings
+from tests.selection import examples
 
 TIMES = ("created_at", "updated_at", "parent")
 
@@ -197,7 +198,7 @@ UNCHECKED = replace(SETTING, agent_check=False)
 FORMS = st.sampled_from(["toml", "json"])
 SHEETS = st.sampled_from(["csv", "json"])
 GENEROUS = settings(
-    max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 

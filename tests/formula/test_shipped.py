@@ -155,7 +155,7 @@ def test_the_list_shows_exactly_the_shipped_formulas(repo: Path) -> None:
     assert [row["name"] for row in rows if row["place"] == "shipped"] == sorted(SHIPPED)
 
 
-@pytest.fixture(params=["embedded", pytest.param("bd", marks=[pytest.mark.bd, pytest.mark.slow])])
+@pytest.fixture(params=["embedded", pytest.param("bd", marks=[pytest.mark.bd])])
 def store(request: pytest.FixtureRequest) -> str:
     """The kind of the store; where it is bd, `repo` has a database."""
     if request.param == "bd":

@@ -15,8 +15,8 @@ import pytest
 from beads_ralph.errors import RalphError
 from beads_ralph.git import checkouts, locking, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
-from beads_ralph.git.locking import Patience
 from beads_ralph.git.worktrees import PreparedWorktree, prepare, remove
+from beads_ralph.process.retry import Retry
 from tests.git.repos import commit, git, lines, on_branch
 
 ROOT = Path(__file__).parents[2]
@@ -252,7 +252,7 @@ def test_a_living_process_keeps_its_lock_and_it_is_reported(repo: Path, beside: 
     with lock.open("w"):
         os.utime(lock, (1, 1))
         with pytest.raises(RalphError, match="add x failed") as caught:
-            locking.output("add", "x", cwd=first.path, patience=Patience(tries=2, unit=0.01))
+            locking.output("add", "x", cwd=first.path, retry=Retry(tries=2, first=0.01))
         assert lock.exists()
     assert f"remove {lock}" in caught.value.suggested_action
 
@@ -271,12 +271,12 @@ def test_the_lock_of_the_main_checkout_is_never_touched(repo: Path) -> None:
     lock.touch()
     os.utime(lock, (1, 1))
     (repo / "x").write_text("x\n")
-    assert not locking.run("add", "x", cwd=repo, patience=Patience(tries=2, unit=0.01)).ok
+    assert not locking.run("add", "x", cwd=repo, retry=Retry(tries=2, first=0.01)).ok
     assert lock.exists()
 
 
 def test_what_is_no_lock_is_not_tried_again(repo: Path) -> None:
-    ended = locking.run("branch", "main/x", cwd=repo, patience=Patience(tries=9, unit=60))
+    ended = locking.run("branch", "main/x", cwd=repo, retry=Retry(tries=9, first=60))
     assert "cannot lock ref" in ended.stderr
 
 
@@ -362,7 +362,6 @@ def killed(tmp_path: Path, at: int, *words: str) -> bool:
     return process.returncode != 0
 
 
-@pytest.mark.slow
 def test_prepare_survives_being_killed_at_every_hook(deadly: Path, beside: Path, tmp_path: Path) -> None:
     on_branch(deadly, "one", {"one.slow": "one\n", "c.txt": lines("5:one")})
     on_branch(deadly, "two", {"two.slow": "two\n", "u.slow": "u\n", "c.txt": lines("25:two")})
@@ -382,7 +381,6 @@ def test_prepare_survives_being_killed_at_every_hook(deadly: Path, beside: Path,
     assert worktrees.stale(deadly) == []
 
 
-@pytest.mark.slow
 def test_commits_and_merges_survive_being_killed(deadly: Path, beside: Path, tmp_path: Path) -> None:
     on_branch(deadly, "one", {"one.slow": "one\n", "c.txt": lines("5:one")})
     at, alive = 0, False

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from beads_ralph.journal.records import Attempt, read_all
 from beads_ralph.journal.records.reader import LARGEST
 from tests.journal import samples
+from tests.selection import examples
 
 
 def put(folder: Path, name: str, raw: Any) -> Path:
@@ -107,7 +108,7 @@ def test_no_folder_is_no_attempt(tmp_path: Path) -> None:
     assert attempts(tmp_path / "nowhere") == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.dictionaries(st.sampled_from([*samples.run(), "extra"]), samples.ANYTHING))
 def test_no_value_of_any_field_is_fatal(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     state = tmp_path_factory.mktemp("state")

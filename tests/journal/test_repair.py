@@ -18,6 +18,7 @@ from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.model import MODELS, Kind
 from tests.cli.running import environment, ralph
 from tests.journal import samples
+from tests.selection import examples
 
 PROJECT = Path(__file__).parents[2]
 SCRIPT = PROJECT / "scripts" / "validate-state.sh"
@@ -199,7 +200,7 @@ def test_no_backup_is_overwritten(state: Path) -> None:
     assert [(path.with_name(name)).read_text() for name in kept] == olds
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(["run", "result"]))
 def test_s4_v4_what_validates_survives_write_read_fix_and_validate_unchanged(
     tmp_path_factory: Any, data: st.DataObject, kind: Kind
@@ -218,7 +219,7 @@ def test_s4_v4_what_validates_survives_write_read_fix_and_validate_unchanged(
     assert [one.name for one in path.parent.glob("*.bak")] == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(["run", "result"]))
 def test_mending_is_whole_or_not_at_all_and_loses_nothing(
     tmp_path_factory: Any, data: st.DataObject, kind: Kind

@@ -17,12 +17,12 @@ from bench.laws import Watch
 from bench.rehearsals import Part, Rehearsal
 from tests.cli.running import ralph
 
+pytestmark = pytest.mark.full
 KILLS = 10
 SEED = 11
 PATIENCE = 60.0
 
 
-@pytest.mark.slow
 def test_law_3_a_loop_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     outcome = chaos.torment(tmp_path, kills=KILLS, seed=SEED, tracks=1)
     assert outcome.broken == []
@@ -30,7 +30,6 @@ def test_law_3_a_loop_that_is_killed_again_and_again_loses_nothing(tmp_path: Pat
     assert outcome.closed == outcome.plans * outcome.beads
 
 
-@pytest.mark.slow
 def test_law_4_a_run_killed_while_it_sweeps_leaves_that_to_the_next(tmp_path: Path) -> None:
     """The stray heeds no SIGTERM, so that the second run is still waiting for it when it is killed."""
     deaf = Part(
@@ -126,7 +125,6 @@ BREACHES: dict[str, tuple[Callable[[Rehearsal], None], str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("breach", BREACHES)
 def test_a_broken_law_is_noticed(breach: str, worked: Rehearsal) -> None:
     watch = Watch(worked)

@@ -21,6 +21,7 @@ import yaml
 from beads_ralph.agents.agent_types import AgentTask, Reply
 from beads_ralph.agents.registry import select
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
+from beads_ralph.process.retry import Retry
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work
@@ -501,7 +502,7 @@ def test_a_servers_passing_trouble_is_waited_out_and_its_patience_ends(
     project = Project.make(repo, ONE)
     unwell = Unwell(calls)
     with loop_of(project, select=lambda _: unwell) as loop:
-        loop.tools = replace(loop.tools, server_pause=0.01)
+        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), attempts_)
     assert len(project.events("agent_started", bead=BEAD)) == calls + 2

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.process.retry import Retry
 from tests.loop.plans import Project, fails, git, loop_of, names, passes, soon, sprint, work
 
 BEAD = "bd-1-1-one"
@@ -534,7 +535,7 @@ def test_a_reviewers_server_that_is_down_costs_the_developer_nothing(repo: Path,
     qa = rig.program("qa", qa=trouble("server", when='[ "$N" -le 4 ]') + REVIEWS)
     project = played(repo, rig.program("dev"), qa)
     with loop_of(project) as loop:
-        loop.tools = replace(loop.tools, server_pause=0.01)
+        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
         loop.tools.rests.outage_seconds = 0.2
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1)
@@ -550,7 +551,7 @@ def test_a_reviewers_server_that_stays_down_ends_the_run_and_blames_nobody(repo:
     qa = rig.program("qa", qa=trouble("server", detail="502 of the proxy"))
     project = played(repo, rig.program("dev"), qa)
     with loop_of(project) as loop:
-        loop.tools = replace(loop.tools, server_pause=0.01)
+        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
         loop.tools.rests.down_since[qa] = datetime.now(UTC) - timedelta(hours=2)
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("stopped", 0)

@@ -15,7 +15,7 @@ from tests.loop.plans import Project, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")
 BEAD = "bd-1-1-one"
-GROW = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(60)'"
+GROW = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(600)'"
 STAY = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(2)'"
 
 
@@ -54,10 +54,10 @@ def test_qa_and_verifiers_have_the_same_limit(repo: Path) -> None:
 
 
 def test_a_verifier_that_takes_too_much_memory_fails(repo: Path) -> None:
-    settings = {"verify": [STAY], "max_retry_attempts": 1}
+    settings = {"verify": [GROW], "max_retry_attempts": 1}
     project = Project.make(repo, ONE, plan_settings=settings, agent_memory_mb=200)
     assert project.run().code == 1
-    assert evidence(project)[STAY].startswith("memory: used more than 200 MB")
+    assert evidence(project)[GROW].startswith("memory: used more than 200 MB")
 
 
 def test_the_limit_of_a_bead_goes_before_the_configured_one(repo: Path) -> None:

@@ -730,7 +730,6 @@ PATHS_SCRIPT = {"1.1a": {"dev": work(), "qa": [fails("once more"), passes()]}, "
 
 
 @pytest.mark.bd
-@pytest.mark.slow
 def test_the_whole_path_on_bd(bd_repo: Path) -> None:
     project = Project.make(bd_repo, PATHS[0], sprint("1.2", "After"), script=PATHS_SCRIPT, store="bd")
     ran = project.run()
@@ -786,6 +785,7 @@ def test_the_journal_is_json_lines_of_one_writer(repo: Path) -> None:
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_a_bead_that_the_store_will_not_close_is_blocked_and_not_worked_on_for_ever(bd_repo: Path) -> None:
     """bd closes no bead with open children, and lists it as ready all the same."""

@@ -39,7 +39,7 @@ def maker(root: Path, kind: str) -> Make:
     return made
 
 
-@pytest.fixture(params=["embedded", pytest.param("bd", marks=[pytest.mark.bd, pytest.mark.slow])])
+@pytest.fixture(params=["embedded", pytest.param("bd", marks=[pytest.mark.bd])])
 def make(request: pytest.FixtureRequest) -> Make:
     """Makes a project with a compiled plan, on one store and then on the other."""
     kind: str = request.param
@@ -197,8 +197,8 @@ def test_what_waits_itself_cannot_be_closed_and_closing_twice_changes_nothing(
     assert project.ralph("close", "bd-late", "--json").code == 0
 
 
+@pytest.mark.full
 @pytest.mark.bd
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["close", "gate resolve"])
 def test_bds_own_words_let_a_gate_pass_too(bd_repo: Path, bd_path: Path, command: str) -> None:
     project = Project.make(bd_repo, ONE, TWO, store="bd")

@@ -11,6 +11,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.plan import annotate, parse
 from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
 from tests.plan.plans import FIXTURES
+from tests.selection import examples
 
 
 def annotated(text: str, **beads: str) -> str:
@@ -172,7 +173,7 @@ def split(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(texts(), st.integers(0, 2**20))
 def test_s1_fr9_1_s1_fr9_2_s1_fr9_3_s1_fr9_4_every_other_byte_is_kept(text: str, choice: int) -> None:
     plan = parse(text)

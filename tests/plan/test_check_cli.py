@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from beads_ralph.plan import draw
+from tests.cli import running
 from tests.plan.plans import DEFAULTS, FIXTURES, plan_of
 
 
@@ -29,16 +30,8 @@ class Said(NamedTuple):
 
 
 def ralph(folder: Path, *words: str) -> Said:
-    done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+    ran = running.ralph(*words, cwd=folder)
+    return Said(ran.code, ran.out, ran.err)
 
 
 def write(repo: Path, text: str) -> str:

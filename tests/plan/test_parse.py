@@ -12,6 +12,7 @@ from beads_ralph.compile.build import build
 from beads_ralph.errors import Code
 from beads_ralph.plan import At, Plan, parse
 from tests.plan.plans import DEFAULTS, FIXTURES, compiled, fault_lines, only, plan_of, setting, sprint_plan
+from tests.selection import examples
 
 MARKDOWN, PATTERN = str(Code.MARKDOWN), str(Code.PLAN_PATTERN)
 
@@ -460,7 +461,7 @@ def lines_in(value: Any) -> list[int]:
     ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.text() | soup | matter)
 def test_parse_never_raises_and_its_lines_lie_in_the_file(text: str) -> None:
     plan = parse(text)
@@ -472,7 +473,7 @@ def test_parse_never_raises_and_its_lines_lie_in_the_file(text: str) -> None:
     assert plan.sprints or plan.struck or plan.faults
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(soup | matter)
 def test_compiling_never_raises_and_every_sprint_becomes_a_bead_or_a_fault(text: str) -> None:
     plan: Plan = parse(DEFAULTS + text)

@@ -58,8 +58,8 @@ def with_agents(text: str) -> str:
     return re.sub(r"^### Sprint .*$\n", agent, text, flags=re.MULTILINE)
 
 
+@pytest.mark.full
 @pytest.mark.real_agents
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_plan_of_the_demonstration_with_three_real_clis(
     cli: Callable[[str, str], Cli], model_server: ModelServer, tmp_path: Path

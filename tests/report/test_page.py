@@ -9,8 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
-
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
@@ -135,7 +133,6 @@ def test_without_the_name_of_a_run_a_long_quiet_ends_it() -> None:
     assert last_run([]) == []
 
 
-@pytest.mark.slow
 def test_a_real_browser_shows_it_on_a_phone_and_on_a_desk_by_day_and_by_night(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page(many()), encoding="utf-8")
     hostile = page([*many(), failed(HOSTILE, agent=HOSTILE, failure_reason=HOSTILE)])

@@ -20,6 +20,7 @@ from beads_ralph.report.numbers import Rate, Spread, quantile, time_text
 from beads_ralph.report.page import AnalysisSubject, html
 from tests.journal import samples
 from tests.report.made import START, attempt, check, failed, several
+from tests.selection import examples
 
 
 def figures(*rows: Attempt, since: datetime | None = None) -> dict[str, Any]:
@@ -282,7 +283,7 @@ def test_the_order_of_the_records_changes_no_figure(rows: list[Attempt], chance:
     assert one == two
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(samples.RUNS, st.none() | samples.RESULTS), max_size=5))
 def test_any_valid_record_survives_the_analysis(tmp_path_factory: Any, rows: Any) -> None:
     state: Path = tmp_path_factory.mktemp("state")
@@ -305,7 +306,7 @@ def test_any_valid_record_survives_the_analysis(tmp_path_factory: Any, rows: Any
     assert page.count("<figure") == page.count("</figure>")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.dictionaries(
         st.sampled_from(["run_id", "kind", "parallel", "usage", "checks", "title"]), samples.ANYTHING

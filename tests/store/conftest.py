@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.store.bd.bd_store import initialise
+from tests.conftest import copied
 
 Call = Callable[..., Any]
 
@@ -21,15 +22,15 @@ Call = Callable[..., Any]
 def bd_repo(
     repo: Path, bd_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A copy of a database that was made once: making one takes bd seconds."""
+    """The fresh git repository with a database as `init` makes it."""
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
-    made = tmp_path_factory.getbasetemp() / "bd-made-once"
-    if not (made / "complete").exists():
-        made.mkdir(exist_ok=True)
-        git_in(made, "init", "--quiet")
-        initialise(made)
-        (made / "complete").touch()
-    shutil.copytree(made / ".beads", repo / ".beads")
+
+    def make(root: Path) -> None:
+        whole = shutil.copytree(repo, root.with_name("whole"), symlinks=True)
+        initialise(whole)
+        shutil.copytree(whole / ".beads", root, dirs_exist_ok=True)
+
+    copied(tmp_path_factory, "bd-initialised", make, repo / ".beads")
     return repo
 
 

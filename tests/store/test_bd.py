@@ -121,6 +121,7 @@ def test_initialise_makes_a_quiet_database_once(
 # --- a user's own database --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_a_users_database_keeps_its_prefix_its_settings_and_its_issues(
     repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -454,6 +455,7 @@ CLAIM = """import sys; from pathlib import Path; from beads_ralph.store.bd.bd_st
 print(BdStore(Path(sys.argv[1])).claim("bd-a", sys.argv[2]).won)"""
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_one_of_six_racing_workers_wins(bd_repo: Path, store: BdStore) -> None:
     store.create([make_bead("bd-a")])
@@ -523,6 +525,7 @@ def test_no_more_commands_are_sent_than_are_needed(bd_repo: Path, bd_path: Path,
     assert sent(lambda: store.release("bd-c", "w1", reason="red")) == ["list", "comments", "update"]
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_a_deleted_bead_is_not_claimed_as_the_one_whose_id_begins_alike(store: BdStore, bd: Call) -> None:
     """bd takes `bd-1` for `bd-1-2a` as soon as there is no `bd-1` any more."""

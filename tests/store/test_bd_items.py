@@ -145,6 +145,7 @@ def test_convoys_are_registered_with_the_first_one(store: BdStore, bd: Call) -> 
     assert [row["id"] for row in bd("show", "bd-all", "--json")] == ["bd-all"]
 
 
+@pytest.mark.full
 def test_epics_of_the_user_are_left_alone(store: BdStore, bd: Call) -> None:
     bd("create", "Mine", "--id", "bd-mine", "--type", "epic", "--json")
     bd("create", "Step", "--id", "bd-step", "--type", "task", "--deps", "parent-child:bd-mine", "--json")

@@ -19,6 +19,7 @@ from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes, ItemQuery, Query, Stored
 from tests.beads import make_bead
 from tests.items import make_item
+from tests.selection import examples
 from tests.store.by_hand import miscounted
 from tests.store.test_embedded_model import outcome
 
@@ -236,4 +237,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)

@@ -19,6 +19,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore, initialise
 from beads_ralph.store.protocol import Changes, Query
 from tests.beads import make_bead
+from tests.selection import examples
 
 IDS = st.sampled_from([f"bd-{letter}" for letter in "abcdefgh"])
 ACTORS = st.sampled_from(["one", "two"])
@@ -202,4 +203,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)

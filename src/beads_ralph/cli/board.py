@@ -56,7 +56,6 @@ STAGES = {
     VerdictGiven.kind: "judged",
     PullRequestOpened.kind: "proposed",
 }
-WORDS = {RunPaused.kind: "■ paused", RunResumed.kind: "▶ resumed"}
 MARKS = {"✓": "green", "✗": "red", "!": "yellow", "…": "yellow", "■": "yellow", "▶": "cyan"}
 
 
@@ -80,71 +79,85 @@ def stage_of(kind: str, role: str | None, agent: str | None) -> str:
 
 def line(event: Event) -> str | None:
     """One event for people, None for what would only be noise."""
-    return _of_bead(event) if event.bead else _of_run(event)
+    return _work(event) or _end(event) or _program(event) or _gate(event) or _run(event)
 
 
-def _of_bead(event: Event) -> str | None:
-    bead = event.bead
+def _work(event: Event) -> str:
+    bead, text = event.bead or "", ""
     match event:
         case BeadClaimed(title=title):
-            return f"▶ {bead}  attempt {event.attempt}  {title}"
+            text = f"▶ {bead}  attempt {event.attempt}  {title}"
         case AgentStarted(call=call):
-            return f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
+            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
         case VerdictGiven(ruling=ruling, message=message):
-            return f"  {bead}  {ruling}: {message}"
+            text = f"  {bead}  {ruling}: {message}"
         case ConflictForeseen(other=other, files=files):
-            return f"! {bead}  will conflict with {other} in {', '.join(files)}"
+            text = f"! {bead}  will conflict with {other} in {', '.join(files)}"
         case PullRequestOpened(url=url, branch=branch):
-            return f"  {bead}  pull request {url or branch}"
-        case ProgramReplaced(agent=agent, program=program, by=by):
-            return f"  {bead}  {by} plays {persona_name(agent)} for {program}"
-        case GateChecked(ruling=ruling, message=message):
-            return f"{'✓' if ruling == 'pass' else '✗'} gate {bead}  {message}"
+            text = f"  {bead}  pull request {url or branch}"
         case AttemptInterrupted():
-            return f"! {bead}  attempt {event.attempt} was interrupted; it goes on"
+            text = f"! {bead}  attempt {event.attempt} was interrupted; it goes on"
         case WarningGiven(message=message):
-            return f"! {bead}  {message}"
-        case _:
-            return _end(event) or _of_run(event)
+            text = f"! {bead}  {message}" if bead else f"! {message}"
+    return text
 
 
-def _end(event: Event) -> str | None:
+def _end(event: Event) -> str:
+    bead, text = event.bead or "", ""
     match event:
         case BeadClosed(reason=reason):
-            return f"✓ {event.bead}  {reason}"
+            text = f"✓ {bead}  {reason}"
         case BeadBlocked(reason=reason):
-            return f"✗ {event.bead}  {reason}"
+            text = f"✗ {bead}  {reason}"
         case BeadParked(reason=reason, until=until):
-            return f"… {event.bead}  {reason}, resumes {until or 'later'}"
+            text = f"… {bead}  {reason}, resumes {until or 'later'}"
         case BeadReleased(reason=reason):
-            return f"= {event.bead}  given back: {reason}"
-    return None
+            text = f"= {bead}  given back: {reason}"
+    return text
 
 
-def _of_run(event: Event) -> str | None:
+def _program(event: Event) -> str:
+    text = ""
     match event:
         case ProgramUnavailable(reason=reason, until=until):
-            return f"! {reason}; not asked before {until}"
+            text = f"! {reason}; not asked before {until}"
+        case ProgramReplaced(agent=agent, program=program, by=by):
+            text = f"  {event.bead or ''}  {by} plays {persona_name(agent)} for {program}"
         case ProgramRecovered(program=program):
-            return f"▶ {program} is asked again"
-        case GatesOverridden(gates=gates):
-            return f"! red gates are overridden: {', '.join(gates)}"
-        case GatePassed(gate=gate, reason=reason):
-            return f"✓ gate {gate}  {reason}"
+            text = f"▶ {program} is asked again"
         case ParallelismChanged(parallel=parallel, most=most):
-            return f"! {parallel} of {most} beads at once"
+            text = f"! {parallel} of {most} beads at once"
         case StraysEnded(pids=pids):
-            return f"! {len(pids)} processes of a run that was killed were ended"
+            text = f"! {len(pids)} processes of a run that was killed were ended"
+    return text
+
+
+def _gate(event: Event) -> str:
+    text = ""
+    match event:
+        case GateChecked(ruling=ruling, message=message):
+            text = f"{'✓' if ruling == 'pass' else '✗'} gate {event.bead or ''}  {message}"
+        case GatesOverridden(gates=gates):
+            text = f"! red gates are overridden: {', '.join(gates)}"
+        case GatePassed(gate=gate, reason=reason):
+            text = f"✓ gate {gate}  {reason}"
+        case RunWaiting(gates=waits):
+            text = "… waits for " + "; ".join(f"{wait.id}: {wait.reason}" for wait in waits)
+    return text
+
+
+def _run(event: Event) -> str | None:
+    match event:
         case RunDraining(reason=reason):
             return f"■ {reason}: nothing more is started{_what_runs(event)}"
-        case RunWaiting(gates=waits):
-            return "… waits for " + "; ".join(f"{wait.id}: {wait.reason}" for wait in waits)
         case ItemsSettled():
             return _settled(event)
-        case WarningGiven(message=message):
-            return f"! {message}"
+        case RunPaused():
+            return "■ paused"
+        case RunResumed():
+            return "▶ resumed"
         case _:
-            return WORDS.get(event.kind)
+            return None
 
 
 def _what_runs(event: RunDraining) -> str:
@@ -244,8 +257,8 @@ class Board(Display):
     def _note_stage(self, row: Row, event: Event) -> None:
         row.team = event.team or row.team
         row.attempt = event.attempt or row.attempt
-        call = event.call if isinstance(event, AgentStarted) else None
-        row.stage = stage_of(event.kind, call and call.role, call and call.agent) or row.stage
+        who = (event.call.role, event.call.agent) if isinstance(event, AgentStarted) else (None, None)
+        row.stage = stage_of(event.kind, *who) or row.stage
 
     def _table(self) -> Table:
         from rich.table import Table

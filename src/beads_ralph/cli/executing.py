@@ -16,11 +16,12 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli.answer import FAILED, OK, Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.dod import execute, files
-from beads_ralph.dod.exec_context import Desk, Done, Pace
+from beads_ralph.dod.exec_context import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import diagnosis
 from beads_ralph.process import executors
+from beads_ralph.process.retry import Retry
 from beads_ralph.session import confinement
 from beads_ralph.workspace import Workspace
 
@@ -102,7 +103,7 @@ def _desk(space: Workspace, wishes: Wishes) -> Desk:
         forge=forge.choose("none", space.root),
         state=space.state,
         program=wishes.program,
-        pace=Pace(first, max(config.exec_backoff_max, first)),
+        pace=Retry(first=first, longest=max(config.exec_backoff_max, first), jitter=0),
         say=_say if current_style() == "text" else _nothing,
     )
 

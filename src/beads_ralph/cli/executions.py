@@ -16,7 +16,7 @@ from beads_ralph.workspace import Workspace
 if TYPE_CHECKING:
     from rich.console import Console
 
-ENDS = {BeadClosed: "completed", BeadBlocked: "failed", BeadReleased: "broken off"}
+ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.kind: "broken off"}
 
 
 def homes(space: Workspace) -> list[Path]:
@@ -45,13 +45,12 @@ def _row(home: Path) -> dict[str, Any] | None:
 def _end(told: Sequence[Event]) -> dict[str, Any]:
     """One that was killed has none: it goes on when it is executed again."""
     last = told[-1]
-    ended = isinstance(last, BeadClosed | BeadBlocked | BeadReleased)
     attempt = max(event.attempt or 0 for event in told)
-    return {
-        "ended": ENDS[type(last)] if ended else None,
-        "reason": last.reason if ended else None,
-        "attempt": attempt,
-    }
+    match last:
+        case BeadClosed(reason=reason) | BeadBlocked(reason=reason) | BeadReleased(reason=reason):
+            return {"ended": ENDS[last.kind], "reason": reason, "attempt": attempt}
+        case _:
+            return {"ended": None, "reason": None, "attempt": attempt}
 
 
 def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,18 +257,15 @@ def _run(
     log = diagnosis.logged(space.config.logging, space.root)
     with log, _alone(space, settings.run_id) as (home, swept):
         folder = runs.RunFolder(home, settings.run_id)
-        journal = Journal(folder.journal, settings.run_id)
-        if swept:
-            journal.tell("strays_ended", pids=swept)
-        tools = tools_for(space, folder, journal, chosen)
-        _tell_permissions(beads, tools)
-        keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
-        with keeper.listening(journal), Board(journal, current_style()):
-            try:
+        with closing(Journal(folder.journal, settings.run_id)) as journal:
+            if swept:
+                journal.tell("strays_ended", pids=swept)
+            tools = tools_for(space, folder, journal, chosen)
+            _tell_permissions(beads, tools)
+            keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
+            with keeper.listening(journal), Board(journal, current_style()):
                 loop = Loop(opened.store, tools, settings, scope, home)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
-            finally:
-                journal.close()
 
 
 def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen: tuple[str, str]) -> Tools:
@@ -279,12 +276,7 @@ def tools_for(space: Workspace, folder: runs.RunFolder, journal: Journal, chosen
         commands.forgo_hooks()
     executor = executors.choose(chosen[0], sandbox)
     bench = Bench(executor, folder, journal, environment)
-    network = Network(
-        config.max_network_retries,
-        config.network_timeout,
-        config.retry_backoff,
-        creation_retries=config.pr_creation_retries,
-    )
+    network = Network.of(config)
     return Tools(
         space.root,
         config,

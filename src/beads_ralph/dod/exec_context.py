@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
@@ -19,23 +19,12 @@ from beads_ralph.journal.events import Journal
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.protocol import Executor
+from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Tools, verify
 from beads_ralph.session.verify import Bench, Subject
 
-DOUBLINGS: Final = 30
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long to wait before the next attempt: doubled each time, up to a most."""
-
-    first: float = 30.0
-    most: float = 300.0
-
-    def after(self, attempt: int) -> float:
-        return min(self.first * float(2 ** min(attempt - 1, DOUBLINGS)), self.most)
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,8 @@ class Desk:
     state: Path
     """Where run and result records lie."""
     program: str | None
-    pace: Pace
+    pace: Retry
+    """How long to pause between attempts; how many there may be, the bead says."""
     say: Say
 
     def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
@@ -110,15 +100,12 @@ def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
         left = [
             (old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)
         ]
-        journal = Journal(folder.journal, run_id)
-        for old, pids in left:
-            runs.mark_swept(old)
-            if pids:
-                journal.tell("strays_ended", found.key, pids=pids)
-        try:
+        with closing(Journal(folder.journal, run_id)) as journal:
+            for old, pids in left:
+                runs.mark_swept(old)
+                if pids:
+                    journal.tell("strays_ended", found.key, pids=pids)
             yield shelf, desk.bench(shelf, folder, journal)
-        finally:
-            journal.close()
 
 
 @dataclass(frozen=True)

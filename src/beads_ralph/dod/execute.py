@@ -229,7 +229,7 @@ class Execution:
             done = await self.caller.call(number, self.most, verdict.feedback, self._seconds_left())
             if done.reply.trouble != "limit":
                 break
-            wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.after(turn), 1.0)
+            wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.pause(turn), 1.0)
             left = self._seconds_left()
             if left is not None and wait >= left:
                 break
@@ -241,7 +241,7 @@ class Execution:
         """Wait before the next attempt; why that would be in vain."""
         if not self.attempt or self.cut:
             return None
-        seconds = self.desk.pace.after(self.attempt)
+        seconds = self.desk.pace.pause(self.attempt)
         if over := self._out_of_time(seconds):
             return over
         self._save(stage="waiting", retry_backoff_seconds=math.ceil(seconds))

@@ -58,7 +58,7 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
         if not ended.ok:
             raise _not_pushed(ended, remote, proposal.branch, network)
 
-    persist(push, network)
+    persist(push, network.retry)
     held = head(root, remote, proposal.branch, network, *config)
     if held != proposal.commit:
         raise RalphError(
@@ -78,7 +78,7 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
             raise _failed(ended, f"git ls-remote {remote} failed", network.timeout)
         return ended.stdout
 
-    rows = (line.split("\t") for line in persist(ask, network).splitlines())
+    rows = (line.split("\t") for line in persist(ask, network.retry).splitlines())
     # git matches the ends of names, so that another ref could answer too.
     return next((commit for commit, name in rows if name == ref), None)
 

@@ -58,11 +58,11 @@ class GitHubForge:
     def propose(self, proposal: Proposal) -> PullRequest:
         branches.check(self.root, proposal)
         branches.publish(self.root, self.remote, proposal, self.network, *self._credentials())
-        persist(lambda: self._ensure(proposal), self.network.creating)
-        return persist(lambda: self._read_back(proposal), self.network)
+        persist(lambda: self._ensure(proposal), self.network.creation or self.network.retry)
+        return persist(lambda: self._read_back(proposal), self.network.retry)
 
     def find(self, branch: str) -> PullRequest | None:
-        pull = persist(lambda: self._pull_of(branch), self.network)
+        pull = persist(lambda: self._pull_of(branch), self.network.retry)
         return _answer(pull, branch) if pull else None
 
     def _credentials(self) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
+from beads_ralph.config import Config
 from beads_ralph.errors import RalphError
 from beads_ralph.process.jobs import Exit
+from beads_ralph.process.retry import Retry
 
 Answer = TypeVar("Answer")
 
@@ -25,6 +25,7 @@ TEMPORARY: Final = re.compile(
 REJECTED: Final = "rejected]"
 # Two pushes at once; but a branch `a` in the way of `a/b` stays there.
 RACED: Final = re.compile(r"cannot lock ref(?!.*cannot create)|incorrect old value")
+RETRY: Final = Retry()
 CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
 
 
@@ -32,39 +33,28 @@ CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
 class Network:
     """How long to wait for an answer, and how often to ask again."""
 
-    retries: int = 3
+    retry: Retry = RETRY
     timeout: float = 30.0
-    backoff: Literal["exponential", "linear", "constant"] = "exponential"
-    pause: float = 1.0
-    """Seconds before the second try; up to as much again is added by chance."""
     push_timeout: float = 600.0
     """A push carries data and runs the hooks of both sides."""
-    creation_retries: int | None = None
-    """How often to try again to open a pull request; None where that is as anything else."""
+    creation: Retry | None = None
+    """How often to try to open a pull request; None where that is as anything else."""
 
-    @property
-    def creating(self) -> Network:
-        """The patience with opening a pull request."""
-        return self if self.creation_retries is None else replace(self, retries=self.creation_retries)
-
-    def wait(self, failures: int) -> float:
-        """The seconds to wait after so many failures."""
-        grown = {"exponential": 2.0 ** (failures - 1), "linear": failures, "constant": 1}[self.backoff]
-        return self.pause * grown + secrets.SystemRandom().uniform(0, self.pause)
+    @classmethod
+    def of(cls, config: Config) -> Network:
+        """As the settings say."""
+        retry = Retry(config.max_network_retries + 1, growth=config.retry_backoff)
+        creation = replace(retry, tries=config.pr_creation_retries + 1)
+        return cls(retry, config.network_timeout, creation=creation)
 
 
 class TemporaryError(RalphError):
     """A failure that may be gone at the next try."""
 
 
-def persist(attempt: Callable[[], Answer], network: Network) -> Answer:
+def persist(attempt: Callable[[], Answer], retry: Retry) -> Answer:
     """The attempt's answer, tried again after temporary failures; the last failure where all fail."""
-    for failures in range(1, network.retries + 1):
-        try:
-            return attempt()
-        except TemporaryError:
-            time.sleep(network.wait(failures))
-    return attempt()
+    return retry.call(attempt, lambda error: isinstance(error, TemporaryError))
 
 
 def is_temporary(ended: Exit) -> bool:

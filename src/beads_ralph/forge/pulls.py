@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +13,9 @@ from pydantic import ValidationError
 from beads_ralph.bead.field_types import Positive, Timestamp
 from beads_ralph.bead.model import FrozenModel
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import ralph_dir, text_files
+from beads_ralph.files import lock, ralph_dir, text_files
 
 TURN_SECONDS: Final = 30.0
-POLL_SECONDS: Final = 0.02
 
 
 class PullRecord(FrozenModel):
@@ -74,13 +71,9 @@ class PullDirectory:
     @contextmanager
     def turn(self, wait: float = TURN_SECONDS) -> Iterator[None]:
         """One process and thread at a time; a process that dies gives its turn back."""
-        deadline = time.monotonic() + wait
-        with (self.path / "lock").open("a", encoding="utf-8") as handle:
-            while not _taken(handle.fileno()):
-                if time.monotonic() > deadline:
-                    message = f"another process has held {handle.name} for {wait:g} s"
-                    raise RalphError(Code.FORGE_FAILED, message)
-                time.sleep(POLL_SECONDS)
+        path = self.path / "lock"
+        message = f"another process has held {path} for {wait:g} s"
+        with lock.held(path, wait, lambda: RalphError(Code.FORGE_FAILED, message)):
             yield
 
     def all(self) -> list[PullRecord]:
@@ -114,11 +107,3 @@ class PullDirectory:
                 details=f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".removeprefix(": "),
                 suggested_action=f"Mend the file, or move it away: {path}",
             ) from None
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, locking, worktrees
+from beads_ralph.process import process_table
 
 REASON: Final = "beads-ralph check of process"
 """The lock of a checkout: git's own pruning leaves it alone, and `prune_checks` sees whose it is."""
@@ -25,7 +26,7 @@ def checkout_clean(repo_root: Path, commit: str, into: Path) -> Iterator[Path]:
         raise RalphError(
             Code.GIT_ERROR, message, suggested_action=f"Move it away, such as: mv {into} {into}.old"
         )
-    reason = f"{REASON} {locking.process_name()}"
+    reason = f"{REASON} {process_table.own_name()}"
     words = ("--quiet", "--detach", "--lock", "--reason", reason, str(into), commit)
     try:
         locking.output("worktree", "add", *words, cwd=repo_root)
@@ -45,7 +46,7 @@ def prune_checks(repo_root: Path) -> list[Path]:
 
 def _is_orphan(tree: worktrees.Worktree) -> bool:
     locked = tree.locked or ""
-    return locked.startswith(f"{REASON} ") and not locking.is_alive(locked.removeprefix(f"{REASON} "))
+    return locked.startswith(f"{REASON} ") and not process_table.is_running(locked.removeprefix(f"{REASON} "))
 
 
 def _discard(repo_root: Path, path: Path, reason: str) -> None:

@@ -15,7 +15,7 @@ from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
-from beads_ralph.process.ports import Range
+from beads_ralph.process.ports import PortRange
 
 STAMP: Final = ("kind", "at", "run_id")
 WHOSE: Final = ("bead", "team", "attempt")
@@ -203,7 +203,7 @@ class WorktreePrepared(BaseEvent):
 @dataclass(frozen=True, kw_only=True)
 class LeaseTaken(BaseEvent):
     kind = "lease_taken"
-    ports: Range | None
+    ports: PortRange | None
     files: tuple[str, ...]
     setup: str | None
     seconds: float | None = seldom(None)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import os
 import secrets
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import text_files
+from beads_ralph.files import lock, text_files
 from beads_ralph.journal.journal import NAME
 from beads_ralph.process.jobs import Transcript
 
@@ -29,6 +27,7 @@ SWEPT: Final = "swept"
 CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
+"""`is_running` holds the lock for a moment, too, so that one look is not enough."""
 LOOP: Final = "a loop is running on this repository"
 
 
@@ -114,36 +113,11 @@ def exclusive(
     home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
 ) -> Iterator[Holder | None]:
     """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
-    path = home / LOCK
-    with path.open("a+", encoding="utf-8") as file:
-        if not _taken_within(file, patience):
-            raise _taken(holder(home), subject)
+    with lock.held(home / LOCK, patience, lambda: _taken(holder(home), subject)) as file:
         last = holder(home)
-        _write(path, {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))})
+        said = {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))}
+        lock.write_note(file, json.dumps(said))
         yield last
-
-
-def _taken_within(file: IO[str], seconds: float) -> bool:
-    """`is_running` holds the lock for a moment, too, so that one look is not enough."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(LOCK_SECONDS / 10)
-        else:
-            return True
-
-
-def _write(path: Path, said: dict[str, Any]) -> None:
-    """In place: the lock belongs to the file itself, which must not be replaced."""
-    with path.open("r+", encoding="utf-8") as file:
-        file.truncate()
-        file.write(json.dumps(said))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def holder(home: Path) -> Holder | None:
@@ -155,15 +129,8 @@ def holder(home: Path) -> Holder | None:
 
 
 def is_running(home: Path) -> bool:
-    """Whether a loop holds the lock now."""
-    try:
-        with (home / LOCK).open("r", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+    """Tell whether a loop holds the lock now."""
+    return lock.is_held(home / LOCK)
 
 
 def _taken(by: Holder | None, subject: str) -> RalphError:

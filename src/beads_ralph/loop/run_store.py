@@ -20,6 +20,7 @@ from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.plan import graph
+from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Keep, Order, Outcome, Tools
 from beads_ralph.store import convoys
@@ -29,9 +30,7 @@ LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
 PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
-RETRIES: Final = 3
-FIRST_DELAY: Final = 0.1
-LONGEST_DELAY: Final = 5.0
+RETRY: Final = Retry(first=0.1, longest=5.0)
 INTERRUPTIONS_KEPT: Final = 20
 
 Given = ParamSpec("Given")
@@ -78,14 +77,14 @@ class Pool:
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
-        for turn in range(RETRIES):
+        for pause in RETRY.pauses():
             try:
                 return await in_thread(call, *args, **named)
             except RalphError as error:
                 if error.code not in PASSING:
                     raise
                 LOG.warning("the store failed, and is asked again: %s", error.message)
-            await asyncio.sleep(min(FIRST_DELAY * 2**turn, LONGEST_DELAY))
+            await asyncio.sleep(pause)
         return await in_thread(call, *args, **named)
 
     # --- recovery -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How much memory jobs use, with all their processes: one look at /proc for all of them.
+"""How much memory jobs use, with all their processes: one look at the process table for all of them.
 
 A limit that the kernel could hold by itself, RLIMIT_AS, counts addresses and not memory: node and bun reserve
 tens of gigabytes of those and would not start. So the processes are looked at, now and then.
@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
-from beads_ralph.process.process_tree import Family, Process, has_table, read_table, variable_of
+from beads_ralph.process.process_table import Process, has_table, proportional, resident, variable_of
+from beads_ralph.process.process_tree import Family, others
 
 MB: Final = 1024 * 1024
 LEAST_SECONDS: Final = 0.5
 """No process is looked at more often than this."""
 SHARE: Final = 50
 """Looking may take one part in so many of the time, however many processes there are."""
-PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class Use:
@@ -69,7 +68,7 @@ class MemoryMeter:
         began = time.monotonic()
         if began < self._next:
             return
-        table = read_table()
+        table = others()
         self._marks = {key: mark for key, mark in self._marks.items() if key[0] in table}
         self._uses = {family: Use() for family in self._watched}
         for pid, family in self._owners(table):
@@ -107,29 +106,10 @@ class MemoryMeter:
 
     def _entry(self, process: Process) -> bytes:
         """Read once for each process: what it was given it keeps, and so do its children."""
-        key = (process.pid, process.started)
+        key = process.identity
         if key not in self._marks:
             self._marks[key] = variable_of(process.pid, self.variable)
         return os.fsencode(f"{self.variable}={self._marks[key]}")
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that a process has at hand, shared ones included; 0 where it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def proportional(pid: int) -> int:
-    """The same, with what it shares counted in part; as `resident` where the kernel does not tell."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return resident(pid)
 
 
 METER: Final = MemoryMeter("BEADS_RALPH_JOB")

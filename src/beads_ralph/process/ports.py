@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock
 
 LAST: Final = 65535
 
@@ -68,11 +68,7 @@ class Ports:
 
     def _lock(self, first: int) -> bool:
         # The locks are the process's own, not the thread's: what we hold ourselves is in `_held`.
-        try:
-            fcntl.lockf(self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB, self.count, first)
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
+        return lock.take_bytes(self._open(), first, self.count)
 
     def _open(self) -> int:
         if self._descriptor is None:
@@ -87,7 +83,7 @@ class Ports:
     def _give_back(self, range_: PortRange) -> None:
         self._held.discard(range_.first)
         if self._descriptor is not None:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, range_.count, range_.first)
+            lock.free_bytes(self._descriptor, range_.first, range_.count)
         if not self._held and self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""The processes of a job, those that left its group included: found in /proc and ended whole."""
+"""The processes of a job, those that left its group included: found in the table and ended whole."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from beads_ralph.process import process_table
+from beads_ralph.process.process_table import Process, has_entry, has_table, is_alive, name_of, start_of
 
 GRACE: Final = 2.0
 """How long a sweep lets the strays of a dead run end by themselves."""
@@ -16,25 +18,6 @@ PATIENCE: Final = 5.0
 """How long killed processes may take; only the kernel can hold one up for so long."""
 STEP: Final = 0.02
 SYNCHRONOUS_SECONDS: Final = 1.0
-EXEC_SECONDS: Final = 0.001
-"""A process has no environment for a moment while it becomes another program."""
-EXEC_LOOKS: Final = 3
-
-# Where /proc/<pid>/stat has them, counted from behind the name.
-_STATE: Final = 0
-_RELATIONS: Final = slice(1, 4)
-_THREADS: Final = 17
-_STARTED: Final = 19
-
-
-class Process(NamedTuple):
-    """One living process; the start time tells it from a later one with the same number."""
-
-    pid: int
-    started: int
-    parent: int = 0
-    group: int = 0
-    session: int = 0
 
 
 class Family:
@@ -76,13 +59,13 @@ class Family:
         """Those alive now."""
         if not has_table():
             return self._group_only()
-        table = read_table(self.since)
+        table = others(self.since)
         for pid in self.spared:
             table.pop(pid, None)
         found = _with_descendants(table, [one for one in table.values() if self._belongs(one)])
         # A child in a session of its own with an emptied environment is known by its parent alone, and
         # the parent dies first.
-        self._known |= {(one.pid, one.started) for one in found}
+        self._known |= {one.identity for one in found}
         self.gone = not found
         return found
 
@@ -114,7 +97,7 @@ class Family:
     def _belongs(self, process: Process) -> bool:
         if self.leader and self.leader in {process.group, process.session}:
             return True
-        return (process.pid, process.started) in self._known or _has_entry(process, self.entry)
+        return process.identity in self._known or has_entry(process, self.entry)
 
     def _signal(self, processes: Iterable[Process], number: signal.Signals) -> None:
         """Once per process: a second TERM means "at once" to some programs."""
@@ -163,56 +146,17 @@ def sweep(variable: str, value: str) -> list[int]:
     return found
 
 
-# --- the table of processes -----------------------------------------------------------------------
+# --- who is whose ----------------------------------------------------------------------------------
 
 
-def has_table() -> bool:
-    return Path("/proc/self/stat").exists()
-
-
-def read_table(since: int = 0) -> dict[int, Process]:
-    """The living processes that did not start before `since`, without us and those that started us."""
-    with os.scandir("/proc") as entries:
-        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
-    found = (read_process(number) for number in numbers)
-    table = {one.pid: one for one in found if one and one.started >= since}
-    for ancestor in list(_ourselves(table)):
-        table.pop(ancestor, None)
-    return table
-
-
-def read_process(pid: int) -> Process | None:
-    """One living process, or None."""
-    fields = _stat(pid)
-    if not fields or fields[_STATE] == b"X" or (fields[_STATE] == b"Z" and int(fields[_THREADS]) <= 1):
-        return None  # a zombie has ended, unless only its first thread has
-    parent, group, session = map(int, fields[_RELATIONS])
-    return Process(pid, int(fields[_STARTED]), parent, group, session)
-
-
-def is_alive(process: Process) -> bool:
-    now = read_process(process.pid)
-    return now is not None and now.started == process.started
-
-
-def start_of(pid: int) -> int:
-    """When a process started (it may have ended since), in ticks; 0, before everything, if unknown."""
-    fields = _stat(pid)
-    return int(fields[_STARTED]) if fields else 0
-
-
-def _stat(pid: int) -> list[bytes]:
-    data = _read(pid, "stat", 1024) or b""
-    # The name stands in parentheses and may itself hold spaces and parentheses.
-    return data[data.rfind(b")") + 2 :].split(None, _STARTED + 1)
-
-
-def _ourselves(table: dict[int, Process]) -> Iterator[int]:
+def others(since: int = 0) -> dict[int, Process]:
+    """The table without us and those that started us."""
+    table = process_table.read_table(since)
     number = os.getpid()
     while number:
-        yield number
-        process = table.get(number)
+        process = table.pop(number, None)
         number = process.parent if process else 0
+    return table
 
 
 def _with_descendants(table: dict[int, Process], roots: list[Process]) -> set[Process]:
@@ -231,50 +175,7 @@ def _with_descendants(table: dict[int, Process], roots: list[Process]) -> set[Pr
     return found
 
 
-def _has_entry(process: Process, entry: bytes) -> bool:
-    data = _read(process.pid, "environ")
-    for _ in range(EXEC_LOOKS if process.group else 0):  # a thread of the kernel's has no group
-        if data != b"":
-            break
-        time.sleep(EXEC_SECONDS)
-        data = _read(process.pid, "environ")
-    return data is not None and entry in data.split(b"\0")
-
-
-def name_of(pid: int) -> str:
-    """What the kernel calls a process: its program's name, cut to 15 letters; empty where it has ended."""
-    return (_read(pid, "comm", 64) or b"").decode("utf-8", "replace").rstrip("\n")
-
-
-def variable_of(pid: int, name: str) -> str:
-    """The value of a variable in the environment that a process was started with; empty where none is."""
-    prefix = os.fsencode(f"{name}=")
-    for entry in (_read(pid, "environ") or b"").split(b"\0"):
-        if entry.startswith(prefix):
-            return os.fsdecode(entry[len(prefix) :])
-    return ""
-
-
 def _signal_one(process: Process, number: signal.Signals) -> None:
     if is_alive(process):
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
-
-
-def _read(pid: int, name: str, size: int = 0) -> bytes | None:
-    """A file of a process; None where it ended meanwhile or is not ours to read."""
-    try:
-        file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        return os.read(file, size) if size else _read_all(file)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
-
-
-def _read_all(file: int) -> bytes:
-    # An environment has no bound but that of its program's arguments, a few MB.
-    return b"".join(iter(lambda: os.read(file, 1 << 16), b""))

@@ -18,7 +18,8 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.memory import MB, METER
-from beads_ralph.process.process_tree import Family, start_of
+from beads_ralph.process.process_table import start_of
+from beads_ralph.process.process_tree import Family
 
 MARK: Final = "BEADS_RALPH_JOB"
 TAIL_BYTES: Final = 64 * 1024

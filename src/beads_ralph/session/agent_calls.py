@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,7 +28,6 @@ from beads_ralph.session import confinement
 from beads_ralph.session.fallback import with_defaults
 from beads_ralph.session.order import Order, Tools
 
-SERVER_TRIES: Final = 3
 SUMMARY: Final = 500
 SPARE_SECONDS: Final = 600.0
 
@@ -91,14 +89,15 @@ class Asked:
 
 async def call(asked: Asked, order: Order, tools: Tools) -> Answered:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
-    spent = Usage()
-    for turn in range(SERVER_TRIES):
+    done = await _once(asked, order, tools)
+    spent = done.call.usage
+    for pause in tools.server_retry.pauses():
+        if done.reply.trouble != "server":
+            break
+        await asyncio.sleep(pause)
+        asked = replace(asked, session=done.call.session or asked.session)
         done = await _once(asked, order, tools)
         spent = spent + done.call.usage
-        if done.reply.trouble != "server" or turn == SERVER_TRIES - 1:
-            break
-        asked = replace(asked, session=done.call.session or asked.session)
-        await asyncio.sleep(tools.server_pause * 2**turn * random.uniform(0.5, 1.5))  # noqa: S311
     return replace(done, call=replace(done.call, usage=spent))
 
 

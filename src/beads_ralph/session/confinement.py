@@ -17,7 +17,7 @@ from beads_ralph.config import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import evidence_folder
-from beads_ralph.process import process_tree, sandbox
+from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
 from beads_ralph.process.memory import MB
 from beads_ralph.process.ports import Ports
@@ -43,7 +43,7 @@ def require(config: Config, root: Path) -> None:
         message = f"agent_home: {home} is not a folder that agents could use"
         action = f"Make it (mkdir -p {home}), and sign the agent's program in with HOME={home}"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
-    if config.agent_memory_mb is not None and not process_tree.has_table():
+    if config.agent_memory_mb is not None and not process_table.has_table():
         message = "agent_memory_mb needs /proc to see how much memory is used, and there is none here"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action="Remove the key; Linux has /proc")
     if config.sandbox != "none" and (refusal := sandbox.problem(network=config.sandbox_network)):

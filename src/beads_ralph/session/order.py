@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.items import Item, Standing
@@ -15,6 +15,7 @@ from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.process.ports import Ports
+from beads_ralph.process.retry import Retry
 from beads_ralph.session.program_limits import Rest, Rests
 from beads_ralph.session.verify import Bench
 
@@ -51,6 +52,9 @@ def _unseen(_gate: Item) -> Standing:
     return Standing("failed", "nothing here can look at GitHub")
 
 
+SERVER_RETRY: Final = Retry(tries=3, first=2.0)
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the work is done with."""
@@ -66,9 +70,8 @@ class Tools:
     """Where beads get ranges of ports from; None where they get none."""
     why_pause: Callable[[], str] = _nothing_said
     """Why no further attempt may begin now; empty where it may."""
-    server_pause: float = 2.0
-    """Seconds before an agent is asked again whose server has trouble; doubled each time, give or take
-    half of it."""
+    server_retry: Retry = SERVER_RETRY
+    """How often an agent is asked whose server has trouble."""
     rests: Rests = field(default_factory=Rests)
     """Which programs cannot play now; what one bead has met, the others need not meet again."""
     look: Callable[[Item], Standing] = _unseen

@@ -7,12 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TextIO
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git.locking import try_lock
-
-POLL_SECONDS: Final = 0.05
+from beads_ralph.files import lock
 
 _turns: dict[Path, threading.Lock] = {}
 _turns_guard = threading.Lock()
@@ -26,12 +23,9 @@ def only_writer(lock_file: Path, wait: float) -> Iterator[None]:
     if not turn.acquire(timeout=wait):
         raise _too_late(lock_file, wait)
     try:
-        with _opened(lock_file) as handle:
-            while not try_lock(handle.fileno()):
-                if time.monotonic() > deadline:
-                    raise _too_late(lock_file, wait)
-                time.sleep(POLL_SECONDS)
-            yield  # closing the file gives the lock back, and so does the end of the process
+        left = max(deadline - time.monotonic(), 0.0)
+        with lock.held(lock_file, left, lambda: _too_late(lock_file, wait)):
+            yield
     finally:
         turn.release()
 
@@ -39,13 +33,6 @@ def only_writer(lock_file: Path, wait: float) -> Iterator[None]:
 def _turn(lock_file: Path) -> threading.Lock:
     with _turns_guard:
         return _turns.setdefault(lock_file.resolve(), threading.Lock())
-
-
-def _opened(lock_file: Path) -> TextIO:
-    try:
-        return lock_file.open("a", encoding="utf-8")
-    except OSError as problem:
-        raise RalphError(Code.WRITE_FAILED, f"cannot open {lock_file}: {problem}") from problem
 
 
 def _too_late(lock_file: Path, wait: float) -> RalphError:

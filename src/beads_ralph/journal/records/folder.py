@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import text_files
+from beads_ralph.files import lock, text_files
 from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of
 from beads_ralph.journal.records.model import (
     MODELS,
@@ -32,6 +31,8 @@ from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SCHEMAS,
 
 LIVE: Final = ".live"
 """In `runs/`: a file for each run that is at it, locked as long as it lives."""
+LIVE_SECONDS: Final = 5.0
+"""Whoever looks whether a run lives holds its file for a moment."""
 IGNORE: Final = ".gitignore"
 KEPT: Final = ".bak"
 FOLDERS: Final = (RUNS, RESULTS, SCHEMAS)
@@ -108,17 +109,11 @@ class StateFolder:
         """Be known as alive; the kernel forgets it with the process, however that ends."""
         folder = self.path / RUNS / LIVE
         text_files.make_folder(folder)
-        path = folder / run_id
-        try:
-            file = path.open("w", encoding="utf-8")
-        except OSError as problem:
-            raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror}") from None
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
+        message = f"another process is run {run_id} already"
+        with lock.held(
+            folder / run_id, LIVE_SECONDS, lambda: RalphError(Code.CONFLICT, message), remove=True
+        ):
+            yield
 
     def interrupt_stale(self) -> list[RunRecord]:
         """Mark the attempts of runs that ended without a word; those records."""
@@ -138,14 +133,10 @@ class StateFolder:
         run_id = run.extra.run_id if run.extra else None
         if not run_id or "/" in run_id:
             return True
-        try:
-            with (self.path / RUNS / LIVE / run_id).open("r", encoding="utf-8") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
+        path = self.path / RUNS / LIVE / run_id
+        if lock.is_held(path):
             return True
-        (self.path / RUNS / LIVE / run_id).unlink(missing_ok=True)
+        lock.remove_free(path)
         return False
 
     def _interrupt(self, run: RunRecord) -> RunRecord:

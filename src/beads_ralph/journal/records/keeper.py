@@ -98,7 +98,7 @@ class Keeper:
         return RunRecord(
             bead=bead,
             status="running",
-            agent=fields.program(call.program if call else event.program),
+            agent=fields.program(event.call.program if isinstance(event, AgentStarted) else event.program),
             model=call.model if call and call.model else NO_MODEL,
             repo=str(self.repo),
             prompt=prompt[:PROMPT_LENGTH],
@@ -125,7 +125,7 @@ class Keeper:
             program_version=__version__,
             source=self.source,
             team=event.team,
-            role=call.role if call else event.role,
+            role=event.call.role if isinstance(event, AgentStarted) else event.role,
             persona=call.agent if call else None,
             kind=claimed.bead_kind if claimed else None,
             title=claimed.title if claimed else None,

@@ -19,7 +19,8 @@ from typing import Any, Final, Self
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.process.process_tree import PATIENCE, Family, has_table, start_of
+from beads_ralph.process.process_table import has_table, start_of
+from beads_ralph.process.process_tree import PATIENCE, Family
 from beads_ralph.process.supervise import (
     MARK,
     Output,

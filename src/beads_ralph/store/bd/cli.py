@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +15,14 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.retry import Retry
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 
 SERVER: Final = "BEADS_DOLT_"  # how to reach a Dolt server; those stay
 
-TRIES: Final = 5
-FIRST_DELAY: Final = 0.1
-LONGEST_DELAY: Final = 5.0
+RETRY: Final = Retry(tries=5, first=0.1, longest=5.0)
 BUSY: Final = (
     "error 1213",
     "serialization failure",
@@ -62,11 +60,11 @@ class Bd:
         given = None if stdin is None else stdin.encode("utf-8", "backslashreplace").decode()
         limit = self.timeout if timeout is None else timeout
         job = Job(argv, self.place or self.root, self._environment(), given, limit)
-        for delay in _delays():
+        for pause in RETRY.pauses():
             done = _started(job)
             if not is_busy(done) or (done.timed_out and not reading):
                 return done
-            time.sleep(delay)
+            time.sleep(pause)
         return _started(job)
 
     def read(self, *words: str, timeout: float | None = None) -> Any:
@@ -179,12 +177,6 @@ def _started(job: Job) -> Exit:
         return proc.run(job)
     except OSError as problem:
         raise RalphError(Code.CLI_NOT_FOUND, f"cannot run {job.argv[0]}: {problem}") from problem
-
-
-def _delays() -> Iterator[float]:
-    """How long to wait before the second, third … try; at random, so that two do not meet again."""
-    for turn in range(TRIES - 1):
-        yield min(FIRST_DELAY * 2**turn, LONGEST_DELAY) * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def _check_text(argv: Sequence[str]) -> None:

@@ -1,0 +1,86 @@
+"""Which tests run: those of `make test`, or all; and what of the rest fits into a given time."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+ALL: Final = os.environ.get("BEADS_RALPH_TESTS") == "all"
+# What `make test` leaves out, the most telling first: where time is short, the last ones are not run.
+WORTH: Final = (
+    "tests/contract/",
+    "tests/store/",
+    "tests/loop/test_chaos.py",
+    "tests/loop/",
+    "tests/real/",
+    "tests/",
+    "tests/test_bench.py",
+)
+_UNTIL: pytest.StashKey[float] = pytest.StashKey()
+
+
+def examples(full: int) -> int:
+    """How many examples a property is tried with: a fifth of them in the quick run."""
+    return full if ALL else max(full // 5, 10)
+
+
+def settle_examples() -> None:
+    """The settings of Hypothesis. In CI the same examples every time."""
+    many = examples(100)
+    settings.register_profile("beads-ralph", deadline=None, max_examples=many)
+    settings.register_profile(
+        "beads-ralph-ci", deadline=None, max_examples=many, derandomize=True, database=None
+    )
+    settings.load_profile("beads-ralph-ci" if os.environ.get("CI") else "beads-ralph")
+
+
+def repeats_over_bd(item: pytest.Item) -> bool:
+    """A law of every store, tried with bd, whose commands take half a second each."""
+    given = (
+        item.callspec.params.values()
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else ()
+    )
+    return "bd" in list(given) and item.get_closest_marker("core") is None
+
+
+def worth(item: pytest.Item) -> int:
+    fitting = [rank for rank, start in enumerate(WORTH) if item.nodeid.startswith(start)]
+    return max(fitting, key=lambda rank: len(WORTH[rank]), default=len(WORTH))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "start no test after this many seconds, and take the most telling first"
+    parser.addoption("--within", type=float, metavar="SECONDS", help=said)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in filter(repeats_over_bd, items):
+        item.add_marker(pytest.mark.full)
+    if config.getoption("within") is not None:
+        items.sort(key=worth)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settle_examples()
+    within = config.getoption("within")
+    if within is None:
+        return
+    started = getattr(config, "workerinput", {}).get("started", time.time())
+    config.stash[_UNTIL] = started + within
+
+
+def pytest_configure_node(node: object) -> None:
+    """The workers of xdist start later than the run."""
+    node.workerinput["started"] = time.time()  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.time() > item.config.stash.get(_UNTIL, float("inf")):
+        pytest.skip("did not fit into the time given")
