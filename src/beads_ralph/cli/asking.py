@@ -96,7 +96,7 @@ def _heard(space: Workspace, bead: Any, talk: Talk, question: str) -> Heard:
 
     from beads_ralph.cli import running
     from beads_ralph.journal import runs
-    from beads_ralph.journal.events import Journal
+    from beads_ralph.journal.journal import Journal
     from beads_ralph.session import confinement, past_sessions
 
     confinement.require(space.config, space.root)

@@ -72,7 +72,8 @@ def _checked(space: Workspace, store: Store, *, force: bool) -> list[Gate]:
     from beads_ralph.agents.environment import passed_on
     from beads_ralph.dod import gates
     from beads_ralph.journal import runs
-    from beads_ralph.journal.events import Journal
+    from beads_ralph.journal.events import GatesOverridden
+    from beads_ralph.journal.journal import Journal
     from beads_ralph.process import executors, process_tree
     from beads_ralph.session import confinement
     from beads_ralph.session.verify import Bench
@@ -94,7 +95,7 @@ def _checked(space: Workspace, store: Store, *, force: bool) -> list[Gate]:
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             if force and (red := [gate.key for gate in found if gate.holds]):
                 found = checker.override(found, BY, lasting=True)
-                journal.tell("gates_overridden", gates=red, by=BY)
+                journal.emit(GatesOverridden(gates=tuple(red), by=BY))
         finally:
             journal.close()
         return found

@@ -31,7 +31,8 @@ from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, commands, source_branch, worktree_status, worktrees
 from beads_ralph.journal import diagnosis, runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import StraysEnded, WarningGiven
+from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import GATE_IS_RED, Ended, Loop, Scope, Settings, blockers, foresee, named
 from beads_ralph.process import executors, process_tree
@@ -259,7 +260,7 @@ def _run(
         folder = runs.RunFolder(home, settings.run_id)
         with closing(Journal(folder.journal, settings.run_id)) as journal:
             if swept:
-                journal.tell("strays_ended", pids=swept)
+                journal.emit(StraysEnded(pids=tuple(swept)))
             tools = tools_for(space, folder, journal, chosen)
             _tell_permissions(beads, tools)
             keeper = Keeper(StateFolder(space.state), space.root, settings.run_id)
@@ -301,7 +302,7 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
-                journal.tell("warning_given", message=found.untested)
+                journal.emit(WarningGiven(message=found.untested))
 
 
 async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:

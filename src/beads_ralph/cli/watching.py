@@ -21,7 +21,7 @@ from beads_ralph.cli.board import line, stage_of
 from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal import events, runs
+from beads_ralph.journal import journal, runs
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.store.protocol import Query, Store
@@ -76,7 +76,7 @@ def _status(store: Any) -> dict[str, Any]:
     opened = workspace.open_store(space, store)
     listing = opened.store.find(Query())
     folder = runs.latest(home)
-    told = list(events.read(folder.journal)) if folder else []
+    told = list(journal.read(folder.journal)) if folder else []
     running = runs.is_running(home)
     return {
         "running": running,
@@ -162,7 +162,7 @@ def show_events(follow: Follow = False, json_: options.Json = False) -> Answer:
     home = workspace.find().home
     folder = _latest(home)
     told = []
-    found = events.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
+    found = journal.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
     for event in found:
         told.append(event)
         if follow and current_style() == "text":
@@ -224,4 +224,4 @@ def _follow(space: Workspace, bead: str) -> None:
         sys.stdout.flush()
         if over:
             return
-        time.sleep(events.POLL_SECONDS)
+        time.sleep(journal.POLL_SECONDS)

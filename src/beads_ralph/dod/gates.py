@@ -28,6 +28,7 @@ from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME, ralph_dir
 from beads_ralph.git import checkouts, commands
 from beads_ralph.journal import runs
+from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject
@@ -248,14 +249,14 @@ class Checker:
         subject = Subject(gate.key, 0, place, commit, label="gate")
         rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
         verdict = verify.verdict(rows)
-        self.bench.journal.tell(
-            "gate_checked",
-            gate.key,
+        event = GateChecked(
+            bead=gate.key,
             ruling=verdict.ruling,
             message=_reason(verdict),
             commit=commit,
             source=gate.source,
         )
+        self.bench.journal.emit(event)
         return await in_thread(self._settle, gate, verdict, rows)
 
     def _settle(self, gate: Gate, verdict: Verdict, rows: Sequence[Evidence]) -> Gate:

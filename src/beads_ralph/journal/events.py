@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias, get_args
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
+from beads_ralph.bead.items import ItemBrief
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.process.ports import PortRange
 
@@ -92,15 +93,6 @@ class ParallelismChanged(BaseEvent):
     kind = "parallelism_changed"
     parallel: int
     most: int
-
-
-@dataclass(frozen=True)
-class ItemBrief:
-    """What a person knows an item by."""
-
-    id: str
-    type: str
-    title: str
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,7 @@ def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     for event in told:
         if not event.attempt or not isinstance(event, AgentEnded | VerifierEnded | VerdictGiven):
             continue
-        attempt = found.setdefault(event.attempt, Attempt(event.attempt))
+        attempt = found.setdefault(event.attempt, ShownAttempt(event.attempt))
         match event:
             case VerdictGiven(ruling=ruling, message=message):
                 attempt.ruling, attempt.message = ruling, message

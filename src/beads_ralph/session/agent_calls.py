@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from beads_ralph.agents import environment, hearing
 from beads_ralph.agents.agent_types import AgentTask, Reply
-from beads_ralph.bead import json_fields, personas
-from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall, Session
+from beads_ralph.bead import personas
+from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
@@ -21,6 +21,7 @@ from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
+from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.threads import in_thread
@@ -121,22 +122,18 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
         started_at=utc_text(datetime.now(UTC)),
     )
     begun = _in_session(begun, session_after(asked.session, _told_session(Reply(), asked, given)))
-    tell = tools.bench.journal.tell
-    whose = (order.bead.id, order.bead.metadata.team_name, asked.attempt)
-    facts = json_fields.to_json(begun)
-    tell(
-        "agent_started",
-        *whose,
-        beside={"prompt": asked.prompt},
-        **{key: facts[key] for key in facts if key in BEGUN - {"attempt"}},
-    )
+    whose: dict[str, Any] = {
+        "bead": order.bead.id,
+        "team": order.bead.metadata.team_name,
+        "attempt": asked.attempt,
+    }
+    tools.bench.journal.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     ended = await tools.bench.executor.run(job)
     reply = await in_thread(hearing.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
-    facts = json_fields.to_json(done)
-    tell("agent_ended", *whose, **{key: facts[key] for key in facts if key not in UNTOLD | {"attempt"}})
+    tools.bench.journal.emit(AgentEnded(call=done, **whose))
     return Answered(done, spec, ended, reply)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import persona_name
+from beads_ralph.journal.events import ProgramReplaced, ProgramUnavailable, WarningGiven
 from beads_ralph.session import agent_calls, handover
 from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
@@ -52,19 +53,19 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest
     session = handover.session_of(case, asked, player.program)
     if met:
         why = "; ".join(rest.reason for rest in met.values())
-        case.tell(
-            "program_replaced",
-            asked.attempt,
+        event = ProgramReplaced(
+            attempt=asked.attempt,
             role=asked.role,
             agent=asked.spec.agent,
             program=next(iter(met)),
             by=player.key,
             reason=why,
         )
+        case.tell(event)
     done = await _called(case, replace(asked, spec=player.spec, session=session))
     if done.reply.trouble == "forgotten" and session is not None:
         text = f"{player.program} has forgotten session {session.id}; a fresh one goes on"
-        case.tell("warning_given", asked.attempt, message=text)
+        case.tell(WarningGiven(attempt=asked.attempt, message=text))
         done = await _called(case, replace(asked, spec=player.spec, session=None))
     if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
         case.tools.rests.worked(player.key, done.ended.seconds)
@@ -96,7 +97,7 @@ def _rested(case: Case, player: Player, why: Why, reason: str, done: Answered | 
     rest, news = case.tools.rests.begin(player.key, why, reason, reset_at, seconds)
     if news:
         until = utc_text(rest.until)
-        case.tell("program_unavailable", program=player.key, trouble=why, until=until, reason=reason)
+        case.tell(ProgramUnavailable(program=player.key, trouble=why, until=until, reason=reason))
     return rest
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.events import VerdictGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.develop import develop
@@ -113,15 +114,15 @@ async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> Non
     record.attempts, record.verdict = attempt, verdict
     record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
     await keep(record.metadata())
-    case.tell(
-        "verdict_given",
-        attempt,
+    event = VerdictGiven(
+        attempt=attempt,
         ruling=verdict.ruling,
         message=verdict.message,
-        flags=list(verdict.flags),
+        flags=tuple(verdict.flags),
         will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
-        checks=[row.summary() for row in verdict.evidence],
+        checks=tuple(verdict.evidence),
     )
+    case.tell(event)
 
 
 def _open_shelf(case: Case) -> None:
