@@ -383,6 +383,9 @@ class UnknownEvent(BaseEvent):
 
     kind: str  # type: ignore[misc]
 
+    def facts(self) -> dict[str, Any]:
+        return dict(self.extra)
+
 
 Known: TypeAlias = (
     RunStarted | StraysEnded | RunPaused | RunResumed | RunDraining | ParallelismChanged | RunWaiting
