@@ -4,12 +4,12 @@ import sys
 import time
 from pathlib import Path
 
-from beads_ralph import workspace
-from beads_ralph.cli.compiling import compiled
+from beads_ralph.compile.plan_file import compile_plan
+from beads_ralph.config import workspace
 
 space = workspace.find()
 start = time.process_time()
-built = compiled(space, Path(sys.argv[1]))
+built = compile_plan(space, Path(sys.argv[1]))
 used = time.process_time() - start
 if built.all_faults:
     raise SystemExit(f"{sys.argv[1]} has faults: {built.all_faults[0]}")

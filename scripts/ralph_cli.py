@@ -6,6 +6,6 @@ from _project import use_project
 
 use_project(restart=True)
 
-from beads_ralph.cli.app import main
+from beads_ralph.cli.entry import main
 
 sys.exit(main(sys.argv[1:]))

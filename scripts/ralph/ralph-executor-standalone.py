@@ -13,7 +13,7 @@ from _project import use_project
 
 use_project(restart=True)
 
-from beads_ralph.cli.app import main
+from beads_ralph.cli.entry import main
 
 FILE = ("-beadfile", "--bead-file")
 FLAGS = {"-standalone": None, "--standalone": None, "-dryrun": "--dry-run", "-verifyonly": "--verify-only"}

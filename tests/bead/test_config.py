@@ -18,7 +18,7 @@ from beads_ralph.config import Config, PlanDefaults
 from beads_ralph.config.model import KEYS as KEYS_IN_FULL
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.plan import parse
-from beads_ralph.workspace import CONFIG_TEXT
+from beads_ralph.store.setup import CONFIG_TEXT
 from tests.bead.samples import sample
 from tests.cli.running import ralph
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.cli.configuring import duration
+from beads_ralph.cli.config import duration
 from beads_ralph.config.model import KEYS
 from tests.cli.running import ralph, write
 

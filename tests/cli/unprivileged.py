@@ -9,11 +9,17 @@ import os
 import sys
 
 from beads_ralph import prompts
-from beads_ralph.cli import app
+from beads_ralph.cli import entry, parser
+from beads_ralph.cli.commands import COMMANDS, Group
 
 prompts.agent_files()
+everything = parser.whole()
+for name, row in COMMANDS.items():
+    group = everything.load(name)
+    for inner in row.commands if isinstance(row, Group) else ():
+        group.load(inner)
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(int(sys.argv[1]))
     os.setuid(int(sys.argv[1]))
-sys.exit(app.main(sys.argv[2:]))
+sys.exit(entry.main(sys.argv[2:]))

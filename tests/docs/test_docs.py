@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import typer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -23,7 +22,7 @@ from beads_ralph.agents import environment
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import AgentSpec, Bead, Metadata
 from beads_ralph.bead.schema import MODELS
-from beads_ralph.cli.app import app, mason_app
+from beads_ralph.cli import parser
 from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
@@ -70,14 +69,14 @@ class Command(NamedTuple):
 
 def commands(found: Any, path: str) -> Iterator[Command]:
     inner = getattr(found, "commands", {})
-    for name, command in inner.items():
-        yield from commands(command, f"{path} {name}")
+    for name in inner:
+        yield from commands(found.load(name), f"{path} {name}")
     if not inner:
         options = (word for parameter in found.params for word in parameter.opts if word.startswith("--"))
         yield Command(path, frozenset(options) - {"--help"})
 
 
-COMMANDS = list(commands(typer.main.get_command(app), "beads-ralph"))
+COMMANDS = list(commands(parser.whole(), "beads-ralph"))
 
 
 def command_sections() -> dict[str, str]:
@@ -100,14 +99,14 @@ def test_the_section_of_a_command_names_exactly_its_options(command: Command) ->
 
 
 def test_the_version_option_is_documented() -> None:
-    root = typer.main.get_command(app)
+    root = parser.whole()
     for parameter in root.params:
         for word in set(parameter.opts) - {"--help"}:
             assert f"`beads-ralph {word}`" in page("commands.md")
 
 
 def test_beads_mason_has_the_options_of_mason() -> None:
-    (own,) = commands(typer.main.get_command(mason_app), "beads-mason")
+    (own,) = commands(parser.mason(), "beads-mason")
     (mason,) = [command for command in COMMANDS if command.path == "beads-ralph mason"]
     assert own.options == mason.options
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from pydantic import ValidationError
@@ -130,6 +130,7 @@ def test_the_documents_are_of_both_kinds() -> None:
     """Otherwise the tests above could not fail."""
     found: dict[bool, int] = {True: 0, False: 0}
 
+    @settings(max_examples=100)
     @given(documents)
     def count(raw: Any) -> None:
         found[SEED.is_valid(raw)] += 1

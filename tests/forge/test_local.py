@@ -283,7 +283,7 @@ def test_another_remote_can_be_named(pushed: Place) -> None:
 
 
 def test_unknown_names_are_told(local: Place) -> None:
-    with pytest.raises(RalphError, match="there is no forge 'gitlab'; there are: auto, local, github, none"):
+    with pytest.raises(RalphError, match="there is no forge 'gitlab'; there are: auto, github, local, none"):
         choose("gitlab", local.root)
     with pytest.raises(RalphError, match="there is no remote 'upstream'"):
         choose("local", local.root, "upstream")

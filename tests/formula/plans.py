@@ -43,5 +43,5 @@ def made(text: str, *groups: str, setting: Setting = SETTING) -> Made:
 def sample(name: str) -> str:
     """A plan of the test fixtures, or the one that comes with the program."""
     project = Path(__file__).parents[2]
-    folders = [project / "tests" / "fixtures" / "plans", project / "src" / "beads_ralph" / "samples"]
+    folders = [project / "tests" / "fixtures" / "plans", project / "src" / "beads_ralph" / "demo"]
     return next(folder / name for folder in folders if (folder / name).exists()).read_text(encoding="utf-8")

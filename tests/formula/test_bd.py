@@ -354,6 +354,7 @@ UNREADABLE: dict[str, tuple[Raw, dict[str, str]]] = {
 }
 
 
+@pytest.mark.full
 def test_of_the_others_bd_makes_something_else_or_nothing(bd_repo: Path, bd: Call) -> None:
     """What makes a formula not plain is a reason: where bd learns to do it, this test says so."""
     for name, (raw, _) in (OTHER | UNREADABLE).items():

@@ -362,6 +362,7 @@ def killed(tmp_path: Path, at: int, *words: str) -> bool:
     return process.returncode != 0
 
 
+@pytest.mark.full
 def test_prepare_survives_being_killed_at_every_hook(deadly: Path, beside: Path, tmp_path: Path) -> None:
     on_branch(deadly, "one", {"one.slow": "one\n", "c.txt": lines("5:one")})
     on_branch(deadly, "two", {"two.slow": "two\n", "u.slow": "u\n", "c.txt": lines("25:two")})

@@ -20,18 +20,20 @@ from typing import Any
 
 import yaml
 
-from beads_ralph import forge, workspace
+from beads_ralph import forge
 from beads_ralph.agents import registry
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead
+from beads_ralph.config import workspace
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.journal import runs
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.process import executors
 from beads_ralph.process.process_tree import Family
-from beads_ralph.session import Tools
-from beads_ralph.session.verify import Bench
+from beads_ralph.process.retry import Retry
+from beads_ralph.session import Tools, in_process
+from beads_ralph.session.order import SERVER_RETRY
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query, Store
@@ -227,6 +229,7 @@ def loop_of(
     project: Project,
     store: Store | None = None,
     select: Callable[[str], AgentCLI] = registry.select,
+    server_retry: Retry = SERVER_RETRY,
     **settings: Any,
 ) -> Iterator[Loop]:
     """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's."""
@@ -237,11 +240,18 @@ def loop_of(
     folder = runs.RunFolder(home, run_id)
     environment = {"PATH": os.environ["PATH"], "BEADS_RALPH_RUN_ID": run_id}
     journal = Journal(folder.journal, run_id)
-    bench = Bench(executors.choose("local"), folder, journal, environment)
-    tools = Tools(space.root, space.config, bench, select, forge.choose("local", space.root))
+    place = (executors.choose("local"), folder, environment)
+    tools = Tools(
+        space.root,
+        space.config,
+        *place,
+        select,
+        forge.choose("local", space.root),
+        server_retry=server_retry,
+    )
     how = Settings(run_id, runs.actor_name(space.root, run_id), **settings)
     try:
-        yield Loop(store or project.store, tools, how, Scope(), home)
+        yield Loop(store or project.store, tools, journal, how, Scope(), in_process(tools))
     finally:
         journal.close()
 

@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -501,8 +500,7 @@ def test_a_servers_passing_trouble_is_waited_out_and_its_patience_ends(
     """Two of three calls cost nothing; three of three are an attempt like any that came to nothing."""
     project = Project.make(repo, ONE)
     unwell = Unwell(calls)
-    with loop_of(project, select=lambda _: unwell) as loop:
-        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
+    with loop_of(project, select=lambda _: unwell, server_retry=Retry(tries=3, first=0.01)) as loop:
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), attempts_)
     assert len(project.events("agent_started", bead=BEAD)) == calls + 2

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -524,7 +524,7 @@ def test_a_server_that_worked_before_is_waited_for(repo: Path, rig: Rig) -> None
     down = trouble("server", when='[ "$N" -ge 2 ] && [ "$N" -le 4 ]')
     project = played(repo, rig.program("dev", dev=down + WORKS), rig.program("qa"), ONE, sprint("1.2", "Two"))
     with loop_of(project) as loop:
-        loop.tools.rests.outage_seconds = 0.2
+        loop.programs.outage_seconds = 0.2
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("done", 2)
     assert names(project.events("bead_parked")) == ["bd-1-2-two"]
@@ -534,9 +534,8 @@ def test_a_reviewers_server_that_is_down_costs_the_developer_nothing(repo: Path,
     """Also where it has not worked in this run before: the developer has done its work."""
     qa = rig.program("qa", qa=trouble("server", when='[ "$N" -le 4 ]') + REVIEWS)
     project = played(repo, rig.program("dev"), qa)
-    with loop_of(project) as loop:
-        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
-        loop.tools.rests.outage_seconds = 0.2
+    with loop_of(project, server_retry=Retry(tries=3, first=0.01)) as loop:
+        loop.programs.outage_seconds = 0.2
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1)
     assert len(rig.sessions("dev")) == 1, "the developer is not asked again"
@@ -550,9 +549,8 @@ def test_a_reviewers_server_that_is_down_costs_the_developer_nothing(repo: Path,
 def test_a_reviewers_server_that_stays_down_ends_the_run_and_blames_nobody(repo: Path, rig: Rig) -> None:
     qa = rig.program("qa", qa=trouble("server", detail="502 of the proxy"))
     project = played(repo, rig.program("dev"), qa)
-    with loop_of(project) as loop:
-        loop.tools = replace(loop.tools, server_retry=Retry(tries=3, first=0.01))
-        loop.tools.rests.down_since[qa] = datetime.now(UTC) - timedelta(hours=2)
+    with loop_of(project, server_retry=Retry(tries=3, first=0.01)) as loop:
+        loop.programs.down_since[qa] = datetime.now(UTC) - timedelta(hours=2)
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("stopped", 0)
     assert "502 of the proxy" in ended.reason
@@ -576,7 +574,7 @@ def test_a_limit_without_a_time_is_tried_again_later_each_time(repo: Path, rig: 
     dev = rig.program("dev", dev=limit(when='[ "$N" -le 3 ]') + WORKS)
     project = played(repo, dev, rig.program("qa"))
     with loop_of(project) as loop:
-        loop.tools.rests.limit_seconds = 0.2
+        loop.programs.limit_seconds = 0.2
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("done", 1)
     assert len(project.events("bead_parked")) == 3

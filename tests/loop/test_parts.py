@@ -20,13 +20,12 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.events import BeadClosed, RunStarted
 from beads_ralph.journal.journal import Journal, follow, read
 from beads_ralph.loop import Scope
-from beads_ralph.loop.parallelism import Width
-from beads_ralph.loop.parked import MOST, Parking
+from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
 from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
-from beads_ralph.session.program_limits import PATIENCE, Rests, Why
+from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.store.protocol import UnreadableBead
 from tests.beads import make_bead
 
@@ -101,6 +100,17 @@ def test_gates_are_known_however_a_verifier_names_them(command: str, file: str) 
 # --- parking ----------------------------------------------------------------------------------------
 
 
+def begin(
+    rests: ProgramLimits, program: str, trouble: TroubleKind, reason: str, *more: Any, **named: Any
+) -> tuple[ProgramLimit, bool]:
+    return rests.begin(ProgramTrouble(program, trouble, reason, *more, **named))
+
+
+def is_waited_for(rests: ProgramLimits, program: str) -> bool:
+    limit = rests.of(program)
+    return limit is not None and limit.outage_is_worth_waiting_for()
+
+
 def soon_(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
@@ -111,7 +121,7 @@ def seconds_to(moment: datetime | None) -> float:
 
 
 def test_a_bead_waits_for_the_time_that_was_named() -> None:
-    parking = Parking()
+    parking = ParkedBeads()
     assert parking.park("a", soon_(3600)) == parking.beads["a"]
     assert parking.holds("a", [])
     assert not parking.lift()
@@ -119,8 +129,8 @@ def test_a_bead_waits_for_the_time_that_was_named() -> None:
 
 
 def test_a_reset_time_that_is_always_past_does_not_spin() -> None:
-    parking = Parking()
-    pauses = [seconds_to(parking.park("a", soon_(-10))) for _ in range(MOST)]
+    parking = ParkedBeads()
+    pauses = [seconds_to(parking.park("a", soon_(-10))) for _ in range(MOST_PARKED)]
     assert pauses[0] <= 0.0
     assert pauses[1] > 1.5
     assert pauses == sorted(pauses) or max(pauses) <= 3600.0
@@ -128,7 +138,7 @@ def test_a_reset_time_that_is_always_past_does_not_spin() -> None:
 
 
 def test_what_has_passed_is_forgotten() -> None:
-    parking = Parking()
+    parking = ParkedBeads()
     parking.park("a", soon_(-1))
     assert parking.lift()
     assert not parking
@@ -136,25 +146,25 @@ def test_what_has_passed_is_forgotten() -> None:
 
 
 def test_a_bead_waits_only_where_all_programs_of_an_agent_rest() -> None:
-    rests = Rests()
-    rests.begin("claude", "limit", "limit", soon_(3600))
-    parking = Parking(rests)
+    rests = ProgramLimits()
+    begin(rests, "claude", "limit", "limit", soon_(3600))
+    parking = ParkedBeads(rests)
     assert parking.holds("b", [["claude"]])
     assert parking.holds("b", [["codex"], ["claude"]]), "its reviewer would only meet the limit"
     assert not parking.holds("b", [["codex"]])
     assert not parking.holds("b", [["claude", "codex"]])
-    rests.begin("codex", "limit", "limit", soon_(60))
+    begin(rests, "codex", "limit", "limit", soon_(60))
     assert parking.holds("c", [["claude", "codex"]])
     assert 0 < seconds_to(parking.waiting["c"]) <= 60, "until the first of them can again"
 
 
 @pytest.mark.parametrize("why", ["auth", "missing"])
-def test_nobody_waits_for_what_only_a_person_can_mend(why: Why) -> None:
-    rests = Rests()
-    rests.begin("claude", why, "not there")
-    assert not Parking(rests).holds("a", [["claude"]])
-    rests.begin("codex", "limit", "limit", soon_(60))
-    assert Parking(rests).holds("a", [["claude", "codex"]])
+def test_nobody_waits_for_what_only_a_person_can_mend(why: TroubleKind) -> None:
+    rests = ProgramLimits()
+    begin(rests, "claude", why, "not there")
+    assert not ParkedBeads(rests).holds("a", [["claude"]])
+    begin(rests, "codex", "limit", "limit", soon_(60))
+    assert ParkedBeads(rests).holds("a", [["claude", "codex"]])
 
 
 def parked(**said: Any) -> Bead:
@@ -163,7 +173,7 @@ def parked(**said: Any) -> Bead:
 
 def test_an_earlier_run_parked_a_bead_for_the_sake_of_its_programs() -> None:
     """So a program that the user has added since may begin at once."""
-    parking = Parking()
+    parking = ParkedBeads()
     bead = parked(until=soon_(3600), reason="limit", programs={"claude": soon_(3600)})
     parking.remember(bead)
     assert parking.holds(bead.id, [["claude"]])
@@ -171,7 +181,7 @@ def test_an_earlier_run_parked_a_bead_for_the_sake_of_its_programs() -> None:
 
 
 def test_a_bead_that_an_older_version_parked_waits_by_itself() -> None:
-    parking = Parking()
+    parking = ParkedBeads()
     bead = parked(until=soon_(3600), reason="limit")
     parking.remember(bead)
     assert parking.holds(bead.id, [["codex"]])
@@ -180,22 +190,22 @@ def test_a_bead_that_an_older_version_parked_waits_by_itself() -> None:
 # --- programs that rest -----------------------------------------------------------------------------
 
 
-def rest_seconds(rests: Rests, why: Why, reset_at: str | None = None) -> float:
-    return seconds_to(rests.begin("p", why, "because", reset_at)[0].until)
+def rest_seconds(rests: ProgramLimits, why: TroubleKind, reset_at: str | None = None) -> float:
+    return seconds_to(begin(rests, "p", why, "because", reset_at)[0].until)
 
 
 def test_a_limit_without_a_time_is_waited_for_longer_each_time_and_never_just_so_long() -> None:
     for why, first in (("limit", 60.0), ("server", 15.0)):
-        rests = Rests()
+        rests = ProgramLimits()
         for turn in range(30):
             pause = min(first * 2**turn, 3600.0)
-            found = rest_seconds(rests, cast("Why", why), None if turn % 2 else "no time at all")
+            found = rest_seconds(rests, cast("TroubleKind", why), None if turn % 2 else "no time at all")
             assert 0.74 * pause < found <= 1.25 * pause
-    assert len({round(rest_seconds(Rests(), "limit"), 3) for _ in range(20)}) > 1
+    assert len({round(rest_seconds(ProgramLimits(), "limit"), 3) for _ in range(20)}) > 1
 
 
 def test_a_time_that_was_named_is_never_undercut() -> None:
-    rests = Rests()
+    rests = ProgramLimits()
     for _ in range(5):
         assert 3599 < rest_seconds(rests, "limit", soon_(3600)) <= 3600
     past = [round(rest_seconds(rests, "limit", soon_(-10))) for _ in range(10)]
@@ -204,17 +214,17 @@ def test_a_time_that_was_named_is_never_undercut() -> None:
 
 
 def test_a_call_that_was_under_way_meets_the_same_limit_not_a_new_one() -> None:
-    rests = Rests()
-    assert rests.begin("p", "limit", "because", soon_(60))[1]
-    rest, news = rests.begin("p", "limit", "because", soon_(90), seconds=5.0)
+    rests = ProgramLimits()
+    assert begin(rests, "p", "limit", "because", soon_(60))[1]
+    rest, news = begin(rests, "p", "limit", "because", soon_(90), seconds=5.0)
     assert not news
     assert 60 < seconds_to(rest.until) <= 90
-    assert rests.begin("p", "limit", "because", soon_(60), seconds=0.0)[1]
+    assert begin(rests, "p", "limit", "because", soon_(60), seconds=0.0)[1]
 
 
 def test_a_call_that_was_under_way_proves_nothing_about_a_later_limit() -> None:
-    rests = Rests()
-    rests.begin("p", "limit", "because", soon_(60))
+    rests = ProgramLimits()
+    begin(rests, "p", "limit", "because", soon_(60))
     rests.worked("p", seconds=5.0)
     assert rests.of("p")
     rests.worked("p")
@@ -223,23 +233,23 @@ def test_a_call_that_was_under_way_proves_nothing_about_a_later_limit() -> None:
 
 
 def test_an_outage_is_borne_where_the_program_has_worked_before_and_not_for_ever() -> None:
-    rests = Rests()
-    rests.begin("p", "server", "down")
-    assert not rests.bears("p"), "a wrong address looks just the same"
+    rests = ProgramLimits()
+    begin(rests, "p", "server", "down")
+    assert not is_waited_for(rests, "p"), "a wrong address looks just the same"
     rests.worked("p")
-    rests.begin("p", "server", "down")
-    assert rests.bears("p")
+    begin(rests, "p", "server", "down")
+    assert is_waited_for(rests, "p")
     rests.down_since["p"] -= PATIENCE
-    assert not rests.bears("p")
+    assert not is_waited_for(rests, "p")
     rests.worked("p")
-    rests.begin("p", "server", "down")
-    assert rests.bears("p"), "each outage has an hour of its own"
+    begin(rests, "p", "server", "down")
+    assert is_waited_for(rests, "p"), "each outage has an hour of its own"
 
 
 def test_rests_are_over_by_themselves_and_are_named_once() -> None:
-    rests = Rests()
-    rests.begin("p", "limit", "because", soon_(-1))
-    rests.begin("q", "limit", "because", soon_(60))
+    rests = ProgramLimits()
+    begin(rests, "p", "limit", "because", soon_(-1))
+    begin(rests, "q", "limit", "because", soon_(60))
     assert rests.of("p") is None
     assert rests.limited
     assert rests.lift() == ["p"]
@@ -251,7 +261,7 @@ def test_rests_are_over_by_themselves_and_are_named_once() -> None:
 
 @given(st.integers(1, 64), st.lists(st.booleans()))
 def test_places_are_halved_and_given_back_one_by_one(most: int, limits: list[bool]) -> None:
-    width = Width.of(most)
+    width = Parallelism.of(most)
     for limit in limits:
         before = width.now
         changed = width.lower() if limit else width.widen()

@@ -23,7 +23,6 @@ from beads_ralph.process import executors
 from beads_ralph.session import Tools
 from beads_ralph.session.agent_calls import session_after
 from beads_ralph.session.fallback import of_bead, players
-from beads_ralph.session.verify import Bench
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]
@@ -31,20 +30,19 @@ OPTIONS = ["--dangerously-skip-permissions"]
 
 def tools(root: Path, **defaults: Any) -> Tools:
     folder = runs.RunFolder(root / ".ralph", "run")
-    bench = Bench(executors.choose("local"), folder, Journal(folder.journal, "run"), {})
     config = Config(agent_defaults=AgentDefaults(**defaults))
-    return Tools(root, config, bench, registry.select, forge.choose("none", root))
+    return Tools(
+        root, config, executors.choose("local"), folder, {}, registry.select, forge.choose("none", root)
+    )
 
 
 def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any, ...]]:
     agent = AgentSpec.model_validate({"role": "polecat", "agent": "claude", **spec})
     found = tools(root, **defaults)
-    rows = [
+    return [
         (player.key, player.program, player.spec.model, player.spec.options)
         for player in players(agent, found)
     ]
-    found.bench.journal.close()
-    return rows
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,6 @@ def test_a_stand_in_is_the_same_agent(tmp_path: Path) -> None:
     given = {"role": "witness", "agent": "qa", "context": "look", "env": {"A": "1"}, "fallback": ["codex"]}
     found = tools(tmp_path)
     own, other = (player.spec for player in players(AgentSpec.model_validate(given), found))
-    found.bench.journal.close()
     for name in ("role", "agent", "context", "env", "output_schema"):
         assert getattr(own, name) == getattr(other, name)
 
@@ -110,7 +107,6 @@ def test_a_stand_in_is_the_same_agent(tmp_path: Path) -> None:
 def test_every_agent_of_a_bead_is_asked_about(tmp_path: Path) -> None:
     found = tools(tmp_path, fallback=["codex"])
     rows = list(of_bead(make_bead("bd-a"), found))
-    found.bench.journal.close()
     assert rows == [["claude", "codex"], ["claude", "codex"]]
 
 

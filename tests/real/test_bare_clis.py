@@ -51,6 +51,7 @@ def assert_committed(worktree: Path, printed: str) -> None:
     assert "MARK-bare" in printed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EACH)
 def test_edits_commits_and_tells(
     name: str, cli: Callable[[str, str], Cli], model_server: ModelServer, worktree: Path
@@ -64,6 +65,7 @@ def test_edits_commits_and_tells(
     assert (first.results, second.results) == (0, 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EACH)
 def test_plays_a_script(
     name: str, cli: Callable[[str, str], Cli], model_server: ModelServer, worktree: Path
@@ -147,6 +149,7 @@ def test_nothing_leaves_the_machine(name: str, worktree: Path, cli_home: Path) -
     assert told["turns"] == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EACH)
 def test_as_a_user_without_privileges(name: str, worktree: Path, cli_home: Path, repo: Path) -> None:
     before = as_nobody()

@@ -29,6 +29,7 @@ RULES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second", "scenario", "trouble"),
     [

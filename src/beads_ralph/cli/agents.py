@@ -55,10 +55,10 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> Answered:
-    from beads_ralph import workspace
     from beads_ralph.agents import probe
     from beads_ralph.bead.model import AgentSpec
     from beads_ralph.bead.personas import DEFAULT_MODEL
+    from beads_ralph.config import workspace
     from beads_ralph.session.confinement import home_of
 
     space = workspace.find()

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.config import workspace
+from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.store import registry
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.bead.items import Item
-    from beads_ralph.cli.settling import Settlement
+    from beads_ralph.cli.settlement import Settlement
+    from beads_ralph.config.workspace import Workspace
     from beads_ralph.store.convoys import Member, Progress
     from beads_ralph.store.protocol import Store
-    from beads_ralph.workspace import OpenStore, Workspace
+    from beads_ralph.store.registry import OpenStore
 
-app = typer.Typer(help="Sets of beads across plans, followed until all are closed.", no_args_is_help=True)
 MARKS = {
     "open": "[cyan]○[/cyan]",
     "in_progress": "[yellow]▶[/yellow]",
@@ -44,7 +46,6 @@ Named = Annotated[
 ]
 
 
-@app.command("create")
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
     ids: Followed = None,
@@ -60,7 +61,6 @@ def create(
     return _shown(opened, made.id)
 
 
-@app.command("add")
 def add(
     convoy: Named,
     ids: Followed = None,
@@ -79,7 +79,6 @@ def add(
     return _shown(opened, found.id)
 
 
-@app.command("show")
 def show(convoy: Named, store: options.Store = None, json_: options.Json = False) -> Answer:
     """Show what a convoy follows, how far each is, and what holds it up."""
     from beads_ralph.store import convoys
@@ -88,14 +87,13 @@ def show(convoy: Named, store: options.Store = None, json_: options.Json = False
     return _shown(opened, convoys.named(opened.store, convoy).id)
 
 
-@app.command("list")
 def list_convoys(
     all_: Annotated[bool, typer.Option("--all", help="Closed ones too.")] = False,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
     """List the convoys that are not closed, each with how far it is."""
-    from beads_ralph.cli.settling import settle
+    from beads_ralph.cli.settlement import settle
     from beads_ralph.store import convoys
 
     _, opened = _opened(store)
@@ -113,9 +111,9 @@ def list_convoys(
 # --- what is followed -------------------------------------------------------------------------------
 
 
-def _opened(choice: workspace.StoreChoice | None) -> tuple[Workspace, OpenStore]:
+def _opened(choice: StoreChoice | None) -> tuple[Workspace, OpenStore]:
     space = workspace.find()
-    return space, workspace.open_store(space, choice)
+    return space, registry.open_store(space, choice)
 
 
 def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> list[str]:
@@ -137,7 +135,7 @@ def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> l
 
 def _shown(opened: OpenStore, convoy_id: str) -> Answer:
     """The convoy as it is after everything has settled."""
-    from beads_ralph.cli.settling import settle
+    from beads_ralph.cli.settlement import settle
     from beads_ralph.store import convoys
 
     settled = settle(opened.store)

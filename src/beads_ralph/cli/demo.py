@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import FAILED, Answer, console
+from beads_ralph.cli.answer import FAILED, Answer, console, speaker
 from beads_ralph.cli.style import current_style
 
 if TYPE_CHECKING:
@@ -28,9 +28,12 @@ def demo(
     json_: options.Json = False,
 ) -> Answer:
     """See the main job done: a sample plan worked through in a scratch repository, without any model."""
-    from beads_ralph.cli import running
+    from beads_ralph import app
+    from beads_ralph.cli.board import Board
+    from beads_ralph.cli.run import ended_answer
     from beads_ralph.demo import demonstration
 
+    say = speaker(current_style())
     shown = demonstration.prepare(folder)
     if plan_only:
         return _planned(shown)
@@ -39,7 +42,9 @@ def demo(
         demonstration.show(shown, screen)
         screen.print("\n[bold]Agents at work[/bold], scripted ones: no network, no account")
     with chdir(shown.root):
-        ran = running.run(running.Wishes(shown.plan, config=shown.settings))
+        planned = app.plan_run(app.RunRequest(shown.plan, config=shown.settings), progress=say)
+        ended = planned.start(lambda journal: Board(journal, current_style()), say)
+        ran = ended_answer(planned, ended)
     finished = demonstration.finish(shown, ran.data)
     return Answer(
         finished.to_json(),

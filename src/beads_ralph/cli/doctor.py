@@ -1,4 +1,4 @@
-"""What the program needs and what it finds: found, missing or unknown, each with what to do."""
+"""doctor: what the program needs and what it finds, each with what to do."""
 
 from __future__ import annotations
 
@@ -8,18 +8,44 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph import config as settings
-from beads_ralph import workspace
 from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.registry import AGENTS
-from beads_ralph.config import Config
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer
+from beads_ralph.config import Config, workspace
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
 from beads_ralph.process import proc, sandbox
+from beads_ralph.store import registry
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Status = Literal["found", "missing", "unknown"]
+MARKS: Final = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
+
+
+def doctor(json_: options.Json = False) -> Answer:
+    """Look at everything the program needs, and say what to do about what is missing."""
+    checks = examine(Path.cwd())
+    bad = [check for check in checks if check.required and check.status != "found"]
+    data = {"healthy": not bad, "checks": [check.to_json() for check in checks]}
+    return Answer(data, lambda console: _show_checks(console, checks), exit_code=1 if bad else 0)
+
+
+def _show_checks(console: Console, checks: list[Check]) -> None:
+    from rich.markup import escape
+
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        need = " [red](needed)[/red]" if check.required and check.status != "found" else ""
+        console.print(f"{MARKS[check.status]} {check.name:<{width}}  {escape(check.detail)}{need}")
+        if check.action and check.status != "found":
+            console.print(f"  {' ' * width}[dim]→ {escape(check.action)}[/dim]")
 
 
 @dataclass(frozen=True)
@@ -138,7 +164,7 @@ def _repository(here: Path) -> Check:
     return Check("repository", "found", f"{found.root}, on {found.current_branch() or 'no branch'}")
 
 
-def _settings(space: workspace.Workspace) -> Check:
+def _settings(space: Workspace) -> Check:
     path = space.root / settings.CONFIG_NAME
     if not path.exists():
         return Check("settings", "missing", f"no {path.name}; defaults apply", "Run: beads-ralph init")
@@ -146,11 +172,11 @@ def _settings(space: workspace.Workspace) -> Check:
     return Check("settings", "found", f"{path.name}" + (f" ({doubts})" if doubts else ""))
 
 
-def _store(space: workspace.Workspace) -> Check:
-    if not space.home.exists() and not workspace.has_bd_database(space.root):
+def _store(space: Workspace) -> Check:
+    if not space.home.exists() and not registry.has_bd_database(space.root):
         return Check("store", "missing", "no store here yet", "Run: beads-ralph init")
     try:
-        opened = workspace.open_store(space)
+        opened = registry.open_store(space)
         info = opened.store.check()
     except RalphError as error:
         return Check("store", "missing", error.message, error.suggested_action, required=True)

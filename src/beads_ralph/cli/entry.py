@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from beads_ralph import __version__
 
 
-def main() -> int:
-    """`beads-ralph`."""
-    arguments = sys.argv[1:]
-    if arguments == ["--version"]:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`beads-ralph` with these arguments, or those of the process; the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words == ["--version"]:
         sys.stdout.write(f"beads-ralph {__version__}\n")
         return 0
-    from beads_ralph.cli.app import main as answer
+    from beads_ralph.cli import parser
+    from beads_ralph.cli.answer import guarded
+    from beads_ralph.cli.style import settle_style
 
-    return answer(arguments)
+    style = settle_style(words)
+    return guarded(lambda: parser.answer(parser.whole(), parser.PROGRAM, words), style)
 
 
-def mason() -> int:
+def mason(arguments: Sequence[str] | None = None) -> int:
     """`beads-mason`: the mason command in the seed's own form, answering with fenced JSON."""
-    from beads_ralph.cli.app import run_mason
+    from beads_ralph.cli import parser
+    from beads_ralph.cli.answer import guarded
+    from beads_ralph.cli.style import settle_style
 
-    return run_mason(sys.argv[1:])
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    style = settle_style(words, default="fenced")
+    return guarded(lambda: parser.answer(parser.mason(), parser.MASON, words), style)
 
 
 if __name__ == "__main__":

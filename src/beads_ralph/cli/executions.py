@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from beads_ralph.bead.field_types import plural
 from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import evidence_folder, journal, runs
 from beads_ralph.journal.events import BeadBlocked, BeadClaimed, BeadClosed, BeadReleased, Event
-from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +23,11 @@ def homes(space: Workspace) -> list[Path]:
     """A folder for each bead, below the repository and below the folder that one stands in."""
     places = dict.fromkeys((space.root, Path.cwd()))
     return [home for place in places for home in evidence_folder.homes(place) if runs.latest(home)]
+
+
+def is_anything_running(space: Workspace) -> bool:
+    """The loop, or an execution."""
+    return any(map(runs.is_running, (space.home, *homes(space))))
 
 
 def rows(found: Sequence[Path]) -> list[dict[str, Any]]:

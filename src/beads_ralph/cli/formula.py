@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from beads_ralph.formula.folders import Folders, ListedFormula
     from beads_ralph.formula.model import Formula, Var
 
-app = typer.Typer(help="Patterns of work: list, look at, check, find in a plan, make.", no_args_is_help=True)
 
 SUFFIXES: Final = (".json", ".toml")
 
 
-@app.command("list")
 def list_formulas(json_: options.Json = False) -> Answer:
     """List the formulas that can be poured here, and where each one comes from."""
     here = _Here.find()
@@ -32,7 +30,6 @@ def list_formulas(json_: options.Json = False) -> Answer:
     return Answer(data, lambda console: formula_text.listing(console, entries), broken)
 
 
-@app.command()
 def show(
     name: Annotated[str, typer.Argument(help="The formula's name.", show_default=False)],
     json_: options.Json = False,
@@ -56,7 +53,6 @@ def show(
     return Answer(data, lambda console: formula_text.whole(console, formula, outlined, file), entry.warnings)
 
 
-@app.command()
 def check(
     names: Annotated[
         list[str] | None,

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.sprint_id import SprintId
 from beads_ralph.cli import formula_find_text, options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.formula_find_text import short
+from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.config import workspace
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
-from beads_ralph.workspace import Workspace
 
 if TYPE_CHECKING:
     from beads_ralph.compile.build import Built

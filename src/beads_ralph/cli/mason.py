@@ -5,31 +5,33 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
-from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
-from beads_ralph.cli.compiling import plan_setting, read_plan
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.molecule import Molecule
+from beads_ralph.compile.plan_file import plan_setting, read_plan, with_known
 from beads_ralph.compile.setting import Setting
+from beads_ralph.config import workspace
+from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.plan import annotate, parse
-from beads_ralph.workspace import OpenStore, StoreChoice, Workspace
+from beads_ralph.store import registry
+from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,32 +102,6 @@ class Order:
     store: StoreChoice | None
 
 
-def compile_plan(
-    path: Path,
-    space: Workspace,
-    store: StoreChoice | None,
-    *,
-    insert: bool,
-    check: Callable[[Sequence[Bead]], None],
-) -> list[Bead]:
-    """What `mason PLAN --check-existing` does, for a run that starts from a plan; the plan's beads. `check`
-    may refuse them before they are in the store, as they are there or would be."""
-    plan = read_plan(path)
-    setting = plan_setting(space, plan)
-    built = build(plan, setting)
-    sprints = [sprint.id.text for sprint in plan.sprints]
-    load.require_valid(built, sprints)  # before the store is even opened
-    opened = workspace.open_store(space, store)
-    held = load.held(opened.store, plan, setting.plan_file)
-    built = _with_known(built, setting, held)
-    beads = [bead for bead in load.require_valid(built, sprints).beads if isinstance(bead, Bead)]
-    stored = {bead.id: bead for bead in held.beads}
-    check([stored.get(bead.id, bead) for bead in beads])
-    if insert:
-        _load(Order(path, None, annotate=False, check_existing=True, store=store), opened, built)
-    return beads
-
-
 def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:
     if (plan is None) == (plan_file is None):
         message = "name one plan: beads-ralph mason PLAN, or --plan-file PLAN"
@@ -152,14 +128,10 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 
 
 def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
-    opened = workspace.open_store(space, order.store)
+    opened = registry.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = _with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
+        built = with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return _load(order, opened, built)
-
-
-def _with_known(built: Built, setting: Setting, held: load.StoredPlan) -> Built:
-    return built if held == load.StoredPlan(()) else build(built.plan, held.known_to(setting))
 
 
 def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
@@ -174,7 +146,7 @@ def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
 
 
 def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
-    opened = workspace.open_store(space, order.store)
+    opened = registry.open_store(space, order.store)
     stored = load.held(opened.store, built.plan, setting.plan_file)
     found, batch = difference(built, setting, stored)
     applied = plandiff.apply(opened.store, found, speaker(current_style()))

@@ -7,25 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.compiling import compiled, plan_setting, read_plan, require_graph
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.plan_file import compile_plan, plan_setting, read_plan, require_graph
 from beads_ralph.compile.setting import Setting
+from beads_ralph.config import workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw
+from beads_ralph.store import registry
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-app = typer.Typer(help="Check, draw and compare plans.")
 Format = Literal["text", "mermaid", "dot", "json"]
 
 
-@app.command()
 def check(
     plan: options.PlanFile,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
@@ -34,7 +33,7 @@ def check(
     json_: options.Json = False,
 ) -> Answer:
     """Find every fault of a plan at once; exit 0 only when there is none."""
-    built = compiled(workspace.find(config_file=config), plan, agent_check=not no_agent_check)
+    built = compile_plan(workspace.find(config_file=config), plan, agent_check=not no_agent_check)
     faults = built.all_faults or (built.warnings if strict else ())
     if faults:
         return Answer(
@@ -55,7 +54,6 @@ def _counted(warnings: int) -> str:
     return f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
 
 
-@app.command()
 def graph(
     plan: options.PlanFile,
     format_: Annotated[Format, typer.Option("--format", help="How to draw it.")] = "text",
@@ -63,7 +61,7 @@ def graph(
     json_: options.Json = False,
 ) -> Answer:
     """Draw what waits for what: waves, and the critical path."""
-    built = require_graph(compiled(workspace.find(config_file=config), plan))
+    built = require_graph(compile_plan(workspace.find(config_file=config), plan))
     drawing = drawing_of(built)
     if format_ == "mermaid":
         return Answer(drawing.to_json(), lambda _: out(draw.mermaid(drawing)))
@@ -91,7 +89,6 @@ def _node(sprint: Sprint, built: Built) -> draw.Node:
     return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, tuple(steps))
 
 
-@app.command()
 def diff(
     plan: options.PlanFile,
     store: options.Store = None,
@@ -105,7 +102,7 @@ def diff(
     setting = plan_setting(space, read, agent_check=not no_agent_check)
     built = build(read, setting)
     load.require_valid(built, [sprint.id.text for sprint in read.sprints])
-    opened = workspace.open_store(space, store)
+    opened = registry.open_store(space, store)
     found, _ = difference(built, setting, load.held(opened.store, read, setting.plan_file))
     return Answer(
         {"store": opened.store.kind, **found.to_json()},

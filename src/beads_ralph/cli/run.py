@@ -1,20 +1,30 @@
-"""run: its options. What it does is imported only when it is done."""
+"""run: work through the ready beads."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
+from beads_ralph.cli.style import current_style
+from beads_ralph.files.plugins import ExecutorName, ForgeName
 
-ExecutorName = Annotated[
-    Literal["local", "tmux"] | None, typer.Option("--executor", help="Where agents run.", show_default=False)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from beads_ralph.app import PlannedRun
+    from beads_ralph.loop import Ended
+    from beads_ralph.store.protocol import Store
+
+Executor = Annotated[
+    ExecutorName | None, typer.Option("--executor", help="Where agents run.", show_default=False)
 ]
-ForgeName = Annotated[
-    Literal["auto", "local", "github", "none"] | None,
+Forge = Annotated[
+    ForgeName | None,
     typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
 ]
 
@@ -44,16 +54,17 @@ def run(  # noqa: PLR0913 - one parameter an option
     force_gates: Annotated[
         bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
-    executor: ExecutorName = None,
-    forge_name: ForgeName = None,
+    executor: Executor = None,
+    forge_name: Forge = None,
     store: options.Store = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,
 ) -> Answer:
     """Work through the ready beads with agents until nothing is left, and say why it ended."""
-    from beads_ralph.cli import running
+    from beads_ralph import app
+    from beads_ralph.cli.board import Board
 
-    wishes = running.Wishes(
+    request = app.RunRequest(
         plan=plan,
         max_parallel=max_parallel,
         teams=frozenset(team or ()),
@@ -69,4 +80,89 @@ def run(  # noqa: PLR0913 - one parameter an option
         store=store,
         config=config,
     )
-    return running.run(wishes)
+    say = speaker(current_style())
+    planned = app.plan_run(request, progress=say)
+    if dry_run:
+        return _rehearsed(planned)
+    return ended_answer(planned, planned.start(lambda journal: Board(journal, current_style()), say))
+
+
+def _rehearsed(planned: PlannedRun) -> Answer:
+    waves, waiting = planned.rehearse()
+
+    def show(console: Console) -> None:
+        for number, wave in enumerate(waves, 1):
+            console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
+        for bead_id, reason in waiting.items():
+            console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+        console.print("nothing was started" if waves or waiting else "nothing is left to do")
+
+    rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
+    store = planned.opened.store.kind
+    return Answer({"dry_run": True, "waves": waves, "waiting": rows, "store": store}, show)
+
+
+def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
+    """How a run ended; exit 0 only where everything that was asked for is closed."""
+    store = planned.opened.store
+    return Answer(
+        ended.to_json() | {"run_id": planned.settings.run_id, "store": store.kind},
+        lambda console: show_end(console, ended, store),
+        exit_code=_exit_code(ended),
+    )
+
+
+def _exit_code(ended: Ended) -> int:
+    if ended.complete:
+        return OK
+    return INTERRUPTED if ended.why == "interrupted" else FAILED
+
+
+WORDS: dict[str, str] = {
+    "done": "[green]✓ done[/green]",
+    "blocked": "[red]✗ blocked[/red]",
+    "stopped": "[yellow]■ stopped[/yellow]",
+    "interrupted": "[yellow]■ interrupted[/yellow]",
+    "no_progress": "[yellow]? no progress[/yellow]",
+}
+
+
+def show_end(console: Console, ended: Ended, store: Store | None = None) -> None:
+    """The summary: what was closed, what blocked, who must do what, where to look next."""
+    from rich.markup import escape
+
+    from beads_ralph.cli import settlement
+
+    console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
+    counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
+    console.print(f"{counts}, {ended.seconds:.1f} s")
+    for bead_id, pull in ended.pull_requests:
+        where = pull.url or pull.branch
+        console.print(f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{pull.commit[:12]}[/dim]")
+    for bead_id, reason in ended.blocked:
+        console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
+    for wait in ended.waits:
+        console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
+        console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
+    for line in settlement.ended(store, ended.finished) if store is not None else ():
+        console.print(f"  {escape(line)}")
+    for item in ended.for_people:
+        console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
+    for step in _next_steps(ended):
+        console.print(f"  → {step}")
+
+
+def _next_steps(ended: Ended) -> list[str]:
+    from beads_ralph.loop import GATE_IS_RED
+
+    steps: list[Any] = []
+    if ended.blocked:
+        first, reason = ended.blocked[0]
+        if reason.startswith(GATE_IS_RED):
+            return ["beads-ralph gate check"]
+        steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
+    steps += [wait.command for wait in ended.waits if wait.command is not None]
+    steps += [f"beads-ralph close {item.id}" for item in ended.for_people]
+    if ended.why in ("stopped", "interrupted") and not ended.complete:
+        steps.append("beads-ralph run")
+    return steps

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import workspace
 from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.config import workspace
 from beads_ralph.errors import RalphError, gathered
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from beads_ralph.journal.records.model import Kind
     from beads_ralph.journal.records.repair import RepairReport
 
-app = typer.Typer(help="Run and result records: are they as they should be?", no_args_is_help=True)
 
 Runs = Annotated[bool, typer.Option("--runs", help="Run records.")]
 Results = Annotated[bool, typer.Option("--results", help="Result records.")]
@@ -33,7 +32,6 @@ Files = Annotated[
 ]
 
 
-@app.command()
 def validate(
     paths: Files = None,
     runs: Runs = False,
@@ -47,7 +45,6 @@ def validate(
     return _answer([repair.check(path, kind) for path, kind in _asked(paths, runs, results, both=all_)])
 
 
-@app.command()
 def fix(
     paths: Files = None,
     runs: Runs = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
@@ -12,6 +12,8 @@ from beads_ralph.bead.field_types import seconds_of
 from beads_ralph.bead.legacy import persona_path
 from beads_ralph.bead.model import AgentSpec, Verifier
 
+StoreName = Literal["embedded", "bd"]
+StoreChoice = Literal["auto", StoreName]
 DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
 
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Seconds
+from beads_ralph.config.kinds import Agent, Command, Seconds, StoreChoice
+from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
 
@@ -138,7 +139,7 @@ class PortRange(Section):
 class Config(Section):
     """Every setting, flat, with its default."""
 
-    store: Literal["auto", "embedded", "bd"] = Field(
+    store: StoreChoice = Field(
         "auto", description="Where beads live; `--store` goes first.", examples=["embedded"]
     )
     bd_timeout: Seconds = Field(30.0, description="How long one call of bd may take.", examples=["1m"])
@@ -146,7 +147,7 @@ class Config(Section):
     agent_defaults: AgentDefaults = Field(
         AgentDefaults(), description="For agents that do not say it themselves."
     )
-    executor: Literal["local", "tmux"] = Field(
+    executor: ExecutorName = Field(
         "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
     )
     agent_home: Filled | None = Field(
@@ -176,7 +177,7 @@ class Config(Section):
         description="What they may write to in there besides, such as a cache of packages.",
         examples=[["~/.npm", "~/.cache/pip"]],
     )
-    forge: Literal["auto", "local", "github", "none"] = Field(
+    forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )
     budget_minutes: Annotated[float, Field(gt=0)] | None = Field(

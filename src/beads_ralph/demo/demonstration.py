@@ -11,12 +11,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph import workspace
 from beads_ralph.bead.model import Bead
 from beads_ralph.compile import load
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import CONFIG_NAME
+from beads_ralph.config import CONFIG_NAME, workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME as RALPH
@@ -30,6 +29,7 @@ from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.report import page as analysis_page
 from beads_ralph.report import run_page, tallied
 from beads_ralph.report.advice import advice
+from beads_ralph.store import registry, setup
 from beads_ralph.store.protocol import Query
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def _sample(name: str) -> str:
 def _compile(root: Path) -> Demonstration:
     plan_file = root / PLAN
     text = text_files.read_text(plan_file)
-    workspace.init(workspace.find(root, root / CONFIG_NAME), "embedded", personas=False)
+    setup.init(workspace.find(root, root / CONFIG_NAME), "embedded", personas=False)
     space = workspace.find(root, root / CONFIG_NAME)
     plan = parse(text, str(plan_file))
     setting = Setting(root, space.relative(plan_file), datetime.now(UTC), space.config, space.branches())
     built = build(plan, setting)
     beads = load.require_valid(built, [sprint.id.text for sprint in plan.sprints])
-    store = workspace.open_store(space, "embedded").store
+    store = registry.open_store(space, "embedded").store
     loaded = load.load(store, beads, check_existing=False)
     text_files.write_text(plan_file, annotate(text, plan, loaded.bead_ids))
     nodes = [draw.Node(s.id.text, built.ids[s.id.text], s.title, s.line) for s in plan.sprints]
@@ -173,7 +173,7 @@ def _scratch_repository(folder: Path | None) -> Path:
 def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     """Take what was proven into main, test it there, tidy up, and write the report."""
     space = workspace.find(shown.root, shown.settings)
-    store = workspace.open_store(space, "embedded").store
+    store = registry.open_store(space, "embedded").store
     beads = {bead.id: bead for bead in store.find(Query()).beads}
     told = tuple(_journal(shown.root))
     tests = None

@@ -21,6 +21,7 @@ from beads_ralph.dod.imports import bead_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.session import Order, Tools
 from beads_ralph.session.agent_calls import Answered, Asked, call
 from beads_ralph.session.fallback import with_defaults
@@ -64,6 +65,7 @@ class Caller:
     found: BeadFile
     shelf: Shelf
     tools: Tools
+    events: EventSink
     spec: AgentSpec
     run_id: str
     session: Session | None = None
@@ -81,9 +83,9 @@ class Caller:
             session=self.session,
             seconds=seconds,
         )
-        done = await call(asked, self._order(), self.tools)
+        done = await call(asked, self._order(), self.tools, self.events)
         if done.reply.trouble == "forgotten" and self.session is not None:
-            done = await call(replace(asked, session=None), self._order(), self.tools)
+            done = await call(replace(asked, session=None), self._order(), self.tools, self.events)
         self.session = done.call.session
         if done.reply.trouble == "auth":
             raise self._not_signed_in(done)
@@ -114,7 +116,8 @@ class Caller:
         bead = bead_of(self.found, setting, source)
         place = {"worktree_path": str(self.shelf.place), "branch": source, "source_branch": source}
         metadata = bead.metadata.model_copy(update=place)
-        return Order(bead.model_copy(update={"metadata": metadata}), self.run_id, f"exec-{self.run_id}")
+        placed = bead.model_copy(update={"metadata": metadata})
+        return Order(placed, self.run_id, f"exec-{self.run_id}", self.tools.root, self.tools.config)
 
     def _prompt(self, attempt: int, most: int, feedback: str) -> str:
         bead = self.found.bead

@@ -29,6 +29,13 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class ExecBench(Bench):
+    """What the checks of an execution are run with, and the journal of it."""
+
+    journal: Journal
+
+
+@dataclass(frozen=True)
 class Desk:
     """What beads are executed with."""
 
@@ -47,14 +54,15 @@ class Desk:
     """How long to pause between attempts; how many there may be, the bead says."""
     say: Say
 
-    def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> Bench:
+    def bench(self, shelf: Shelf, folder: runs.RunFolder, journal: Journal) -> ExecBench:
         known = environment(shelf, folder.run_id, self.config.agent_env)
-        return Bench(self.executor, folder, journal, known)
+        return ExecBench(self.executor, folder, journal, known, journal)
 
-    def caller(self, found: BeadFile, shelf: Shelf, bench: Bench) -> Caller:
-        limit = {"dev_agent_timeout": self.config.exec_agent_timeout}
-        tools = Tools(self.root, self.config.model_copy(update=limit), bench, self.select, self.forge)
-        return Caller(found, shelf, tools, spec_of(tools, self.program), bench.folder.run_id)
+    def caller(self, found: BeadFile, shelf: Shelf, bench: ExecBench) -> Caller:
+        config = self.config.model_copy(update={"dev_agent_timeout": self.config.exec_agent_timeout})
+        where = (bench.executor, bench.folder, bench.environment)
+        tools = Tools(self.root, config, *where, self.select, self.forge)
+        return Caller(found, shelf, tools, bench.events, spec_of(tools, self.program), bench.folder.run_id)
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Done:
 
 
 @contextmanager
-def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, Bench]]:
+def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, ExecBench]]:
     """The bead is ours alone; what a killed execution of it left running is ended first."""
     shelf = Shelf(desk.place, found.key)
     shelf.make()

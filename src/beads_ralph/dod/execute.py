@@ -19,7 +19,7 @@ from beads_ralph import __version__
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.dod.calling import Caller, branch_of
-from beads_ralph.dod.exec_context import Desk, Done, Examiner, held, show
+from beads_ralph.dod.exec_context import Desk, Done, Examiner, ExecBench, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
 from beads_ralph.journal.events import (
@@ -36,8 +36,7 @@ from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.session import verify
 from beads_ralph.session.agent_calls import Answered
-from beads_ralph.session.program_limits import moment_of
-from beads_ralph.session.verify import Bench
+from beads_ralph.session.host import moment_of
 
 MOST_LIMITS: Final = 20
 """So often an agent's limit is waited out for one attempt; then it is a failure like any other."""
@@ -53,7 +52,7 @@ async def execute(found: BeadFile, desk: Desk) -> Done:
 
 
 @contextmanager
-def _released(shelf: Shelf, bench: Bench) -> Iterator[None]:
+def _released(shelf: Shelf, bench: ExecBench) -> Iterator[None]:
     """Whatever breaks off the work, the journal says so: the attempt is made again some time."""
     try:
         yield
@@ -97,7 +96,7 @@ class Over(NamedTuple):
 class Execution:
     """One bead, from what its file says to its end."""
 
-    def __init__(self, found: BeadFile, shelf: Shelf, desk: Desk, bench: Bench, caller: Caller) -> None:
+    def __init__(self, found: BeadFile, shelf: Shelf, desk: Desk, bench: ExecBench, caller: Caller) -> None:
         self.found, self.shelf, self.desk, self.bench, self.caller = found, shelf, desk, bench, caller
         self.examiner = Examiner(found, shelf, bench)
         self.run_id = caller.run_id

@@ -256,7 +256,7 @@ class Checker:
             commit=commit,
             source=gate.source,
         )
-        self.bench.journal.emit(event)
+        self.bench.events.emit(event)
         return await in_thread(self._settle, gate, verdict, rows)
 
     def _settle(self, gate: Gate, verdict: Verdict, rows: Sequence[Evidence]) -> Gate:

@@ -10,30 +10,24 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge import github
-from beads_ralph.forge.github import GitHubForge
-from beads_ralph.forge.local import LocalForge
+from beads_ralph.files.plugins import Plugins
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.none import NoForge
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands
 
-FORGES: Final[Mapping[str, Callable[[Path, str | None, Network], Forge]]] = {
-    "local": LocalForge,
-    "github": GitHubForge,
-    "none": NoForge,
-}
+FORGES: Final[Mapping[str, Callable[[Path, str | None, Network], Forge]]] = Plugins("forge.adapters", "FORGE")
+SERVES: Final[Mapping[str, Callable[[Path, str, Network], bool]]] = Plugins("forge.adapters", "serves")
 
 
 def choose(name: str, root: Path, remote: str | None = None, network: Network | None = None) -> Forge:
-    """The forge of that name; `auto` is github where the remote is there and gh is logged in, else local.
+    """The forge of that name; `auto` is the one that the remote belongs to, else local.
 
     `remote` is the name of a git remote; None means origin, where there is one.
     """
     patience = network or Network()
     used = _remote(root, remote)
     if name == "auto":
-        name = "github" if used and github.usable(root, used, patience) else "local"
+        name = next((one for one in SERVES if used and SERVES[one](root, used, patience)), "local")
     if name not in FORGES:
         known = ", ".join(["auto", *FORGES])
         raise RalphError(Code.CONFIG_INVALID, f"there is no forge '{name}'; there are: {known}")

@@ -13,7 +13,8 @@ from urllib.parse import quote
 from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.items import GateRule, Item, Standing
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge import gh, github
+from beads_ralph.forge import gh
+from beads_ralph.forge.adapters import github
 from beads_ralph.forge.gh import Address
 from beads_ralph.forge.network import Network, TemporaryError
 

@@ -22,10 +22,10 @@ Listener = Callable[[Event], None]
 
 
 class EventSink(Protocol):
-    """Where events go."""
+    """Whoever is told what happened."""
 
     def emit(self, event: Event) -> None:
-        """Take note of what happened; never waits for an answer."""
+        """Take the event; it is out of the caller's hands when this returns."""
 
 
 class Journal:

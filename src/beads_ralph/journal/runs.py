@@ -74,6 +74,14 @@ def latest(home: Path) -> RunFolder | None:
     return RunFolder(home, names[-1]) if names else None
 
 
+def require_latest(home: Path) -> RunFolder:
+    """The same; FILE.NOT_FOUND where nothing ran yet."""
+    folder = latest(home)
+    if folder is None:
+        raise RalphError(Code.FILE_NOT_FOUND, "no run yet", suggested_action="Start one: beads-ralph run")
+    return folder
+
+
 def unswept(home: Path) -> list[RunFolder]:
     """Earlier runs of which processes may be left. The lock would name only the last of them, and that
     one may have been killed before it had swept up after those before it."""

@@ -9,8 +9,7 @@ from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.journal.events import AgentEnded, Event, ParallelismChanged, ProgramUnavailable
 from beads_ralph.journal.journal import Journal
-from beads_ralph.loop.parallelism import Width
-from beads_ralph.session.program_limits import Rests
+from beads_ralph.loop.limits import Parallelism, ProgramLimits
 
 
 @dataclass
@@ -19,8 +18,8 @@ class Meter:
 
     journal: Journal
     budget: Budget
-    width: Width
-    rests: Rests
+    parallelism: Parallelism
+    programs: ProgramLimits
     spent: Usage = field(default_factory=Usage)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     widened: bool = False
@@ -48,11 +47,12 @@ class Meter:
         """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
         match event:
             case ProgramUnavailable(trouble="limit"):
-                changed = self.width.lower()
+                changed = self.parallelism.lower()
             case AgentEnded(call=AgentCall(trouble="")):
-                changed = not self.rests.limited and self.width.widen()
+                changed = not self.programs.limited and self.parallelism.widen()
             case _:
                 return
         if changed:
             self.widened = True
-            self.journal.emit(ParallelismChanged(parallel=self.width.now, most=self.width.most))
+            now, most = self.parallelism.now, self.parallelism.most
+            self.journal.emit(ParallelismChanged(parallel=now, most=most))

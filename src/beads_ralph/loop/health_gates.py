@@ -40,13 +40,11 @@ class Gating:
     next_check: float = 0.0
 
     @classmethod
-    def of(cls, store: Store, tools: Tools, settings: Settings) -> Gating:
-        journal = tools.bench.journal
-
+    def of(cls, store: Store, tools: Tools, journal: Journal, settings: Settings) -> Gating:
         def warn(text: str) -> None:
             journal.emit(WarningGiven(message=text))
 
-        checker = Checker(tools.root, tools.config, tools.bench, store, settings.actor, warn)
+        checker = Checker(tools.root, tools.config, tools.bench(journal), store, settings.actor, warn)
         return cls(checker, journal, settings.force_gates, tools.config.gate_interval)
 
     def begin(self, beads: Iterable[Bead]) -> None:

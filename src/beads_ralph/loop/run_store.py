@@ -23,7 +23,7 @@ from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.plan import graph
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Keep, Order, Outcome, Tools
+from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
 
@@ -58,14 +58,17 @@ class Known:
 class Pool:
     """The beads of a run."""
 
-    def __init__(self, store: Store, settings: Settings, scope: Scope, tools: Tools) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, scope: Scope, tools: Tools, journal: Journal
+    ) -> None:
         self.store = store
         self.actor = settings.actor
         self.run_id = settings.run_id
         self.scope = scope
         self.root = tools.root
-        self.home = tools.bench.folder.home
-        self.journal: Journal = tools.bench.journal
+        self.config = tools.config
+        self.home = tools.folder.home
+        self.journal = journal
         self.known: dict[str, Known] = {}
         self.no_beads: set[str] = set()
         """What beads depend on and what has no branch: gates, people's tasks."""
@@ -161,6 +164,8 @@ class Pool:
             bead,
             self.run_id,
             f"team-{self.run_id}-{bead.metadata.team_name}",
+            self.root,
+            self.config,
             tuple(_branches(before, besides=bead.metadata.branch)),
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
         )
@@ -178,12 +183,6 @@ class Pool:
         ]
 
     # --- keeping and giving back --------------------------------------------------------------------
-
-    def keeper(self, bead_id: str) -> Keep:
-        async def keep(metadata: Mapping[str, Any]) -> None:
-            await self.update(bead_id, metadata)
-
-        return keep
 
     async def update(self, bead_id: str, metadata: Mapping[str, Any]) -> None:
         await self.ask(self.store.update, bead_id, Changes(metadata=dict(metadata)))

@@ -31,15 +31,15 @@ from beads_ralph.journal.events import (
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases
 from beads_ralph.loop.blocker_watch import Waiting
-from beads_ralph.loop.blockers import Wait
+from beads_ralph.loop.blockers import Look, Wait, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
-from beads_ralph.loop.parallelism import Width
-from beads_ralph.loop.parked import Parking
+from beads_ralph.loop.limits import Parallelism, ParkedBeads, ProgramLimits
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, and_before, counted, taken_up, why_of
 from beads_ralph.loop.run_store import Pool
+from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Outcome, Tools, work
+from beads_ralph.session import Outcome, RunSession, Tools
 from beads_ralph.session.fallback import of_bead
 from beads_ralph.session.worktree import forget_start
 from beads_ralph.store.protocol import Store
@@ -53,14 +53,26 @@ LOOK_SECONDS: Final = 0.5
 class Loop:
     """One run over a repository's beads."""
 
-    def __init__(self, store: Store, tools: Tools, settings: Settings, scope: Scope, home: Path) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tools: Tools,
+        journal: Journal,
+        settings: Settings,
+        scope: Scope,
+        run_session: RunSession,
+        look: Look = unseen,
+    ) -> None:
         self.settings = settings
-        self.home = home
-        self.journal: Journal = tools.bench.journal
-        self.width = Width.of(settings.max_parallel)
-        self.meter = Meter(self.journal, settings.budget, self.width, tools.rests)
-        self.tools = replace(tools, neighbours=self._branches_beside, why_pause=self.meter.used_up)
-        self.pool = Pool(store, settings, scope, self.tools)
+        self.home = tools.folder.home
+        self.journal = journal
+        self.tools = tools
+        self.run_session = run_session
+        self.parallelism = Parallelism.of(settings.max_parallel)
+        self.programs = ProgramLimits()
+        self.parking = ParkedBeads(self.programs)
+        self.meter = Meter(journal, settings.budget, self.parallelism, self.programs)
+        self.pool = Pool(store, settings, scope, tools, journal)
         self.running: dict[asyncio.Task[Outcome], Bead] = {}
         self.beside: dict[str, list[str]] = {}
         """The branches that were worked on while a bead was, in the order of their start."""
@@ -68,9 +80,8 @@ class Loop:
         """By branch: what is left to do behind a closed bead, while others start."""
         self.lost: set[str] = set()
         self.refusals: Counter[str] = Counter()
-        self.parking = Parking(tools.rests)
-        self.gating = Gating.of(store, self.tools, settings)
-        self.waiting = Waiting(self.pool, tools.look, self.journal, settings.poll_seconds)
+        self.gating = Gating.of(store, tools, journal, settings)
+        self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
         self.round: frozenset[str] | None = None
         self.left: list[Bead] | None = None
         """What was left when nothing more could start."""
@@ -137,7 +148,7 @@ class Loop:
         """Whether a look at the store is worth it: something ended here, or it is time for a slow poll."""
         now = asyncio.get_running_loop().time()
         lifted = self.parking.lift()
-        for program in self.parking.rests.lift():
+        for program in self.programs.lift():
             lifted = True
             self.journal.emit(ProgramRecovered(program=program))
         if not (self.changed or lifted or self.meter.widened or now >= self.next_poll):
@@ -166,11 +177,11 @@ class Loop:
     # --- starting -----------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        if len(self.running) >= self.width.now:
+        if len(self.running) >= self.parallelism.now:
             self.changed = True  # nobody has looked
             return
         for bead in await self._candidates():
-            if self.halt is not None or len(self.running) >= self.width.now:
+            if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
             if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
                 await self._claim(bead)
@@ -211,7 +222,8 @@ class Loop:
         self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
-        task = asyncio.create_task(work(order, self.tools, self.pool.keeper(bead.id)), name=bead.id)
+        session = self.run_session(order, self._host(claimed))
+        task = asyncio.create_task(session, name=bead.id)
         self._note_beside(claimed)
         self.running[task] = claimed
         if self.cancelling:
@@ -225,8 +237,8 @@ class Loop:
         for other in self.running.values():
             self.beside[other.id].append(bead.metadata.branch)
 
-    def _branches_beside(self, bead_id: str) -> Sequence[str]:
-        return tuple(self.beside.get(bead_id, ()))
+    def _host(self, bead: Bead) -> LoopHost:
+        return LoopHost(bead, self.journal, self.pool, self.meter, self.programs, self.beside)
 
     # --- settling -----------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import AgentEnded, AgentStarted
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.threads import in_thread
@@ -88,24 +89,24 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools) -> Answered:
+async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
     """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
-    done = await _once(asked, order, tools)
+    done = await _once(asked, order, tools, events)
     spent = done.call.usage
     for pause in tools.server_retry.pauses():
         if done.reply.trouble != "server":
             break
         await asyncio.sleep(pause)
         asked = replace(asked, session=done.call.session or asked.session)
-        done = await _once(asked, order, tools)
+        done = await _once(asked, order, tools, events)
         spent = spent + done.call.usage
     return replace(done, call=replace(done.call, usage=spent))
 
 
-async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
+async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
     spec = with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
-    transcript = tools.bench.folder.transcript(order.bead.id, asked.name)
+    transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     _require_program(job)
@@ -127,13 +128,13 @@ async def _once(asked: Asked, order: Order, tools: Tools) -> Answered:
         "team": order.bead.metadata.team_name,
         "attempt": asked.attempt,
     }
-    tools.bench.journal.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
-    ended = await tools.bench.executor.run(job)
+    events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
+    ended = await tools.executor.run(job)
     reply = await in_thread(hearing.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
-    tools.bench.journal.emit(AgentEnded(call=done, **whose))
+    events.emit(AgentEnded(call=done, **whose))
     return Answered(done, spec, ended, reply)
 
 

@@ -6,41 +6,40 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import persona_name
-from beads_ralph.journal.events import ProgramReplaced, ProgramUnavailable, WarningGiven
+from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.session import agent_calls, handover
 from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
+from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.order import Halted, Parked
-from beads_ralph.session.program_limits import Rest, Why
 from beads_ralph.session.state import Case
 
-REPLACED: Final[Mapping[str, Why]] = {"limit": "limit", "server": "server", "auth": "auth"}
-"""Trouble that is the program's and not the work's: another program may not have it."""
+REPLACED: Final[Mapping[str, TroubleKind]] = {"limit": "limit", "server": "server", "auth": "auth"}
+"""TroubleKind that is the program's and not the work's: another program may not have it."""
 
 
 async def ask(case: Case, asked: Asked) -> Answered:
     """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
     asked then, in the same worktree; where there is none, the work ends here for now."""
     able = players(asked.spec, case.tools)
-    met: dict[str, Rest] = {}
+    met: dict[str, ProgramLimit] = {}
     last: Answered | None = None
     for player in able:
-        rest = case.tools.rests.of(player.key)
-        if rest is None:
+        limit = await case.host.limit_of(player.key)
+        if limit is None:
             try:
                 last = await _play(case, asked, player, met)
             except ProgramMissing:
                 if len(able) == 1:
                     raise
-                rest = _rested(case, player, "missing", f"{player.program} is not installed")
+                missing = ProgramTrouble(player.key, "missing", f"{player.program} is not installed")
+                limit = await case.host.report_trouble(missing)
             else:
                 if not _is_replaced(last):
                     return last
-                why = REPLACED[last.reply.trouble]
-                rest = _rested(case, player, why, _reason(player, last), last)
-        met[player.key] = rest
+                limit = await case.host.report_trouble(_trouble(player, last))
+        met[player.key] = limit
     return await _nobody(case, asked, able, met, last)
 
 
@@ -48,11 +47,11 @@ def _is_replaced(done: Answered) -> bool:
     return done.reply.trouble in REPLACED and not done.ended.timed_out
 
 
-async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest]) -> Answered:
+async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Answered:
     """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
     session = handover.session_of(case, asked, player.program)
     if met:
-        why = "; ".join(rest.reason for rest in met.values())
+        why = "; ".join(limit.reason for limit in met.values())
         event = ProgramReplaced(
             attempt=asked.attempt,
             role=asked.role,
@@ -68,7 +67,7 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Rest
         case.tell(WarningGiven(attempt=asked.attempt, message=text))
         done = await _called(case, replace(asked, spec=player.spec, session=None))
     if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
-        case.tools.rests.worked(player.key, done.ended.seconds)
+        await case.host.report_success(player.key, done.ended.seconds)
     return done
 
 
@@ -76,7 +75,7 @@ async def _called(case: Case, asked: Asked) -> Answered:
     prompt = await handover.told(case, asked, asked.session)
     seconds, money = case.seconds_left(), case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
-    done = await agent_calls.call(whole, case.order, case.tools)
+    done = await agent_calls.call(whole, case.order, case.tools, case.host)
     if done.ended.timed_out:
         case.cut_by = case.exhausted()
     if asked.role != "qa":
@@ -91,14 +90,10 @@ async def _called(case: Case, asked: Asked) -> Answered:
 # --- programs that cannot -----------------------------------------------------------------------------
 
 
-def _rested(case: Case, player: Player, why: Why, reason: str, done: Answered | None = None) -> Rest:
-    """The program rests, for every bead of the run."""
-    reset_at, seconds = (done.reply.limit_reset_at, done.ended.seconds) if done else (None, 0.0)
-    rest, news = case.tools.rests.begin(player.key, why, reason, reset_at, seconds)
-    if news:
-        until = utc_text(rest.until)
-        case.tell(ProgramUnavailable(program=player.key, trouble=why, until=until, reason=reason))
-    return rest
+def _trouble(player: Player, done: Answered) -> ProgramTrouble:
+    reply = done.reply
+    what = (REPLACED[reply.trouble], _reason(player, done))
+    return ProgramTrouble(player.key, *what, reply.limit_reset_at, done.ended.seconds)
 
 
 def _reason(player: Player, done: Answered) -> str:
@@ -110,21 +105,23 @@ def _reason(player: Player, done: Answered) -> str:
     return f"{program} is not signed in: {detail}".rstrip(": ")
 
 
+def _is_waited_for(limit: ProgramLimit, *, unproven: bool) -> bool:
+    if limit.trouble == "limit":
+        return True
+    return limit.passes and limit.outage_is_worth_waiting_for(unproven=unproven)
+
+
 async def _nobody(
-    case: Case, asked: Asked, able: list[Player], met: Mapping[str, Rest], last: Answered | None
+    case: Case, asked: Asked, able: list[Player], met: Mapping[str, ProgramLimit], last: Answered | None
 ) -> Answered:
     """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
     what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
-    rests, reviews = case.tools.rests, asked.role == "qa"
-    waits = {
-        key: rest
-        for key, rest in met.items()
-        if rest.why == "limit" or (rest.passes and rests.bears(key, unproven=reviews))
-    }
-    reasons = "; ".join(rest.reason for rest in met.values())
+    reviews = asked.role == "qa"
+    waits = {key: limit for key, limit in met.items() if _is_waited_for(limit, unproven=reviews)}
+    reasons = "; ".join(limit.reason for limit in met.values())
     if waits:
         raise Parked(f"nobody can play {persona_name(asked.spec.agent)} now: {reasons}", waits)
-    down = [player for player in able if met[player.key].why == "server"]
+    down = [player for player in able if met[player.key].trouble == "server"]
     if not down or reviews:
         raise Halted("broken", reasons)
     if last is not None and last.reply.trouble == "server":

@@ -165,7 +165,7 @@ def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
 
 async def _warn_of_conflicts(case: Case, attempt: int) -> None:
     own = case.place.branch
-    beside = dict.fromkeys(case.tools.neighbours(case.bead.id))
+    beside = dict.fromkeys(await case.host.branches_beside())
     others = [branch for branch in beside if branch != own][-NEIGHBOURS:]
     known = await in_thread(merges.find_branches, case.tools.root, others)
     for branch in (name for name in others if name in known):
@@ -194,7 +194,7 @@ async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[E
             case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit, case.env
         )
         red = None if baseline else case.record.red_before
-        return await verify.run_verifiers(verifiers, subject, case.tools.bench, red)
+        return await verify.run_verifiers(verifiers, subject, case.bench, red)
 
 
 def _lost(case: Case, commit: str) -> list[Evidence]:
@@ -246,7 +246,7 @@ async def _examined(
         ]
         answered = await _all(case, asked)
         flags = await in_thread(qa_guard.in_checkout, before, checkout, furnished)
-    neighbours = case.tools.neighbours(case.bead.id)
+    neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
     found = [_finding(case, commit, done) for done in answered]

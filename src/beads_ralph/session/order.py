@@ -1,55 +1,91 @@
-"""What a session is given, and what it gives back."""
+"""What a session is given and what it gives back: plain data that survives a trip through JSON.
+
+An `Order` says everything that the work on one bead needs to know and that does not depend on the place where
+it is done. Whoever runs the session, here or on another machine, moves the order to its own clone of the
+repository (`Order.at`) and puts together the `Tools` there: executor, agents, forge. The `Outcome` goes back
+the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
+
+from pydantic import TypeAdapter
 
 from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.bead.items import Item, Standing
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.ports import Ports
+from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry
-from beads_ralph.session.program_limits import Rest, Rests
+from beads_ralph.session.host import ProgramLimit, SessionHost
 from beads_ralph.session.verify import Bench
-
-Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Puts metadata of the bead into the store; what it returns from is on disk."""
 
 Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
 """blocked: this bead needs a person. stopped: so does the whole run. broken: the world failed, not the
 bead, which is given back. parked: a limit must lift first. paused: there is no budget left for more."""
 
+ORDER: Final = "BEADS_RALPH_ORDER"
+"""The order's id, in the environment of every process that works for it: so all of them can be found."""
+
+
+@cache
+def _json_of(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+class Travels:
+    """Plain data that becomes JSON and comes back the same."""
+
+    def to_json(self) -> dict[str, Any]:
+        kind: Any = type(self)
+        said: dict[str, Any] = _json_of(kind).dump_python(self, mode="json", exclude_unset=True)
+        return said
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        kind: Any = cls
+        found: Self = _json_of(kind).validate_python(said)
+        return found
+
 
 @dataclass(frozen=True)
-class Order:
+class Order(Travels):
     """One bead to work on."""
 
     bead: Bead
     run_id: str
     session_id: str
     """The team's session in this run; every bead of the team carries it."""
+    root: Path
+    """The repository at the place of work."""
+    config: Config
+    """The settings of the run, those of its command line included."""
     dependency_branches: tuple[str, ...] = ()
     merged_verifiers: tuple[Verifier, ...] = ()
     """Those of the beads whose work the commit will hold as well, by a merge or on the same branch."""
+    remote: str | None = None
+    """The address that another machine clones from and pushes to."""
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Of this piece of work: every order has one of its own, also for a bead that is taken up again."""
 
-
-def _nobody(_bead_id: str) -> Sequence[str]:
-    return ()
-
-
-def _nothing_said() -> str:
-    return ""
-
-
-def _unseen(_gate: Item) -> Standing:
-    return Standing("failed", "nothing here can look at GitHub")
+    def at(self, root: Path) -> Order:
+        """The same order in another clone, its worktree as far from the root as it was."""
+        place = Path(os.path.relpath(self.bead.metadata.worktree_path, self.root))
+        moved = {"worktree_path": os.path.normpath(root / place)}
+        metadata = self.bead.metadata.model_copy(update=moved)
+        return replace(self, root=root, bead=self.bead.model_copy(update={"metadata": metadata}))
 
 
 SERVER_RETRY: Final = Retry(tries=3, first=2.0)
@@ -57,29 +93,28 @@ SERVER_RETRY: Final = Retry(tries=3, first=2.0)
 
 @dataclass(frozen=True)
 class Tools:
-    """What the work is done with."""
+    """What the work is done with, at the place where it is done; made by whoever runs the session there."""
 
     root: Path
     config: Config
-    bench: Bench
+    executor: Executor
+    folder: RunFolder
+    environment: Mapping[str, str]
+    """What checks and setup inherit."""
     select: Callable[[str], AgentCLI]
     forge: Forge
-    neighbours: Callable[[str], Sequence[str]] = _nobody
-    """The branches that are or were worked on at the same time as the bead of that id."""
     ports: Ports | None = None
     """Where beads get ranges of ports from; None where they get none."""
-    why_pause: Callable[[], str] = _nothing_said
-    """Why no further attempt may begin now; empty where it may."""
     server_retry: Retry = SERVER_RETRY
     """How often an agent is asked whose server has trouble."""
-    rests: Rests = field(default_factory=Rests)
-    """Which programs cannot play now; what one bead has met, the others need not meet again."""
-    look: Callable[[Item], Standing] = _unseen
-    """How that stands which a gate waits for outside of the repository."""
+
+    def bench(self, events: EventSink) -> Bench:
+        """What checks are run with, and who hears of them."""
+        return Bench(self.executor, self.folder, events, self.environment)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Travels):
     """How the work on a bead ended."""
 
     ending: Ending
@@ -94,10 +129,10 @@ class Outcome:
     failure: Reason | None = None
     """The records' word for it, where it is not that of the last attempt."""
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the journal is told besides the reason."""
-        return {"failure_reason": self.failure} if self.failure else {}
+
+RunSession = Callable[[Order, SessionHost], Coroutine[Any, Any, Outcome]]
+"""Does the work of an order somewhere: in this process, in another one, on another machine. Cancelled, it
+leaves no process there."""
 
 
 # --- ends that come in the midst of the work ----------------------------------------------------------
@@ -106,10 +141,10 @@ class Outcome:
 class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
     """Nobody can play an agent now; the bead waits for the first of its programs that can again."""
 
-    def __init__(self, reason: str, rests: Mapping[str, Rest]) -> None:
+    def __init__(self, reason: str, limits: Mapping[str, ProgramLimit]) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.programs = {name: rest.until for name, rest in rests.items()}
+        self.programs = {name: limit.until for name, limit in limits.items()}
         self.until = min(self.programs.values())
 
 

@@ -15,6 +15,7 @@ from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import checkouts, commands, worktree_status
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.order import Order, Tools
@@ -83,7 +84,7 @@ class Heard:
     """Whether the agent changed something although it was asked not to."""
 
 
-async def ask(bead: Bead, talk: Talk, question: str, run_id: str, tools: Tools) -> Heard:
+async def ask(bead: Bead, talk: Talk, question: str, tools: Tools, events: EventSink) -> Heard:
     """Take the session up where it ended, in the place where it ended."""
     with _place(bead, talk, tools.root) as cwd:
         before = _state(cwd)
@@ -100,7 +101,9 @@ async def ask(bead: Bead, talk: Talk, question: str, run_id: str, tools: Tools) 
             session=Session(talk.session_id or ""),
             prose=True,
         )
-        done = await agent_calls.call(asked, Order(bead, run_id, run_id), tools)
+        run_id = tools.folder.run_id
+        order = Order(bead, run_id, run_id, tools.root, tools.config)
+        done = await agent_calls.call(asked, order, tools, events)
         return Heard(done, _state(cwd) != before)
 
 

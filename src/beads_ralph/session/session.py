@@ -13,7 +13,8 @@ from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.develop import develop
 from beads_ralph.session.history import Record, last_feedback
-from beads_ralph.session.order import Ending, Halted, Keep, Order, Outcome, Parked, Tools
+from beads_ralph.session.host import SessionHost
+from beads_ralph.session.order import Ending, Halted, Order, Outcome, Parked, RunSession, Tools
 from beads_ralph.session.proposal import propose
 from beads_ralph.session.state import Case, Exhausted
 
@@ -22,15 +23,24 @@ ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
 """Errors of one bead, which the others need not wait for."""
 
 
-async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
-    """Work on a bead until there is nothing more to do for now. `keep` has every attempt on disk.
+def in_process(tools: Tools) -> RunSession:
+    """Sessions that work in this process, all with the same tools."""
+
+    async def run_session(order: Order, host: SessionHost) -> Outcome:
+        return await work(order, tools, host)
+
+    return run_session
+
+
+async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
+    """Work on a bead until there is nothing more to do for now. The host has every attempt on disk.
 
     Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
     """
-    case = Case(order, tools, Record.of(order.bead, order.session_id))
+    case = Case(order, tools, host, Record.of(order.bead, order.session_id))
     try:
         with worktree_setup.taken(case):
-            return await _work(case, keep)
+            return await _work(case)
     except Parked as parked:
         return _parked(case, parked)
     except Halted as halted:
@@ -41,7 +51,7 @@ async def work(order: Order, tools: Tools, keep: Keep) -> Outcome:
         return _failed(case, ending, _words(error))
 
 
-async def _work(case: Case, keep: Keep) -> Outcome:
+async def _work(case: Case) -> Outcome:
     record = case.record
     await worktree.clear_locks(case)
     await worktree.bring_back(case)
@@ -55,13 +65,13 @@ async def _work(case: Case, keep: Keep) -> Outcome:
     await judging.take_baseline(case)
     feedback = unfinished or last_feedback(case.place.to_json())
     while record.counted < case.place.max_retry_attempts:
-        if why := case.tools.why_pause():
+        if why := await case.host.why_pause():
             return _ended(case, "paused", why)
         if used_up := case.exhausted():
             return _exhausted(case, used_up)
         attempt = record.attempts + 1
         verdict = await _attempt(case, attempt, feedback, finished=finished)
-        await _judged(case, attempt, verdict, keep)
+        await _judged(case, attempt, verdict)
         if verdict.ruling == "pass":
             return await propose(case, verdict.evidence[0].commit)
         if verdict.ruling == "stop":
@@ -108,12 +118,12 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     return await judging.check(case, attempt, outside)
 
 
-async def _judged(case: Case, attempt: int, verdict: Verdict, keep: Keep) -> None:
+async def _judged(case: Case, attempt: int, verdict: Verdict) -> None:
     record = case.record
     case.examined = None
     record.attempts, record.verdict = attempt, verdict
     record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
-    await keep(record.metadata())
+    await case.host.keep(record.metadata())
     event = VerdictGiven(
         attempt=attempt,
         ruling=verdict.ruling,

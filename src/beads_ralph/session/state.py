@@ -17,8 +17,9 @@ from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.history import Record
-from beads_ralph.session.order import Order, Tools
-from beads_ralph.session.program_limits import moment_of
+from beads_ralph.session.host import SessionHost, moment_of
+from beads_ralph.session.order import ORDER, Order, Tools
+from beads_ralph.session.verify import Bench
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Case:
 
     order: Order
     tools: Tools
+    host: SessionHost
     record: Record
     base: str = ""
     """The commit that the bead's own work lies after."""
@@ -70,7 +72,7 @@ class Case:
     @property
     def env(self) -> Mapping[str, str]:
         """What every process that works for this bead is told."""
-        own = self.ports.env if self.ports else {}
+        own = {ORDER: self.order.id, **(self.ports.env if self.ports else {})}
         return {**own, EVIDENCE: str(self.shelf.evidence)} if self.shelf else own
 
     @property
@@ -78,6 +80,10 @@ class Case:
         """Where evidence goes; None where the bead asks for none."""
         asked = self.place.dod is not None and self.place.dod.evidence_required
         return Shelf(self.tools.root, self.bead.id) if asked else None
+
+    @property
+    def bench(self) -> Bench:
+        return self.tools.bench(self.host)
 
     @property
     def merges(self) -> bool:
@@ -90,8 +96,8 @@ class Case:
         return list(unique.values())
 
     def tell(self, event: Event) -> None:
-        """Tell the journal what happened to this bead."""
-        self.tools.bench.journal.emit(replace(event, bead=self.bead.id, team=self.place.team_name))
+        """Tell whoever sent us what happened to this bead."""
+        self.host.emit(replace(event, bead=self.bead.id, team=self.place.team_name))
 
     # --- what it may cost ---
 
@@ -141,7 +147,7 @@ class Case:
     @asynccontextmanager
     async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:
         """Exactly the commit, somewhere else; git works in a thread, lest everybody wait for it."""
-        into = self.tools.bench.folder.checks(self.bead.id, attempt)
+        into = self.tools.folder.checks(self.bead.id, attempt)
         place = checkouts.checkout_clean(self.tools.root, commit, into)
         try:
             yield await in_thread(place.__enter__)

@@ -16,7 +16,7 @@ from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
-from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.protocol import Executor
@@ -60,7 +60,7 @@ class Bench:
 
     executor: Executor
     folder: RunFolder
-    journal: Journal
+    events: EventSink
     environment: Mapping[str, str]
 
 
@@ -92,7 +92,7 @@ async def run_verifiers(
         if red_before is not None and verifier.command in red_before:
             row = _compared(row, was_red=red_before[verifier.command])
         found.append(row)
-        bench.journal.emit(_told(row, subject))
+        bench.events.emit(_told(row, subject))
         if row.ruling != "pass" and verifier.on_failure == "stop":
             break
     return found

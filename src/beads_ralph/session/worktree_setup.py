@@ -93,18 +93,18 @@ async def furnish_checkout(case: Case, checkout: Path, commit: str, name: str) -
 
 
 async def _run(case: Case, tree: Path, command: str, name: str) -> Exit:
-    bench, config = case.tools.bench, case.tools.config
+    tools, config = case.tools, case.tools.config
     job = Job(
         (*SHELL, command),
         tree,
-        env={**bench.environment, **case.env},
+        env={**tools.environment, **case.env},
         timeout=config.worktree_setup_timeout,
         name=f"{name}-{case.bead.id}",
-        transcript=bench.folder.transcript(case.bead.id, name),
+        transcript=tools.folder.transcript(case.bead.id, name),
         memory_limit_mb=confinement.memory_limit_mb(case.bead, config),
         writes=git_files.folders_of(tree)[1:],
     )
-    return await bench.executor.run(job)
+    return await tools.executor.run(job)
 
 
 def _failure(command: str, ended: Exit) -> str:

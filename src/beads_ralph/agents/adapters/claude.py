@@ -314,3 +314,6 @@ def _before_the_end(seen: _ClaudeSeen, ended: Exit) -> tuple[Trouble, str]:
     if not seen.started and ended.code > 0 and said:
         return "refused", said
     return streams.unfinished(ended)
+
+
+AGENT: Final = Claude()

@@ -288,3 +288,6 @@ def _reset(said: str, now: datetime) -> str | None:
         return utc_text(at + timedelta(minutes=1))
     except (ValueError, OverflowError):
         return None
+
+
+AGENT: Final = Codex()

@@ -36,3 +36,6 @@ class Command:
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         return reply_reader.read(ended, lines)
+
+
+AGENT: Final = Command()

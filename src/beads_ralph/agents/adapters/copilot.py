@@ -262,3 +262,6 @@ def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
     if ended.code > 0 and (misused := MISUSED.search(ended.stderr)):
         return "refused", misused[1]
     return streams.unfinished(ended)
+
+
+AGENT: Final = Copilot()

@@ -284,3 +284,6 @@ def _reset(result: Event) -> str | None:
         return utc_text(at + delay + ALMOST_A_SECOND) if parts else None
     except (ValueError, OverflowError):
         return None
+
+
+AGENT: Final = Gemini()

@@ -239,3 +239,6 @@ def _usage(complete: Event) -> Usage:
         cache_tokens=None if read is None and written is None else cached,
         cost_usd=streams.amount(complete, "cost_usd"),
     )
+
+
+AGENT: Final = Goose()

@@ -301,3 +301,6 @@ def _reset(seen: _OpencodeSeen) -> str | None:
         return None
     moment = streams.amount(seen.gave_up, "next")
     return None if moment is None else streams.since_1970(moment / 1000)
+
+
+AGENT: Final = OpenCode()

@@ -58,3 +58,6 @@ def _named(options: Sequence[str]) -> str | None:
         if word.startswith(f"{OPTION}="):
             return word.partition("=")[2]
     return None
+
+
+AGENT: Final = Scripted()

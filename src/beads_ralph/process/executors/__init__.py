@@ -1,18 +1,17 @@
-"""Where jobs run: one module per kind of executor, and one line here."""
+"""Where jobs run: one file a kind of executor, in which `EXECUTOR` makes it. No other line is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.process.executors.local import LocalExecutor
-from beads_ralph.process.executors.tmux import TmuxExecutor
+from beads_ralph.files.plugins import Plugins
 from beads_ralph.process.sandbox import Sandbox, Sandboxed
 
 if TYPE_CHECKING:
     from beads_ralph.process.protocol import Executor
 
-EXECUTORS: Final[dict[str, Callable[[], Executor]]] = {"local": LocalExecutor, "tmux": TmuxExecutor}
+EXECUTORS: Final[Mapping[str, Callable[[], Executor]]] = Plugins("process.executors", "EXECUTOR")
 
 
 def choose(name: str, sandbox: Sandbox | None = None) -> Executor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.supervise import supervise
 
@@ -13,3 +15,6 @@ class LocalExecutor:
 
     async def run(self, job: Job) -> Exit:
         return await supervise(job)
+
+
+EXECUTOR: Final = LocalExecutor

@@ -264,3 +264,6 @@ class Door:
         connected.setblocking(False)
         self._opened.close()  # nobody else is to come, and a killed loop cannot tidy up
         return Line(connected)
+
+
+EXECUTOR: Final = TmuxExecutor

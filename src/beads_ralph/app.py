@@ -1,0 +1,388 @@
+"""The composition root: builds a run, an execution, a check of gates or a question from the settings.
+
+Here and nowhere else a store, a forge, an executor, the agents, a journal and the signals come together.
+Commands call this and print; a script may do the same (`import beads_ralph`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from beads_ralph import forge
+from beads_ralph.agents import probe
+from beads_ralph.agents import registry as agents
+from beads_ralph.agents.environment import passed_on
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.usage import Budget
+from beads_ralph.compile.plan_file import PlanBeads
+from beads_ralph.config import workspace
+from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.workspace import Workspace
+from beads_ralph.dod import execute, gates
+from beads_ralph.dod.exec_context import Desk, Done
+from beads_ralph.dod.files import BeadFile
+from beads_ralph.dod.gates import Gate
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.network import Network
+from beads_ralph.git import checkouts, commands, worktrees
+from beads_ralph.journal import diagnosis, runs
+from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
+from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
+from beads_ralph.process import executors, process_tree
+from beads_ralph.process.protocol import Executor
+from beads_ralph.process.retry import Retry
+from beads_ralph.process.threads import in_thread
+from beads_ralph.session import Tools, confinement, fallback, in_process, past_sessions
+from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.verify import Bench
+from beads_ralph.store import convoys
+from beads_ralph.store.protocol import Progress, Store, silent
+from beads_ralph.store.registry import OpenStore, open_store
+
+SPARE_THREADS = 8
+RUN_ID = "BEADS_RALPH_RUN_ID"
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# --- a run ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run is asked to do; None where the settings say it."""
+
+    plan: Path | None = None
+    max_parallel: int | None = None
+    teams: frozenset[str] = frozenset()
+    beads: frozenset[str] = frozenset()
+    convoys: tuple[str, ...] = ()
+    wisps: bool = False
+    once: bool = False
+    dry_run: bool = False
+    stop_on_failure: bool = False
+    force_gates: bool = False
+    executor: str | None = None
+    forge: str | None = None
+    store: StoreChoice | None = None
+    config: Path | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that could start: its plan is compiled, its store is open."""
+
+    request: RunRequest
+    space: Workspace
+    opened: OpenStore
+    scope: Scope
+    planned: Sequence[Bead]
+    settings: Settings
+
+    def rehearse(self) -> tuple[list[list[str]], dict[str, str]]:
+        """The waves that would start, and why the others would not."""
+        return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
+
+    def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
+        """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
+        what a person should know."""
+        beads = preflight.check(self.space, self.opened.store, self.scope)
+        config, run_id = self.space.config, self.settings.run_id
+        chosen = (self.request.executor or config.executor, self.request.forge or config.forge)
+        with diagnosis.logged(config.logging, self.space.root), _alone(self.space, run_id) as (home, swept):
+            folder = runs.RunFolder(home, run_id)
+            with closing(Journal(folder.journal, run_id)) as journal:
+                if swept:
+                    journal.emit(StraysEnded(pids=tuple(swept)))
+                tools = _tools(self.space, folder, chosen)
+                _tell_permissions(beads, tools, note)
+                keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
+                with keeper.listening(journal), watch(journal):
+                    look = GitHubGates(self.space.root, Network.of(config))
+                    how = (self.settings, self.scope, in_process(tools), look)
+                    loop = Loop(self.opened.store, tools, journal, *how)
+                    return asyncio.run(_supervised(loop, _programs(beads, tools)))
+
+
+Watch = Callable[[Journal], AbstractContextManager[object]]
+
+
+def plan_run(request: RunRequest, start: Path | None = None, progress: Progress = silent) -> PlannedRun:
+    """Compile the plan where there is one, put its beads into the store, and say what the run is about."""
+    space = workspace.find(start, config_file=request.config)
+    if space.repository is None:
+        raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
+    scope = _scope(space, request)
+    planned: Sequence[Bead] = ()
+    if request.plan is not None:
+        plan = PlanBeads(space, request.plan, lambda: open_store(space, request.store).store)
+        preflight.require_sources(space.root, plan.stored, scope)
+        planned = plan.beads
+        if not request.dry_run:
+            plan.insert(progress)
+    opened = open_store(space, request.store)
+    found = named(opened.store, request.beads - {bead.id for bead in planned})
+    # A wisp that is asked for by name is asked for.
+    scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
+    return PlannedRun(request, space, opened, scope, planned, _settings(space, request))
+
+
+def _scope(space: Workspace, request: RunRequest) -> Scope:
+    """What the run is about, as far as the request says it."""
+    beads = request.beads
+    if request.convoys:
+        store = open_store(space, request.store).store
+        beads = beads.union(*(_beads_of(store, name) for name in request.convoys))
+    plan_file = space.relative(request.plan) if request.plan else None
+    return Scope(beads, request.teams, plan_file, request.wisps)
+
+
+def _beads_of(store: Store, name: str) -> frozenset[str]:
+    convoy = convoys.named(store, name)
+    beads = convoys.beads_of(store, convoy)
+    if not beads:
+        action = f"Add some: beads-ralph convoy add {convoy.id} ID…"
+        raise RalphError(
+            Code.CONFLICT, f"the convoy {convoy.title} follows no beads", suggested_action=action
+        )
+    return beads
+
+
+def _settings(space: Workspace, request: RunRequest) -> Settings:
+    config, run_id = space.config, runs.new_run_id()
+    return Settings(
+        run_id=run_id,
+        actor=runs.actor_name(space.root, run_id),
+        max_parallel=request.max_parallel or config.max_parallel_sessions,
+        once=request.once,
+        stop_on_failure=request.stop_on_failure,
+        force_gates=request.force_gates,
+        poll_seconds=config.poll_interval,
+        budget=Budget(config.budget_minutes, config.budget_usd, config.budget_tokens),
+    )
+
+
+@contextmanager
+def _alone(space: Workspace, run_id: str) -> Iterator[tuple[Path, list[int]]]:
+    """The only loop on this repository; what a killed one left running and lying about is ended first."""
+    home = ralph_dir(space.root)
+    with runs.exclusive(home, run_id):
+        runs.order(home, None)
+        swept = _sweep(home) + _sweep(_asks_home(space))
+        worktrees.prune(space.root)
+        checkouts.prune_checks(space.root)
+        yield home, swept
+
+
+def _sweep(home: Path) -> list[int]:
+    """End what killed runs left running. A mark is set when it is done: this, too, may be cut short."""
+    ended: list[int] = []
+    for left in runs.unswept(home):
+        ended += process_tree.sweep(RUN_ID, left.run_id)
+        runs.mark_swept(left)
+    return ended
+
+
+def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> None:
+    """Nobody should have to look for it that nobody is asked."""
+    programs = {program for bead in beads for program in fallback.unasked(bead, tools)}
+    for program in sorted(programs):
+        note(
+            f"note: {program} runs with {fallback.SKIP}: its agents may do whatever you may. "
+            "agent_defaults.default_options in beads-ralph.yaml changes that."
+        )
+
+
+def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
+    """Everything that may play an agent in this run."""
+    keys = {key for bead in beads for agent in fallback.of_bead(bead, tools) for key in agent}
+    return {key.partition(":")[0] for key in keys}
+
+
+async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
+    """First Ctrl-C: finish what runs. Second, or the terminal is closed: end it."""
+
+    def interrupted() -> None:
+        if loop.interrupted:
+            loop.cancel()
+        else:
+            loop.drain("interrupted", "interrupted")
+            loop.interrupted = True
+
+    running = asyncio.get_running_loop()
+    # A bead waits for git or the store in a thread, and no bead should wait for another one's.
+    running.set_default_executor(ThreadPoolExecutor(2 * loop.settings.max_parallel + SPARE_THREADS))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.add_signal_handler(number, interrupted)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        running.add_signal_handler(signal.SIGHUP, loop.cancel)
+    versions = asyncio.create_task(_warn_of_versions(programs, loop.journal))
+    try:
+        return await loop.run()
+    finally:
+        versions.cancel()
+
+
+async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
+    """While the first agents work: some programs take a second to say their version."""
+    for program in sorted(programs):
+        cli = agents.select(program)
+        if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
+            found = await in_thread(probe.look_at, cli, program)
+            if found.untested:
+                journal.emit(WarningGiven(message=found.untested))
+
+
+# --- the parts --------------------------------------------------------------------------------------
+
+
+def _tools(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str]) -> Tools:
+    """What a session works with; `chosen` names the executor and the forge."""
+    config = space.config
+    return Tools(
+        space.root,
+        config,
+        _executor(space, chosen[0], hooks=False),
+        folder,
+        _environment(space, folder),
+        agents.select,
+        forge.choose(chosen[1], space.root, network=Network.of(config)),
+        ports=confinement.ports_of(config),
+    )
+
+
+def _executor(space: Workspace, name: str, *, hooks: bool = True) -> Executor:
+    """The executor of that name, in the sandbox that the settings ask for."""
+    sandbox = confinement.sandbox_of(space.config, space.root)
+    if sandbox is not None and not hooks:
+        commands.forgo_hooks()
+    return executors.choose(name, sandbox)
+
+
+def _bench(space: Workspace, executor: Executor, folder: runs.RunFolder, journal: Journal) -> Bench:
+    return Bench(executor, folder, journal, _environment(space, folder))
+
+
+def _environment(space: Workspace, folder: runs.RunFolder) -> dict[str, str]:
+    return {**passed_on(os.environ, space.config.agent_env), RUN_ID: folder.run_id}
+
+
+# --- a question -------------------------------------------------------------------------------------
+
+
+def _asks_home(space: Workspace) -> Path:
+    """Where `ask` keeps what agents answered: apart from the runs, of which status shows the last."""
+    return ralph_dir(space.root) / "asks"
+
+
+def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
+    """Take an agent's recorded session up again with a question."""
+    confinement.require(space.config, space.root)
+    home = _asks_home(space)
+    _sweep(home)
+    folder = runs.RunFolder(home, runs.new_run_id())
+    journal = Journal(folder.journal, folder.run_id)
+    try:
+        tools = _tools(space, folder, ("local", "none"))
+        return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
+    finally:
+        journal.close()
+        runs.mark_swept(folder)
+
+
+# --- gates ------------------------------------------------------------------------------------------
+
+
+def check_gates(
+    space: Workspace, store: Store, *, override_by: str | None = None, warn: Progress = silent
+) -> list[Gate]:
+    """Run the verifiers of the gates; `override_by` lets features start although some are red."""
+    run_id = runs.new_run_id()
+    home = gates.home_of(space.root)
+    with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
+        _sweep(home)
+        folder = runs.RunFolder(home, run_id)
+        journal = Journal(folder.journal, run_id)
+        bench = _bench(space, _executor(space, space.config.executor), folder, journal)
+        actor = runs.actor_name(space.root, run_id)
+        checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
+        try:
+            found = asyncio.run(checker.check(gates.find(space.root, store)))
+            red = [gate.key for gate in found if gate.holds]
+            if override_by is not None and red:
+                found = checker.override(found, override_by, lasting=True)
+                journal.emit(GatesOverridden(gates=tuple(red), by=override_by))
+        finally:
+            journal.close()
+        return found
+
+
+# --- Ralph beads as files ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExecRequest:
+    """How Ralph beads are to be executed; None where the settings say it."""
+
+    program: str | None = None
+    backoff: float | None = None
+    verify_only: bool = False
+    config: Path | None = None
+
+
+def execute_files(beads: Sequence[BeadFile], request: ExecRequest, say: Progress = silent) -> list[Done]:
+    """Work on Ralph beads in the current folder, one after the other, until their verifiers hold."""
+    space = workspace.find(config_file=request.config)
+    confinement.require(space.config, space.root)
+    desk = _desk(space, request, say)
+    with diagnosis.logged(space.config.logging, space.root):
+        return asyncio.run(_executed(beads, desk, verify_only=request.verify_only))
+
+
+def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
+    config = space.config
+    first = config.exec_backoff if request.backoff is None else request.backoff
+    return Desk(
+        place=Path.cwd(),
+        root=space.root,
+        config=config,
+        executor=_executor(space, config.executor),
+        select=agents.select,
+        forge=forge.choose("none", space.root),
+        state=space.state,
+        program=request.program,
+        pace=Retry(first=first, longest=max(config.exec_backoff_max, first), jitter=0),
+        say=say,
+    )
+
+
+async def _executed(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
+    """One after the other; an end from outside ends what runs, and leaves the bead as far as it is."""
+    work = asyncio.ensure_future(_each(beads, desk, verify_only=verify_only))
+    running = asyncio.get_running_loop()
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            running.add_signal_handler(number, work.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        message = "interrupted; the beads are as far as they were"
+        raise RalphError(Code.INTERRUPTED, message) from None
+
+
+async def _each(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
+    done = []
+    for one in beads:
+        desk.say(f"▶ {one.key}  {one.bead.name}")
+        act = execute.verify_only if verify_only else execute.execute
+        done.append(await act(one, desk))
+    return done

@@ -1,0 +1,68 @@
+"""close: end a person's step."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.settlement import settle
+from beads_ralph.config import workspace
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
+from beads_ralph.journal import runs
+from beads_ralph.store import registry
+from beads_ralph.store.protocol import ItemQuery, Query, Store
+
+
+def close(
+    item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.", show_default=False)],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why, for those who look at it later.", show_default=False)
+    ] = "",
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run."""
+    space = workspace.find()
+    opened = registry.open_store(space, store)
+    _refuse_bead(opened.store, item)
+    actor = _person(space.root)
+    before = opened.store.items.find(ItemQuery(ids=[item], statuses=["closed"]))
+    closed = opened.store.items.close(item, actor, reason.strip() or f"closed by {actor}")
+    settled = settle(opened.store)
+    data = {
+        "id": item,
+        "type": closed.issue_type,
+        "by": actor,
+        "already_closed": bool(before),
+        "settled": settled.to_json(),
+        "store": opened.store.kind,
+    }
+    said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
+    goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
+    return Answer(data, lambda _: out("\n".join((said, *settled.lines, f"  → {goes_on}"))), opened.warnings)
+
+
+def _refuse_bead(store: Store, name: str) -> None:
+    """Closed means proven, whoever asks."""
+    found = store.find(Query(ids=[name]))
+    if found.beads or found.unreadable:
+        action = f"Let it be worked on: beads-ralph run --bead {name}"
+        message = f"{name} is a bead: only a run closes it, with its proof"
+        raise RalphError(Code.CONFLICT, message, suggested_action=action)
+
+
+def _person(root: Path) -> str:
+    """Who sits here: as git knows them, or as they have logged in."""
+    named = commands.run("config", "--get", "user.name", cwd=root).stdout.strip()
+    if named:
+        return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # nobody, as in a container with a made-up user
+        return "a person"

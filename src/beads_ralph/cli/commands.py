@@ -1,0 +1,238 @@
+"""Every command: its name, the function that answers it, and the line that --help has for it.
+
+A module is imported when its command runs, and none of them for --help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Command:
+    """`module:function` in this package, and its help."""
+
+    target: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Commands below a word of their own."""
+
+    help: str
+    commands: Mapping[str, Command | Group]
+    default: str = ""
+    """The command meant where the next word is none of them."""
+    bare_is_help: bool = False
+    """Whether the word alone asks for help; otherwise it is a slip."""
+
+
+COMMANDS: Final[Mapping[str, Command | Group]] = {
+    "init": Command(
+        "init:init",
+        "Set this repository up: settings, folders, store, agent files. What exists is kept.",
+    ),
+    "doctor": Command(
+        "doctor:doctor",
+        "Look at everything the program needs, and say what to do about what is missing.",
+    ),
+    "agents": Command(
+        "agents:agents",
+        "List the agent programs: which are here, in which version, signed in or not.",
+    ),
+    "demo": Command(
+        "demo:demo",
+        "See the main job done: a sample plan worked through in a scratch repository, without any model.",
+    ),
+    "mason": Command(
+        "mason:mason",
+        "Compile a plan into beads and put them into the store: all of them, or none.",
+    ),
+    "pour": Command("pour:pour", "Pour a formula: its steps become beads, all of them or none."),
+    "run": Command(
+        "run:run",
+        "Work through the ready beads with agents until nothing is left, and say why it ended.",
+    ),
+    "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
+    "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
+    "events": Command("events:show_events", "Print the journal of the latest run."),
+    "analyze": Command(
+        "analyze:analyze",
+        "Learn from the records of past runs: rates, times, costs, failures, recommendations.",
+    ),
+    "forecast": Command(
+        "forecast:forecast",
+        "Say how long what is left of a plan will take and cost, with a range, from the records of "
+        "past runs.",
+    ),
+    "sessions": Command(
+        "sessions:sessions",
+        "List the calls of agents on a bead, and the sessions one can ask.",
+    ),
+    "ask": Command(
+        "ask:ask",
+        "Take an agent's recorded session up again, and print its answer to a question.",
+    ),
+    "pause": Command(
+        "pause:pause",
+        "Let the running loop start nothing more until it is resumed; what runs goes on.",
+    ),
+    "resume": Command("resume:resume", "Let a paused loop go on."),
+    "stop": Command("stop:stop", "Let the running loop finish what runs, and end."),
+    "retry": Command("retry:retry", "Open a blocked bead again, with all its attempts before it."),
+    "release": Command("release:release", "Give a bead back that a run holds which is no more."),
+    "clean": Command(
+        "clean:clean",
+        "Remove the worktrees of closed beads whose work is merged or pushed; keep all others.",
+    ),
+    "close": Command(
+        "close:close",
+        "End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run.",
+    ),
+    "exec": Command(
+        "exec:exec_beads",
+        "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
+    ),
+    "import": Command(
+        "import_:import_beads",
+        "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
+    ),
+    "export": Command(
+        "export:export_beads",
+        "Print beads of the store as Ralph beads, with how far they are.",
+    ),
+    "list": Command("list:list_beads", "List the beads in the store."),
+    "ready": Command("ready:ready", "List the beads that can start now: open, with every dependency closed."),
+    "show": Command("show:show", "Show beads in full."),
+    "validate": Command(
+        "validate:validate",
+        "Check bead files against the schema; every fault with its field path.",
+    ),
+    "migrate": Command(
+        "migrate:migrate",
+        "Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are.",
+    ),
+    "schema": Command(
+        "schema:print_schema",
+        "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
+    ),
+    "config": Group(
+        "See the settings, where they come from and what they mean.",
+        {
+            "show": Command("config:show", "Show every setting as it counts here, and where it comes from."),
+            "explain": Command(
+                "config:explain",
+                "Say what a setting means, what it may be, its default and an example.",
+            ),
+        },
+    ),
+    "plan": Group(
+        "Check, draw and compare plans.",
+        {
+            "check": Command(
+                "plan:check",
+                "Find every fault of a plan at once; exit 0 only when there is none.",
+            ),
+            "graph": Command("plan:graph", "Draw what waits for what: waves, and the critical path."),
+            "diff": Command(
+                "plan:diff",
+                "Show what an edited plan would add, change or orphan in the store.",
+            ),
+        },
+    ),
+    "formula": Group(
+        "Patterns of work: list, look at, check, find in a plan, make.",
+        {
+            "list": Command(
+                "formula:list_formulas",
+                "List the formulas that can be poured here, and where each one comes from.",
+            ),
+            "show": Command(
+                "formula:show",
+                "Show a formula: its variables, its steps as a graph, and what pouring it makes.",
+            ),
+            "check": Command(
+                "formula:check",
+                "Find every fault of formulas at once; exit 0 only when there is none.",
+            ),
+            "find": Command(
+                "formula_find:find",
+                "Report sprints and phases that repeat, and the formulas that could replace them.",
+            ),
+            "make": Command(
+                "formula_find:make",
+                "Write a formula that gives these sprints back, with what varies between them as variables.",
+            ),
+        },
+        bare_is_help=True,
+    ),
+    "wisp": Group(
+        "Pours that do not stay: kept out of runs until they are removed.",
+        {
+            "pour": Command("wisp:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
+            "list": Command(
+                "wisp:list_wisps",
+                "List the wisps; those that nobody touched for a day are marked as old.",
+            ),
+            "gc": Command(
+                "wisp:collect",
+                "Remove wisps that are finished or that nobody touches; what is in progress stays.",
+            ),
+            "burn": Command("wisp:burn", "Remove a wisp with everything below it, for good."),
+        },
+        default="pour",
+        bare_is_help=True,
+    ),
+    "convoy": Group(
+        "Sets of beads across plans, followed until all are closed.",
+        {
+            "create": Command("convoy:create", "Make a convoy that follows these beads."),
+            "add": Command(
+                "convoy:add",
+                "Let a convoy follow more; a closed one is open again where one of them is not closed.",
+            ),
+            "show": Command(
+                "convoy:show",
+                "Show what a convoy follows, how far each is, and what holds it up.",
+            ),
+            "list": Command(
+                "convoy:list_convoys",
+                "List the convoys that are not closed, each with how far it is.",
+            ),
+        },
+        bare_is_help=True,
+    ),
+    "gate": Group(
+        "Checks of the repository as a whole; while one is red, no feature starts.",
+        {
+            "list": Command("gate:list_gates", "List the gates, as they are known; nothing is run."),
+            "status": Command(
+                "gate:status",
+                "Say whether features may start, as it is known; exit 1 where a gate is red. Nothing is run.",
+            ),
+            "check": Command(
+                "gate:check",
+                "Run the gates' verifiers; a green gate is closed, a red one is open again. Exit 1 where "
+                "one is red.",
+            ),
+        },
+    ),
+    "state": Group(
+        "Run and result records: are they as they should be?",
+        {
+            "validate": Command(
+                "state:validate",
+                "Check records against their schemas, and results against their runs; every fault with its "
+                "field.",
+            ),
+            "fix": Command(
+                "state:fix",
+                "Bring older records up to date, keeping each as it was beside it (.bak), then validate.",
+            ),
+        },
+        bare_is_help=True,
+    ),
+}

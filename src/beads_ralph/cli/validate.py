@@ -1,0 +1,108 @@
+"""validate: bead files against the schema."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from beads_ralph.bead import personas, schema
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.schema import Checked, SchemaName
+from beads_ralph.cli import options
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.bead_files import STDIN, read_bead, repository_root
+from beads_ralph.cli.style import current_style
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+
+USAGE_TEXT = "Usage: validate-bead-schema.py <bead.json>"
+
+
+def validate(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE|-…", help="Bead files; - reads stdin.", show_default=False),
+    ] = None,
+    schema_name: Annotated[SchemaName, typer.Option("--schema", help="auto tells by the bead.")] = "auto",
+    no_agent_check: options.NoAgentCheck = False,
+    json_: options.Json = False,
+) -> Answer:
+    """Check bead files against the schema; every fault with its field path."""
+    if not paths and sys.stdin.isatty():
+        return _usage()
+    root = repository_root()
+    reports = [_report(path, schema_name, None if no_agent_check else root) for path in paths or [STDIN]]
+    return _validation_answer(reports)
+
+
+def _usage() -> Answer:
+    """The seed's words: on stdout, and an exit of 1 although nothing failed."""
+    if current_style() != "text":
+        raise RalphError(Code.USAGE, USAGE_TEXT)
+    return Answer(text=lambda _: out(USAGE_TEXT), exit_code=1)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One validated file."""
+
+    path: str
+    checked: Checked
+
+    def to_json(self) -> dict[str, Any]:
+        bead = self.checked.bead
+        return {
+            "file": self.path,
+            "valid": not self.checked.faults,
+            "id": bead.id if bead else None,
+            "warnings": [warning.to_json() for warning in self.checked.warnings],
+        }
+
+    def success_text(self) -> str:
+        bead = self.checked.bead
+        if self.path == STDIN or bead is None:
+            return "✓ Valid bead"
+        lines = ("✓ Bead schema is valid", f"  ID: {bead.id}")
+        return "\n".join((*lines, f"  Sprint: {bead.metadata.sprint}", f"  Phase: {bead.metadata.phase}"))
+
+    def failure_text(self) -> str:
+        head = "Validation errors:" if self.path == STDIN else "✗ Validation errors:"
+        return "\n".join([head, *(f" - {fault.message}" for fault in self.checked.faults)])
+
+
+def _report(path: str, name: SchemaName, root: Path | None) -> Report:
+    """Validate one file; a file that cannot be read or parsed is a fault of that file."""
+    shown = "<stdin>" if path == STDIN else path
+    try:
+        checked = schema.check(schema.load_json(read_bead(path), shown), name, shown)
+    except RalphError as error:
+        faults = error.faults or (Fault(error.code, error.message, file=shown),)
+        return Report(path, Checked(None, tuple(faults)))
+    if root is not None and isinstance(checked.bead, Bead):
+        absent = tuple(personas.check_agents(checked.bead, root, shown))
+        checked = Checked(checked.bead, checked.faults + absent, checked.warnings)
+    return Report(path, checked)
+
+
+def _validation_answer(reports: Sequence[Report]) -> Answer:
+    faults = [fault for report in reports for fault in report.checked.faults]
+    warnings = [warning for report in reports for warning in report.checked.warnings]
+    data = {"files": [report.to_json() for report in reports]}
+    if not faults:
+        return Answer(data, lambda _: out("\n".join(_texts(reports))), warnings)
+    error = gathered(faults, f"{len(reports)} files" if len(reports) > 1 else reports[0].path, warnings)
+    lines = [*_texts(reports), *(f"warning: {warning}" for warning in warnings)]
+    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(lines))
+
+
+def _texts(reports: Sequence[Report]) -> list[str]:
+    """One file: the seed's text alone. Several: each below its name."""
+    texts = []
+    for report in reports:
+        text = report.failure_text() if report.checked.faults else report.success_text()
+        texts.append(text if len(reports) == 1 else f"{report.path}:\n{text}")
+    return texts

@@ -1,0 +1,242 @@
+"""wisp: pours that do not stay, and how they go."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beads_ralph.bead.field_types import plural
+from beads_ralph.cli import options, pour
+from beads_ralph.cli.answer import Answer, out, speaker
+from beads_ralph.cli.style import current_style
+from beads_ralph.config import workspace
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.store import registry
+from beads_ralph.store.protocol import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from beads_ralph.compile.wisps import Tree, Wisp
+
+
+def pour_wisps(  # noqa: PLR0913 - one parameter an option
+    name: pour.FormulaName,
+    *,
+    var: pour.Vars = None,
+    vars_file: pour.VarsFile = None,
+    rows: pour.Rows = None,
+    dry_run: pour.DryRun = False,
+    assignee: pour.Assignee = None,
+    attach: pour.Attach = None,
+    store: options.Store = None,
+    no_agent_check: options.NoAgentCheck = False,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Pour a formula as wisps; `wisp NAME` is short for it."""
+    request = pour.Request(
+        name=name,
+        var=tuple(var or ()),
+        vars_file=vars_file,
+        rows=rows,
+        dry_run=dry_run,
+        assignee=assignee,
+        attach=tuple(attach or ()),
+        store=store,
+        agent_check=not no_agent_check,
+        config=config,
+        wisp=True,
+    )
+    return pour.answer(request)
+
+
+# --- list -------------------------------------------------------------------------------------------
+
+
+def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answer:
+    """List the wisps; those that nobody touched for a day are marked as old."""
+    from beads_ralph.compile.wisps import trees
+
+    opened = registry.open_store(workspace.find(), store)
+    now = datetime.now(UTC)
+    found = trees(opened.store)
+    rows = [_row(wisp, tree, now) for tree in found for wisp in tree.wisps]
+    data = {
+        "wisps": rows,
+        "count": len(rows),
+        "molecules": sum(tree.is_molecule for tree in found),
+        "old": sum(row["old"] for row in rows),
+        "store": opened.store.kind,
+    }
+    return Answer(data, lambda console: _show_list(console, data), opened.warnings)
+
+
+def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
+    from beads_ralph.compile.wisps import OLD, age, seen
+
+    lasted = age(wisp, now)
+    return {
+        "id": wisp.id,
+        "title": seen(wisp, "title"),
+        "type": seen(wisp, "issue_type"),
+        "status": seen(wisp, "status"),
+        "age_seconds": int(lasted.total_seconds()),
+        "old": lasted >= OLD,
+        "molecule": tree.root.id,
+    }
+
+
+def _show_list(console: Console, data: Mapping[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("wisp", "type", "status", "age"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("title", overflow="fold")
+    for row in data["wisps"]:
+        old = " (old)" if row["old"] else ""
+        when = _spoken(timedelta(seconds=row["age_seconds"])) + old
+        table.add_row(row["id"], row["type"], row["status"], when, Text(str(row["title"])))
+    if data["wisps"]:
+        console.print(table)
+    counts = f"{plural(data['count'], 'wisp')} in {plural(data['molecules'], 'molecule')}"
+    console.print(f"{counts}, {data['old']} of them old" if data["count"] else "no wisps")
+    if data["old"]:
+        console.print("  → remove the old ones: beads-ralph wisp gc")
+
+
+def _spoken(lasted: timedelta) -> str:
+    seconds = int(lasted.total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+# --- removing ---------------------------------------------------------------------------------------
+
+Force = Annotated[bool, typer.Option("--force", help="Remove without asking.")]
+
+
+def collect(
+    age: Annotated[str, typer.Option("--age", help="How long nobody must have touched them.")] = "24h",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed, what kept, and why.")
+    ] = False,
+    force: Force = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Remove wisps that are finished or that nobody touches; what is in progress stays."""
+    from beads_ralph.compile.wisps import trees
+
+    oldest = age_of(age)
+    opened = registry.open_store(workspace.find(), store)
+    now = datetime.now(UTC)
+    kept: dict[str, str] = {}
+    going: list[Tree] = []
+    for tree in trees(opened.store):
+        why = tree.why_kept(now, oldest)
+        if why:
+            kept[tree.root.id] = why
+        else:
+            going.append(tree)
+    removed: list[str] = []
+    if going and not dry_run and _agreed(going, force=force):
+        removed = _removed(opened.store, going, kept)
+    data = {
+        "dry_run": dry_run,
+        "removable": [identity for tree in going for identity in tree.ids],
+        "removed": removed,
+        "kept": [{"id": identity, "why": why} for identity, why in kept.items()],
+        "store": opened.store.kind,
+    }
+    return Answer(data, lambda _: _show_collected(data), opened.warnings)
+
+
+def age_of(text: str) -> timedelta:
+    """`24h`, `90m`, `1h30m`, `7d`, or a number of seconds."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from beads_ralph.config.kinds import Seconds
+
+    word = re.sub(r"(\d{1,6})\s*d", lambda found: f"{int(found[1]) * 24}h", text.strip())
+    if re.fullmatch(r"0+\s*[smh]?", word):
+        return timedelta()
+    try:
+        return timedelta(seconds=TypeAdapter(Seconds).validate_python(word))
+    except (ValidationError, OverflowError):
+        message = f"--age {text!r} is no length of time"
+        raise RalphError(Code.USAGE, message, suggested_action="Write for example: --age 24h") from None
+
+
+def _removed(store: Store, going: Sequence[Tree], kept: dict[str, str]) -> list[str]:
+    """Tree by tree where one of them cannot go: something may wait for it, or have claimed it by now."""
+    try:
+        return store.items.burn([tree.root.id for tree in going])
+    except RalphError as error:
+        if error.code is not Code.CONFLICT:
+            raise
+    removed: list[str] = []
+    for tree in going:
+        try:
+            removed += store.items.burn([tree.root.id])
+        except RalphError as error:
+            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+                raise
+            kept[tree.root.id] = error.message
+    return removed
+
+
+def burn(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.", show_default=False)],
+    force: Force = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Remove a wisp with everything below it, for good."""
+    from beads_ralph.compile.wisps import tree_at, trees
+
+    opened = registry.open_store(workspace.find(), store)
+    tree = tree_at(trees(opened.store), identity)
+    removed = opened.store.items.burn([identity]) if _agreed([tree], force=force) else []
+    data = {"id": identity, "removed": removed, "store": opened.store.kind}
+    return Answer(data, lambda _: out(_said(removed)), opened.warnings)
+
+
+def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
+    """Whether they may go: because it was said, or because a person says so now."""
+    if force:
+        return True
+    ids = [identity for tree in going for identity in tree.ids]
+    asking = current_style() == "text" and sys.stdin.isatty() and sys.stderr.isatty()
+    if not asking:
+        message = f"{plural(len(ids), 'wisp')} would be removed, and nobody is there to be asked"
+        action = "Look at them: beads-ralph wisp list; then say --force"
+        raise RalphError(Code.USAGE, message, data={"removable": ids}, suggested_action=action)
+    say = speaker("text")
+    for identity in ids:
+        say(f"- {identity}")
+    return typer.confirm(f"Remove {plural(len(ids), 'wisp')} for good?", err=True)
+
+
+def _said(removed: Sequence[str]) -> str:
+    return f"✓ {plural(len(removed), 'wisp')} removed" if removed else "nothing was removed"
+
+
+def _show_collected(data: Mapping[str, Any]) -> None:
+    for row in data["kept"]:
+        out(f"= kept {row['id']}  {row['why']}")
+    for identity in data["removable"] if data["dry_run"] else ():
+        out(f"- {identity}")
+    if data["dry_run"]:
+        out(f"would remove {plural(len(data['removable']), 'wisp')}; nothing was changed")
+    else:
+        out(_said(data["removed"]))

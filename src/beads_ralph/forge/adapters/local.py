@@ -1,0 +1,114 @@
+"""Pull requests without a server: a record and a ref, reviewable with git."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.bead.field_types import utc_text
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.forge import branches
+from beads_ralph.forge.network import Network
+from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.forge.pulls import PullDirectory, PullRecord
+from beads_ralph.forge.sections import with_section
+from beads_ralph.git import commands
+
+
+class LocalForge:
+    """`refs/pull/<n>/head` is the proposed commit, `.ralph/pulls/<n>.json` says what it is about.
+
+    The branch is pushed first, then the record takes the number, then the ref follows. Killed anywhere on
+    this way, the next proposal of the branch finds the record, if there is one, and goes the whole way again.
+    """
+
+    kind = "local"
+
+    def __init__(self, root: Path, remote: str | None = None, network: Network | None = None) -> None:
+        self.root = root
+        self.remote = remote
+        self.network = network or Network()
+        self.pulls = PullDirectory(root)
+
+    def propose(self, proposal: Proposal) -> PullRequest:
+        branches.check(self.root, proposal)
+        if self.remote is not None:
+            branches.publish(self.root, self.remote, proposal, self.network)
+        self.pulls.make()
+        with self.pulls.turn():
+            pull = self._record(proposal)
+            self.pulls.write(pull)
+            commands.output("update-ref", pull.ref, pull.commit, cwd=self.root)
+        return self._read_back(pull, proposal.commit)
+
+    def find(self, branch: str) -> PullRequest | None:
+        """Without its ref a record is a proposal that was cut short, not yet a pull request."""
+        pull = self.pulls.open_one(branch)
+        held = commands.commit_of(pull.ref, self.root) if pull else None
+        return self._answer(pull, held) if pull and held else None
+
+    def _record(self, proposal: Proposal) -> PullRecord:
+        now = utc_text(datetime.now(UTC))
+        found = self.pulls.open_one(proposal.branch)
+        if found is None:
+            return self._new(proposal, now)
+        self._check_forward(found, proposal)
+        renewed = {
+            "beads": list(dict.fromkeys([*found.beads, proposal.bead_id])),
+            "body": with_section(found.body, proposal.bead_id, proposal.body),
+            "target": proposal.target,
+            "commit": proposal.commit,
+        }
+        pull = found.model_copy(update=renewed)
+        return pull if pull == found else pull.model_copy(update={"updated_at": now})
+
+    def _new(self, proposal: Proposal, now: str) -> PullRecord:
+        return PullRecord(
+            number=self._next_number(),
+            beads=[proposal.bead_id],
+            title=" ".join(proposal.title.split()),
+            body=with_section("", proposal.bead_id, proposal.body),
+            branch=proposal.branch,
+            target=proposal.target,
+            commit=proposal.commit,
+            state="open",
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _next_number(self) -> int:
+        """Refs count too: a clean-up may have taken the records, and a ref is never given away."""
+        refs = commands.output("for-each-ref", "--format=%(refname)", "refs/pull", cwd=self.root).splitlines()
+        named = (ref.split("/")[2] for ref in refs)
+        taken = [int(name) for name in named if name.isdecimal()]
+        return 1 + max([0, *taken, *(pull.number for pull in self.pulls.all())])
+
+    def _check_forward(self, pull: PullRecord, proposal: Proposal) -> None:
+        """As with a remote, which takes no push that would lose a commit."""
+        held = commands.commit_of(pull.ref, self.root)
+        if held and not commands.run("merge-base", "--is-ancestor", held, proposal.commit, cwd=self.root).ok:
+            raise RalphError(
+                Code.FORGE_DIVERGED,
+                f"{pull.ref} has commits that are not on {pull.branch} any more; they are not given up",
+                suggested_action=f"Look at them: git log {pull.branch}..{pull.ref}",
+            )
+
+    def _read_back(self, pull: PullRecord, commit: str) -> PullRequest:
+        held = commands.commit_of(pull.ref, self.root)
+        if held != commit:
+            message = f"{pull.ref} is at {held or 'nothing'} instead of {commit}"
+            raise RalphError(Code.FORGE_FAILED, message)
+        return self._answer(pull, held)
+
+    def _answer(self, pull: PullRecord, held: str) -> PullRequest:
+        url = self.pulls.page_path(pull).absolute().as_uri()
+        return PullRequest(pull.number, url, pull.branch, pull.target, held)
+
+
+def serves(_root: Path, _remote: str, _network: Network) -> bool:
+    """It is what `auto` falls back to."""
+    return False
+
+
+FORGE: Final = LocalForge

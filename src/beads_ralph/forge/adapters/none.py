@@ -1,0 +1,36 @@
+"""No forge: the finished branch stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.forge import branches
+from beads_ralph.forge.network import Network
+from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.git import commands
+
+
+class NoForge:
+    """Pushes nothing and opens nothing."""
+
+    kind = "none"
+
+    def __init__(self, root: Path, _remote: str | None = None, _network: Network | None = None) -> None:
+        self.root = root
+
+    def propose(self, proposal: Proposal) -> PullRequest:
+        branches.check(self.root, proposal)
+        held = commands.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
+        return PullRequest(None, None, proposal.branch, proposal.target, held)
+
+    def find(self, _branch: str) -> PullRequest | None:
+        return None
+
+
+def serves(_root: Path, _remote: str, _network: Network) -> bool:
+    """It is only taken where somebody names it."""
+    return False
+
+
+FORGE: Final = NoForge
