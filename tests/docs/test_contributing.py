@@ -1,78 +1,92 @@
-"""The worked examples of CONTRIBUTING.md work: each is taken from the page, registered, and tried."""
+"""The worked examples of CONTRIBUTING.md work: each is put where the page says, as a stranger would.
+
+The program is copied, the files of the page are put into it, and nothing else is changed.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
+import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
-from beads_ralph import forge
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.agents.registry import AGENTS, select
-from beads_ralph.forge.protocol import Forge, Proposal
-from beads_ralph.process import executors
-from beads_ralph.process.protocol import Executor
-from tests.agents.running import call, executable, git, spec, task
-from tests.executors.running import printed, shell
+from tests.agents.running import executable
+from tests.cli.running import PROJECT, RALPH, run
+from tests.git.repos import git
+from tests.loop.plans import Project, sprint
 
-PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+PAGE = PROJECT / "CONTRIBUTING.md"
+FILES = {
+    "agent": "agents/adapters/example.py",
+    "executor": "process/executors/nice.py",
+    "forge": "forge/adapters/patches.py",
+}
+VERDICT = '```json\n{"status": "pass", "message": "read it"}\n```\n'
+SAID = "\n".join(json.dumps(event) for event in ({"type": "text", "text": VERDICT}, {"type": "done"}))
+PROGRAM = f"""#!/bin/sh
+cat >"$0-$BEADS_RALPH_ROLE.prompt"
+nice >"$0.nice"
+[ "$BEADS_RALPH_ROLE" = qa ] || {{ echo done >one.txt && git add one.txt && git commit --quiet -m one; }}
+cat <<'END'
+{SAID}
+END
+"""
 
 
-def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def example(name: str) -> str:
     """The module that the page shows."""
-    fences = MarkdownIt("commonmark").parse(PAGE.read_text(encoding="utf-8"))
-    (code,) = [token.content for token in fences if token.info == f"python {name}"]
-    module = ModuleType(f"example_{name}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(code, f"{PAGE.name}: {name}", "exec"), module.__dict__)  # noqa: S102 - our own page
-    return module
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"`{FILES[name]}`" in text
+    (code,) = [
+        token.content for token in MarkdownIt("commonmark").parse(text) if token.info == f"python {name}"
+    ]
+    return code
 
 
-def test_the_agent_cli_is_selected_by_its_name_and_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """The environment of a program that has the page's files."""
+    program = tmp_path / "program" / "beads_ralph"
+    shutil.copytree(PROJECT / "src" / "beads_ralph", program, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, path in FILES.items():
+        (program / path).write_text(example(name), encoding="utf-8")
+    return {"PYTHONPATH": str(program.parent)}
+
+
+def test_a_plan_is_run_with_all_three(repo: Path, tmp_path: Path, env: dict[str, str]) -> None:
+    agent = {"agent": "claude", "executable": str(executable(tmp_path / "example", PROGRAM))}
+    agents: dict[str, Any] = {"dev_agents": [agent], "qa_agents": [agent]}
+    project = Project.make(repo, sprint("1.1", "One"), plan_settings=agents, executor="nice", forge="patches")
+    ran = run(RALPH, "run", "plan.md", "--json", cwd=repo, env=env)
+    assert ran.data["closed"] == ["bd-1-1-one"]
+    assert "One" in (tmp_path / "example-dev.prompt").read_text(encoding="utf-8")
+    assert (tmp_path / "example-qa.prompt").is_file(), "its verdict was read, or the bead would not be closed"
+    assert int((tmp_path / "example.nice").read_text(encoding="utf-8")) >= 10
+    branch = project.bead("bd-1-1-one").metadata.branch
+    patch = repo / ".ralph" / "patches" / f"{branch.replace('/', '-')}.patch"
+    assert "+done" in patch.read_text(encoding="utf-8")
+    assert git(repo, "show", f"{branch}:one.txt") == "done"
+
+
+def test_their_names_are_known_wherever_names_are_listed(repo: Path, env: dict[str, str]) -> None:
+    shown = run(RALPH, "run", "--help", cwd=repo, env={**env, "COLUMNS": "200"}).out
+    assert "nice" in shown
+    assert "patches" in shown
+    keys = json.loads(run(RALPH, "schema", "Config", cwd=repo, env=env).out)["$defs"]["Keys"]["properties"]
+    assert keys["executor"]["enum"] == ["local", "nice", "tmux"]
+    assert keys["forge"]["enum"] == ["auto", "github", "local", "none", "patches"]
+    assert "Example CLI" in run(RALPH, "agents", cwd=repo, env=env).out
+
+
+@pytest.mark.parametrize(("key", "known"), [("executor", "nice"), ("forge", "patches")])
+def test_a_name_that_no_file_has_is_refused_with_those_that_there_are(
+    repo: Path, env: dict[str, str], key: str, known: str
 ) -> None:
-    agent = example("agent", monkeypatch).Example()
-    assert isinstance(agent, AgentCLI)
-    monkeypatch.setitem(AGENTS, agent.name, agent)
-    verdict = '```json\n{"status": "pass", "message": "read it"}\n```\n'
-    events = [{"type": "text", "text": verdict}, {"type": "done"}]
-    said = "\n".join(json.dumps(event) for event in events)
-    program = executable(tmp_path / "example", f"#!/bin/sh\ncat >prompt.txt\ncat <<'END'\n{said}\nEND\n")
-    wanted = task(tmp_path, spec(executable=str(program)), prompt="Review it.")
-    _, reply = call(select(str(program)), wanted, tmp_path)
-    assert (reply.trouble, reply.result) == ("", {"status": "pass", "message": "read it"})
-    assert (tmp_path / "prompt.txt").read_text(encoding="utf-8").endswith("Review it.")
-
-
-def test_the_executor_is_chosen_by_its_name_and_runs_jobs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = example("executor", monkeypatch).NiceExecutor
-    monkeypatch.setitem(executors.EXECUTORS, kind.kind, kind)
-    executor = executors.choose("nice")
-    assert isinstance(executor, Executor)
-    wanted = shell(tmp_path, "nice")
-    assert asyncio.run(executor.run(wanted)).ok
-    assert int(printed(wanted)) == min(os.nice(0) + 10, 19)
-
-
-def test_the_forge_is_chosen_by_its_name_and_says_what_it_holds(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = example("forge", monkeypatch).PatchForge
-    monkeypatch.setitem(forge.FORGES, kind.kind, kind)
-    chosen = forge.choose("patches", repo)
-    assert isinstance(chosen, Forge)
-    git("switch", "--quiet", "--create", "one", cwd=repo)
-    git("commit", "--quiet", "--allow-empty", "--message", "Work", cwd=repo)
-    commit = git("rev-parse", "HEAD", cwd=repo)
-    pull = chosen.propose(Proposal("bd-1-1-one", "One", "What it is", "one", "main", commit))
-    assert (pull.commit, chosen.find("one")) == (commit, None)
-    assert (repo / ".ralph" / "patches" / "one.patch").is_file()
+    (repo / "beads-ralph.yaml").write_text(yaml.safe_dump({key: "smoke"}), encoding="utf-8")
+    ran = run(RALPH, "list", "--json", cwd=repo, env=env)
+    assert ran.error["code"] == "CONFIG.INVALID"
+    assert known in ran.out
