@@ -133,7 +133,6 @@ def foresee(
 def taken_up(bead: Bead) -> BeadClaimed:
     """What the journal is told of a bead that is taken up."""
     place = bead.metadata
-    said = place.to_json()
     return BeadClaimed(
         bead=bead.id,
         team=place.team_name,
@@ -144,7 +143,7 @@ def taken_up(bead: Bead) -> BeadClaimed:
         plan_file=place.plan_file,
         branch=place.branch,
         template=template_of(bead),
-        max_attempts=int(said.get("attempts_forgiven") or 0) + place.max_retry_attempts,
+        max_attempts=(place.attempts_forgiven or 0) + place.max_retry_attempts,
     )
 
 
