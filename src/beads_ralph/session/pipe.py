@@ -269,7 +269,7 @@ class Talk:
     writer: IO[bytes]
 
     def send(self, message: Message) -> None:
-        """Out of our hands when this returns. Where nobody reads any more, the end of the messages says so."""
+        """Out of our hands when this returns; where nobody reads any more, `messages` ends."""
         with suppress(BrokenPipeError):
             self.writer.write(line_of(message))
             self.writer.flush()
