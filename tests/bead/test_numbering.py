@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead.field_types import BranchName, PhaseText, SprintText
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import PlanDefaults

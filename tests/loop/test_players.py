@@ -10,7 +10,7 @@ import pytest
 
 from beads_ralph import forge
 from beads_ralph.agents import registry
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.run_state import RunState

@@ -13,9 +13,8 @@ from beads_ralph.bead import personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
 from beads_ralph.bead.items import GATE, MOLECULE, GateRule, Item
 from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.sprint_id import SprintId
-from beads_ralph.compile.origin import Place, member_id
-from beads_ralph.compile.setting import Setting
+from beads_ralph.bead.names import SprintId
+from beads_ralph.compile.setting import Place, Setting, member_id
 from beads_ralph.compile.step import Slot, branch_of, raw_bead
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, hearing
-from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.agents import environment, reply_reader
+from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.field_types import utc_text
@@ -130,7 +130,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     }
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     ended = await tools.executor.run(job)
-    reply = await in_thread(hearing.heard, cli, job, ended)
+    reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
