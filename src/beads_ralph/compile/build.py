@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beads_ralph import config
-from beads_ralph.bead import personas, schema
+from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
@@ -21,7 +21,7 @@ from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import PlanDefaults
 from beads_ralph.errors import Code, Fault
-from beads_ralph.plan import At, Plan, Sprint, graph
+from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.store.protocol import AnyBead, Stored
 
 

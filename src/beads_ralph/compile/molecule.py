@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.bead import personas, schema
+from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
 from beads_ralph.bead.items import GATE, MOLECULE, GateRule, Item
 from beads_ralph.bead.model import ISSUE_TYPES, Bead
@@ -20,7 +20,6 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Ready, render
 from beads_ralph.formula.values import Values
-from beads_ralph.plan import graph
 
 Part = tuple[Formula, Values]
 MAX_TITLE: Final = 500

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import EPIC, GATE, TASK, GateRule, GateType
 from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.errors import Fault, RalphError, gathered
@@ -16,7 +17,6 @@ from beads_ralph.formula.model import Formula, StepGate, Var, all_steps, is_dura
 from beads_ralph.formula.tree import Edges, Growing, StepNode, around, fault_of, invalid
 from beads_ralph.formula.values import Filling, Value, Values
 from beads_ralph.formula.variables import typed_default
-from beads_ralph.plan import graph
 
 ALIASES: Final = {
     "enhancement": "feature",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import MERGE, Bead
@@ -14,7 +15,6 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded
 from beads_ralph.loop.blockers import Overview, Wait, sentence
-from beads_ralph.plan import graph
 from beads_ralph.session.fallback import template_of
 from beads_ralph.store.protocol import UnreadableBead
 

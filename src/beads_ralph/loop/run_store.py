@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
@@ -22,7 +23,6 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
-from beads_ralph.plan import graph
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Order, Outcome, Tools

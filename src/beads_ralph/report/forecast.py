@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from beads_ralph.bead import graph
 from beads_ralph.journal.records import Attempt
 from beads_ralph.journal.records.reasons import UNJUDGED
-from beads_ralph.plan import graph
 from beads_ralph.report.numbers import quantile, shortened
 from beads_ralph.report.tally import amount
 
