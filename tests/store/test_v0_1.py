@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.journal import events
+from beads_ralph.journal import journal
 from beads_ralph.loop.recovery import unrecorded
 from tests.bead.samples import PROJECT
 from tests.loop.plans import Project, sprint, work
@@ -61,7 +61,7 @@ def test_everything_is_read_and_the_blocked_bead_is_retried_and_closed(project: 
 def test_its_journal_is_read(repo: Path, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_text(left_behind(repo, "events.jsonl"), "utf-8")
-    assert {event.bead for event in events.read(file) if event.bead} == {CLOSED, BLOCKED, PARKED}
+    assert {event.bead for event in journal.read(file) if event.bead} == {CLOSED, BLOCKED, PARKED}
     project = Project.make(repo, sprint("1.1c", "Parked"))
     assert project.ralph("mason", "plan.md", "--json").code == 0
     known = unrecorded(project.bead(PARKED), file)
