@@ -35,7 +35,8 @@ from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, commands, worktrees
 from beads_ralph.journal import diagnosis, runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
+from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
@@ -100,7 +101,7 @@ class PlannedRun:
             folder = runs.RunFolder(home, run_id)
             with closing(Journal(folder.journal, run_id)) as journal:
                 if swept:
-                    journal.tell("strays_ended", pids=swept)
+                    journal.emit(StraysEnded(pids=tuple(swept)))
                 tools = tools_at(self.space.root, self.config, folder)
                 _tell_permissions(beads, tools, note)
                 keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
@@ -243,7 +244,7 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
-                journal.tell("warning_given", message=found.untested)
+                journal.emit(WarningGiven(message=found.untested))
 
 
 # --- the parts --------------------------------------------------------------------------------------
@@ -322,7 +323,7 @@ def check_gates(
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:
                 found = checker.override(found, override_by, lasting=True)
-                journal.tell("gates_overridden", gates=red, by=override_by)
+                journal.emit(GatesOverridden(gates=tuple(red), by=override_by))
         finally:
             journal.close()
         return found
