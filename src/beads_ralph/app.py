@@ -33,18 +33,31 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import checkouts, commands, worktrees
+from beads_ralph.git import checkouts, clones, commands, worktrees
+from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
+from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Tools, confinement, fallback, in_process, past_sessions
+from beads_ralph.session import (
+    Order,
+    Outcome,
+    SessionHost,
+    Tools,
+    confinement,
+    fallback,
+    in_process,
+    past_sessions,
+    work,
+)
 from beads_ralph.session.past_sessions import Heard, Talk
 from beads_ralph.session.verify import Bench
+from beads_ralph.session.worktree import start_ref
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
@@ -100,7 +113,7 @@ class PlannedRun:
             folder = runs.RunFolder(home, run_id)
             with closing(Journal(folder.journal, run_id)) as journal:
                 if swept:
-                    journal.tell("strays_ended", pids=swept)
+                    journal.emit(StraysEnded(pids=tuple(swept)))
                 tools = tools_at(self.space.root, self.config, folder)
                 _tell_permissions(beads, tools, note)
                 keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
@@ -243,7 +256,7 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
-                journal.tell("warning_given", message=found.untested)
+                journal.emit(WarningGiven(message=found.untested))
 
 
 # --- the parts --------------------------------------------------------------------------------------
@@ -261,6 +274,26 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         forge.choose(config.forge, root, network=Network.of(config)),
         ports=confinement.ports_of(config),
     )
+
+
+@dataclass(frozen=True)
+class CloneOfRemote:
+    """A place of work of its own, as on another machine: commits come and go by the order's git remote."""
+
+    root: Path
+
+    async def run_session(self, order: Order, host: SessionHost) -> Outcome:
+        try:
+            await in_thread(clones.fetch, self.root, order.remote or "", order.bead.metadata.source_branch)
+            folder = runs.RunFolder(ralph_dir(self.root), order.run_id)
+            tools = tools_at(self.root, order.config, folder)
+        except RalphError as error:
+            return Outcome("broken", f"{error.message} ({error.suggested_action})")
+        return await work(order.at(self.root), tools, host)
+
+    async def publish(self, order: Order) -> str:
+        refs = (f"{HEADS}{order.bead.metadata.branch}", start_ref(order.bead.id))
+        return await in_thread(clones.push, self.root, refs)
 
 
 def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:
@@ -322,7 +355,7 @@ def check_gates(
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:
                 found = checker.override(found, override_by, lasting=True)
-                journal.tell("gates_overridden", gates=red, by=override_by)
+                journal.emit(GatesOverridden(gates=tuple(red), by=override_by))
         finally:
             journal.close()
         return found

@@ -22,7 +22,15 @@ from beads_ralph.dod.calling import Caller, branch_of
 from beads_ralph.dod.exec_context import Desk, Done, Examiner, ExecBench, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
-from beads_ralph.journal.events import Kind
+from beads_ralph.journal.events import (
+    AttemptInterrupted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadReleased,
+    VerdictGiven,
+    WarningGiven,
+)
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason
@@ -46,14 +54,13 @@ async def execute(found: BeadFile, desk: Desk) -> Done:
 @contextmanager
 def _released(shelf: Shelf, bench: ExecBench) -> Iterator[None]:
     """Whatever breaks off the work, the journal says so: the attempt is made again some time."""
-    tell = bench.journal.tell
     try:
         yield
     except asyncio.CancelledError:
-        tell("bead_released", shelf.key, reason="interrupted", cancelled=True)
+        bench.journal.emit(BeadReleased(bead=shelf.key, reason="interrupted", cancelled=True))
         raise
     except RalphError as error:
-        tell("bead_released", shelf.key, reason=error.message)
+        bench.journal.emit(BeadReleased(bead=shelf.key, reason=error.message))
         raise
 
 
@@ -124,32 +131,32 @@ class Execution:
 
     def _tell_claimed(self) -> None:
         bead = self.found.bead
-        self.bench.journal.tell(
-            "bead_claimed",
-            self.shelf.key,
+        event = BeadClaimed(
+            bead=self.shelf.key,
             title=bead.name,
             bead_kind="gate" if bead.type == "gate" else "dod",
             plan_file=str(self.found.path),
             branch=branch_of(self.shelf.place),
             max_attempts=self.most,
         )
+        self.bench.journal.emit(event)
 
     def _tell_verdict(self, attempt: int, verdict: Verdict) -> None:
         """Of an attempt; that it was red before the first one is no verdict on anybody."""
         if not attempt:
             return
-        self.bench.journal.tell(
-            "verdict_given",
-            self.shelf.key,
+        event = VerdictGiven(
+            bead=self.shelf.key,
             attempt=attempt,
             program=self.caller.program,
             role="dev",
             ruling=verdict.ruling,
             message=verdict.message,
-            flags=[],
+            flags=(),
             will_retry=verdict.ruling != "pass" and attempt < self.most,
-            checks=[row.summary() for row in verdict.evidence],
+            checks=tuple(verdict.evidence),
         )
+        self.bench.journal.emit(event)
 
     def _begin(self) -> None:
         meta, now = self.found.meta, utc_text(datetime.now(UTC))
@@ -182,9 +189,8 @@ class Execution:
         if meta.get("stage") == "agent":
             self.cut, self.attempt = self.attempt, max(self.attempt - 1, 0)
             told.append({"run_id": meta.get("run_id"), "attempt": self.cut, "noticed_at": now})
-            self.bench.journal.tell(
-                "attempt_interrupted", self.shelf.key, attempt=self.cut, holder=str(meta.get("run_id"))
-            )
+            holder = str(meta.get("run_id"))
+            self.bench.journal.emit(AttemptInterrupted(bead=self.shelf.key, attempt=self.cut, holder=holder))
         # The stage stays: were we killed now, the same attempt would have been cut short.
         stage = "agent" if self.cut else "verifying"
         self._save(status="in_progress", stage=stage, interruptions=told[-INTERRUPTIONS_KEPT:])
@@ -267,9 +273,12 @@ class Execution:
         )
         if status == "completed":
             self.found.move_completed()
-        event: Kind = "bead_closed" if status == "completed" else "bead_blocked"
-        why: dict[str, Any] = {"failure_reason": failure} if failure else {}
-        self.bench.journal.tell(event, self.shelf.key, reason=reason, **why)
+        key = self.shelf.key
+        self.bench.journal.emit(
+            BeadClosed(bead=key, reason=reason)
+            if status == "completed"
+            else BeadBlocked(bead=key, reason=reason, failure_reason=failure)
+        )
         return replace(done, file=self.found.path, warnings=tuple(self.found.warnings))
 
     def _done(self, status: str, reason: str, attempts: int, evidence: Sequence[str]) -> Done:
@@ -338,7 +347,7 @@ class Execution:
             **said,
         )
         for text in self.found.warnings[self.warned :]:
-            self.bench.journal.tell("warning_given", self.shelf.key, message=text)
+            self.bench.journal.emit(WarningGiven(bead=self.shelf.key, message=text))
             self.desk.say(f"! {text}")
         self.warned = len(self.found.warnings)
 

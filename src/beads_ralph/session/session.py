@@ -9,6 +9,7 @@ from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.journal.events import VerdictGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.develop import develop
@@ -124,15 +125,15 @@ async def _judged(case: Case, attempt: int, verdict: Verdict) -> None:
     record.attempts, record.verdict = attempt, verdict
     record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
     await case.host.keep(record.state())
-    case.tell(
-        "verdict_given",
-        attempt,
+    event = VerdictGiven(
+        attempt=attempt,
         ruling=verdict.ruling,
         message=verdict.message,
-        flags=list(verdict.flags),
+        flags=tuple(verdict.flags),
         will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
-        checks=[row.summary() for row in verdict.evidence],
+        checks=tuple(verdict.evidence),
     )
+    case.tell(event)
 
 
 def _open_shelf(case: Case) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from beads_ralph import prompts
 from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
+from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import merge_check, worktree_setup
 from beads_ralph.session.agent_calls import Asked
@@ -42,10 +43,7 @@ async def prepare(case: Case) -> str | None:
         conflict = await _merge(case, wanted)
     case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
     case.tell(
-        "worktree_prepared",
-        path=str(case.worktree),
-        branch=case.place.branch,
-        conflict=str(conflict or ""),
+        WorktreePrepared(path=str(case.worktree), branch=case.place.branch, conflict=str(conflict or ""))
     )
     await worktree_setup.furnish(case)
     if not prepared.unfinished:
@@ -62,27 +60,28 @@ def ref_word(bead_id: str) -> str:
     return bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]
 
 
-def _ref(bead_id: str) -> str:
+def start_ref(bead_id: str) -> str:
+    """Where the commit is noted that the bead's work began at."""
     return f"{STARTS}/{ref_word(bead_id)}"
 
 
 def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
     """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
     With it, whether it was."""
-    known = commands.commit_of(_ref(bead_id), root)
+    known = commands.commit_of(start_ref(bead_id), root)
     if known is not None and (known == head or merges.contains(root, head, known)):
         return known, True
     return _begin(root, bead_id, head)
 
 
 def _begin(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
-    locking.output("update-ref", _ref(bead_id), head, cwd=root)
+    locking.output("update-ref", start_ref(bead_id), head, cwd=root)
     return head, False
 
 
 def forget_start(root: Path, bead_id: str) -> None:
     """A closed bead that is opened again starts anew."""
-    locking.run("update-ref", "-d", _ref(bead_id), cwd=root)
+    locking.run("update-ref", "-d", start_ref(bead_id), cwd=root)
 
 
 # --- locks --------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ async def clear_locks(case: Case) -> None:
     cleared = await in_thread(_clear_locks, case.worktree, case.place.branch)
     if cleared:
         text = f"removed what a killed git left: {', '.join(cleared)}"
-        case.tell("warning_given", message=text)
+        case.tell(WarningGiven(message=text))
 
 
 def _clear_locks(worktree: Path, branch: str) -> list[str]:
@@ -117,7 +116,7 @@ async def bring_back(case: Case) -> None:
     did there stays on that branch, or gets one where there is none."""
     told = await in_thread(_bring_back, case.tools.root, case.worktree, case.place.branch, case.bead.id)
     if told:
-        case.tell("warning_given", message=told)
+        case.tell(WarningGiven(message=told))
 
 
 def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
@@ -126,7 +125,7 @@ def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
     standing = worktree_status.current_branch(worktree)
     if standing == branch:
         return ""
-    known = (commands.commit_of(name, root) for name in (_ref(bead_id), f"{merges.HEADS}{branch}"))
+    known = (commands.commit_of(name, root) for name in (start_ref(bead_id), f"{merges.HEADS}{branch}"))
     if not all(known):  # without a start it is not known to be an agent's doing
         return ""
     if standing is None:
