@@ -8,15 +8,12 @@ from beads_ralph.bead.legacy import LegacyBead, LegacyMetadata, QAAgent
 from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
-    DevExecution,
     Dod,
     Metadata,
-    QAExecution,
     QAOutput,
-    QAResult,
-    ScrumResult,
     Verifier,
 )
+from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
 from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
 
 BeadRalphBead = Bead

@@ -100,7 +100,7 @@ def test_the_sdist_is_enough_to_build_the_same_wheel(release: Release, tmp_path:
     assert again.in_sdist() == release.in_sdist()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_wheel_works_in_an_empty_environment(release: Release, repo: Path, tmp_path: Path) -> None:
     programs = installed(release.wheel, tmp_path / "venv")
     empty = tmp_path / "nobody"

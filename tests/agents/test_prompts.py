@@ -12,8 +12,9 @@ from markdown_it import MarkdownIt
 
 from beads_ralph import prompts
 from beads_ralph.agents.reply_reader import read
-from beads_ralph.bead.model import MODELS, ScrumResult
+from beads_ralph.bead.model import MODELS
 from beads_ralph.bead.personas import read_persona
+from beads_ralph.bead.run_state import ScrumResult
 from beads_ralph.process.jobs import Exit
 from beads_ralph.prompts import NAMES, Name, places, render
 

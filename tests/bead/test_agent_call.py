@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beads_ralph.bead.agent_call import BEGUN, UNKEPT, UNTOLD, AgentCall, DevCall, QACall
 from beads_ralph.bead.json_fields import FieldError
-from beads_ralph.bead.model import DevExecution, QAExecution
+from beads_ralph.bead.run_state import DevExecution, QAExecution
 from beads_ralph.bead.usage import COUNTS, Usage
 from tests.bead.dataclass_samples import values_of
 

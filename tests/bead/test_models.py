@@ -13,18 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from beads_ralph.bead import schema
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
-    DevExecution,
-    FrozenModel,
     Metadata,
-    QAExecution,
     QAOutput,
-    QAResult,
-    ScrumResult,
 )
+from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
 from beads_ralph.errors import Code, RalphError
 from tests.bead import samples
 from tests.bead.samples import GONE, NEW, OLD, PROJECT, blamed, messages, sample, work

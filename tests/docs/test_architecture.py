@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tools import architecture_page, metrics, rooms, trace_bead
 
 LAWS = (
@@ -57,7 +55,6 @@ def test_the_trace_names_rooms_and_files_that_there_are() -> None:
     assert [name for name in files if not (metrics.SOURCE / name).is_file()] == [], RENEW
 
 
-@pytest.mark.slow
 def test_a_bead_can_be_traced_from_plan_to_closed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, trace_bead.__file__, "--json"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.model import FrozenModel
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.errors import Code
 from beads_ralph.formula import derive
 from beads_ralph.formula.model import (

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.process.retry import Retry
+from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, fails, git, loop_of, names, passes, soon, sprint, work
 
 BEAD = "bd-1-1-one"
@@ -407,7 +408,7 @@ def test_who_has_a_stand_in_goes_on_and_who_has_none_waits(repo: Path, rig: Rig)
     with loop_of(project, max_parallel=1) as loop:
         able = project.store.show("bd-1-1a-one").metadata.to_json()["dev_agents"]
         able[0]["fallback"] = [second]
-        asyncio.run(loop.pool.update("bd-1-1a-one", {"dev_agents": able}))
+        project.store.update("bd-1-1a-one", Changes(metadata={"dev_agents": able}))
         ended = asyncio.run(loop.run())
     assert ended.why == "done"
     assert ended.closed == ("bd-1-1a-one", "bd-1-1b-other")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.bead.model import Bead, Expectation, Verifier
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import events, runs
@@ -295,12 +296,12 @@ def test_budgets_are_named_when_used_up() -> None:
 def test_a_proof_is_of_what_the_bead_asks_for() -> None:
     bead = make_bead("bd-a")
     other = make_bead("bd-a", metadata={"dev_prompts": ["Something else"]})
-    assert subject_of(bead.metadata.to_json()) != subject_of(other.metadata.to_json())
+    assert subject_of(bead) != subject_of(other)
     later = make_bead("bd-a", metadata={"attempt_count": 2, "pr_number": 7})
-    assert subject_of(bead.metadata.to_json()) == subject_of(later.metadata.to_json())
-    said = bead.metadata.to_json()
-    in_session = {**said, "qa_agents": [{**row, "agent_id": "s-1"} for row in said["qa_agents"]]}
-    assert subject_of(said) == subject_of(in_session)
+    assert subject_of(bead) == subject_of(later)
+    agents = bead.metadata.to_json()["qa_agents"]
+    in_session = make_bead("bd-a", metadata={"qa_agents": [{**row, "agent_id": "s-1"} for row in agents]})
+    assert subject_of(bead) == subject_of(in_session)
 
 
 def test_the_last_verdict_is_read_back_with_the_output() -> None:
@@ -310,9 +311,10 @@ def test_the_last_verdict_is_read_back_with_the_output() -> None:
         "message": "1 failed",
         "evidence": [{**row, "message": "exit", "output_tail": "E 1"}],
     }
-    assert last_feedback({"last_verdict": said}) == "1 failed\n\ntests: exit\n\nE 1"
-    assert last_feedback({"last_verdict": {**said, "ruling": "pass"}}) is None
-    assert last_feedback({}) is None
+    assert last_feedback(RunState.model_validate({"last_verdict": said})) == "1 failed\n\ntests: exit\n\nE 1"
+    passed = {**said, "ruling": "pass"}
+    assert last_feedback(RunState.model_validate({"last_verdict": passed})) is None
+    assert last_feedback(RunState()) is None
 
 
 # --- journal and run folder -------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from beads_ralph.agents import registry
 from beads_ralph.agents.agent_types import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config import AgentDefaults, Config
 from beads_ralph.journal import runs
@@ -180,7 +181,7 @@ def test_calls_that_the_store_never_heard_of_are_added_to_what_it_knows(tmp_path
         ended(2, bead="bd-b"),
         ended(3, problem="timed out"),
     ]
-    found = unrecorded(bead, journal(tmp_path, *told))
+    found = unrecorded(bead, journal(tmp_path, *told)).to_metadata()
     rows = found["dev_agent_executions"]
     assert [(row["session_id"], row["status"]) for row in rows] == [("s2", "completed"), ("s3", "timeout")]
     assert rows[0]["session_usage"] == asdict(Usage(9))
@@ -197,7 +198,7 @@ def test_a_call_that_was_cut_off_goes_on_in_its_session(tmp_path: Path) -> None:
         return Event("agent_started", "", "run", "bd-a", "team", 1, {**facts, **data})
 
     told = [CLAIMED, begun(), ended(1), begun(seat=2, session_id="cut"), begun(role="qa")]
-    found = unrecorded(make_bead("bd-a"), journal(tmp_path, *told))
+    found = unrecorded(make_bead("bd-a"), journal(tmp_path, *told)).to_metadata()
     rows = found["dev_agent_executions"]
     facts = [(row["seat"], row["session_id"], row["status"], row["trouble"]) for row in rows]
     assert facts == [(1, "s1", "completed", ""), (2, "cut", "failed", "interrupted")]
@@ -206,10 +207,10 @@ def test_a_call_that_was_cut_off_goes_on_in_its_session(tmp_path: Path) -> None:
 
 def test_what_was_given_back_in_between_is_in_the_store_already(tmp_path: Path) -> None:
     told = journal(tmp_path, CLAIMED, ended(1), CLAIMED, ended(1, session_id="later"))
-    rows = unrecorded(make_bead("bd-a"), told)["dev_agent_executions"]
-    assert [row["session_id"] for row in rows] == ["later"]
+    rows = unrecorded(make_bead("bd-a"), told).dev_agent_executions or ()
+    assert [row.session_id for row in rows] == ["later"]
 
 
 def test_without_a_journal_there_is_nothing_to_add(tmp_path: Path) -> None:
-    assert unrecorded(make_bead("bd-a"), tmp_path / "none.jsonl") == {}
-    assert unrecorded(make_bead("bd-a"), journal(tmp_path, CLAIMED, ended(1), CLAIMED)) == {}
+    assert unrecorded(make_bead("bd-a"), tmp_path / "none.jsonl") == RunState()
+    assert unrecorded(make_bead("bd-a"), journal(tmp_path, CLAIMED, ended(1), CLAIMED)) == RunState()

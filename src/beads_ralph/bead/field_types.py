@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ BRANCH_PATTERN: Final = r"^[a-zA-Z0-9/_-]+$"
 
 SPACE: Final = 0x20
 DELETE: Final = 0x7F
+SHOWN_LENGTH: Final = 60
+MAX_DEPTH: Final = 100  # no bead is that deep, and deeper ones cannot be written back
 MAX_ID_LENGTH: Final = 200  # ids become file names and database keys
 NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", re.ASCII)
@@ -37,6 +40,11 @@ def pattern_fault(pattern: str) -> PydanticCustomError:
 def constraint_fault(message: str, field: str = "") -> PydanticCustomError:
     """A broken rule; `field` is added to the path where a rule of the whole model blames one field."""
     return PydanticCustomError("constraint", "{message}", {"message": message, "field": field})
+
+
+def storable_fault(problem: ValueError, field: str = "") -> PydanticCustomError:
+    """A value that no store can keep, whatever its type."""
+    return PydanticCustomError("storable", "{message}", {"message": str(problem), "field": field})
 
 
 def _matching(pattern: str) -> Any:
@@ -108,14 +116,29 @@ def _absolute(value: str) -> str:
 
 def _timestamp(value: str) -> str:
     try:
-        datetime.fromisoformat(value)
-    except ValueError:
+        moment_of(value).astimezone(UTC)
+    except (ValueError, OverflowError):  # a time at the edge of the calendar may have none in UTC
         raise constraint_fault("must be an ISO 8601 time such as 2026-02-07T10:00:00Z") from None
+    return value
+
+
+def _prose(value: str) -> str:
+    if not is_text(value):
+        raise constraint_fault("must not hold half of a surrogate pair")
+    return value
+
+
+def _word(value: str) -> str:
+    if "\0" in value:
+        raise constraint_fault("must not hold a null character")
     return value
 
 
 _PHASE, _SPRINT, _BRANCH = _matching(PHASE_PATTERN), _matching(SPRINT_PATTERN), _matching(BRANCH_PATTERN)
 
+Prose = Annotated[str, AfterValidator(_prose)]
+Word = Annotated[Prose, AfterValidator(_word)]
+"""A text that becomes an argument of a command or the name of a file."""
 Filled = Annotated[str, AfterValidator(_filled), Field(min_length=1)]
 BeadId = Annotated[str, AfterValidator(_safe_id), Field(min_length=1, max_length=MAX_ID_LENGTH)]
 PhaseText = Annotated[str, _PHASE[0], _PHASE[1]]
@@ -126,6 +149,31 @@ AbsolutePath = Annotated[str, AfterValidator(_filled), AfterValidator(_absolute)
 Timestamp = Annotated[str, AfterValidator(_timestamp), Field(json_schema_extra={"format": "date-time"})]
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
+
+
+def require_storable(value: Any) -> None:
+    """Raise ValueError for what JSON text can say but no store can keep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        for item in level:
+            if isinstance(item, float) and not math.isfinite(item):
+                raise ValueError("a number is too large")
+            if isinstance(item, str) and not is_text(item):
+                raise ValueError(f"half of a surrogate pair in {ascii(item)[:SHOWN_LENGTH]}")
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _inside(item: Any) -> list[Any]:
+    if isinstance(item, dict):
+        return [*item, *item.values()]
+    return item if isinstance(item, list) else []
 
 
 def moment_of(text: str) -> datetime:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead.field_types import BeadId, Filled, Timestamp, constraint_fault
-from beads_ralph.bead.model import ISSUE_TYPES, FrozenModel
+from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.model import ISSUE_TYPES
 
 MOLECULE: Final = "molecule"
 """The root of what one pour made; it closes when everything below it is closed."""

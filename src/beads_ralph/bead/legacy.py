@@ -10,11 +10,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from beads_ralph.bead.field_types import Filled, is_absolute, one_of
-from beads_ralph.bead.model import Core, FrozenModel, OutputSchema, ScrumResult, WorkPlace
+from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.model import Core, OutputSchema, WorkPlace
+from beads_ralph.bead.run_state import RunState, ScrumResult
 
 AGENTS_DIR: Final = ".claude/agents/"
 SCRUM_MASTER: Final = f"{AGENTS_DIR}beads-ralph-scrum-master.md"
 LegacyModel = Literal["haiku", "sonnet", "opus"]
+OldResult = Annotated[ScrumResult | str, one_of("a result object or a text")] | None
 
 
 class QAAgent(FrozenModel):
@@ -25,7 +28,7 @@ class QAAgent(FrozenModel):
     agent_type: str | None = None
 
 
-class LegacyMetadata(WorkPlace):
+class LegacyMetadata(RunState, WorkPlace):
     rig: Literal["beads-ralph"]
     worktree_path: Filled
     dev_agent_path: Filled
@@ -33,7 +36,7 @@ class LegacyMetadata(WorkPlace):
     qa_agents: Annotated[list[QAAgent], Field(min_length=1)]
     agent_type: str | None = None
     team_name: Filled | None = None
-    scrum_result: Annotated[ScrumResult | str, one_of("a result object or a text")] | None = None
+    scrum_result: OldResult = None  # type: ignore[assignment]  # wider than today's
 
 
 class LegacyBead(Core):

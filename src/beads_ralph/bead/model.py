@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     JsonValue,
@@ -22,7 +21,6 @@ from beads_ralph.bead.field_types import (
     AbsolutePath,
     BeadId,
     BranchName,
-    Count,
     Filled,
     PhaseText,
     Positive,
@@ -31,7 +29,11 @@ from beads_ralph.bead.field_types import (
     Timestamp,
     constraint_fault,
     one_of,
+    require_storable,
+    storable_fault,
 )
+from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.run_state import QAStatus, RunState
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"
@@ -45,18 +47,7 @@ MODELS: Final = ("haiku", "sonnet", "opus")
 # --- agents -----------------------------------------------------------------------------------------
 
 
-class FrozenModel(BaseModel):
-    """Strictly typed and frozen; keys it does not know are kept, never dropped."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
-
-    def to_json(self) -> dict[str, Any]:
-        """Exactly the keys that were given, so that reading and writing changes nothing."""
-        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
-
-
 Role = Literal["polecat", "witness", "mayor"]
-QAStatus = Literal["pass", "fail", "stop"]
 
 OUTPUT_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -170,50 +161,6 @@ class Dod(FrozenModel):
     evidence_required: bool = False
 
 
-# --- executions and results -------------------------------------------------------------------------
-
-
-class Execution(FrozenModel):
-    """One call of an agent, as the bead keeps it."""
-
-    attempt: Positive
-    session_id: str | None = None
-    agent_path: str
-    model: str | None = None
-    started_at: Timestamp
-    completed_at: Timestamp | None = None
-
-
-class DevExecution(Execution):
-    status: Literal["completed", "failed", "timeout"]
-    feedback_from_qa: str | None = None
-
-
-class QAExecution(Execution):
-    status: QAStatus
-    message: str
-    details: dict[str, Any] | None = None
-
-
-class QAResult(FrozenModel):
-    agent_path: str
-    status: QAStatus
-    message: str | None = None
-    details: dict[str, Any] | None = None
-
-
-class ScrumResult(FrozenModel):
-    bead_id: str
-    success: bool
-    pr_url: str | None = None
-    pr_number: int | None = None
-    bead_updated: bool = False
-    attempt_count: Count = 0
-    qa_results: list[QAResult] = Field(default_factory=list)
-    error: str | None = None
-    fatal: bool = False
-
-
 # --- beads ------------------------------------------------------------------------------------------
 
 
@@ -236,13 +183,6 @@ class WorkPlace(FrozenModel):
     branches_to_merge: list[SourceBranch] | None = None
     dev_prompts: Annotated[list[Filled], Field(min_length=1)]
     max_retry_attempts: Positive = 3
-    attempt_count: Count = 0
-    scrum_master_session_id: str | None = None
-    dev_agent_session_id: str | None = None
-    dev_agent_executions: list[DevExecution] | None = None
-    qa_agent_executions: list[QAExecution] | None = None
-    pr_url: str | None = None
-    pr_number: int | None = None
 
     @model_validator(mode="after")
     def _sprint_lies_in_its_phase(self) -> Self:
@@ -251,23 +191,7 @@ class WorkPlace(FrozenModel):
         return self
 
 
-RUN_FIELDS: Final = frozenset(
-    {
-        "attempt_count",
-        "scrum_master_session_id",
-        "dev_agent_session_id",
-        "dev_agent_executions",
-        "qa_agent_executions",
-        "pr_url",
-        "pr_number",
-        "scrum_result",
-    }
-)
-"""Metadata that runs write: neither a plan nor a formula says it. Besides, they fill in the `agent_id` of the
-bead's agents."""
-
-
-class Metadata(WorkPlace):
+class Metadata(RunState, WorkPlace):
     """The metadata of schema 4.1a."""
 
     worktree_path: AbsolutePath
@@ -275,7 +199,6 @@ class Metadata(WorkPlace):
     scrum_master_agent: AgentSpec
     dev_agents: Annotated[list[AgentSpec], Field(min_length=1)]
     qa_agents: Annotated[list[AgentSpec], Field(min_length=1)]
-    scrum_result: ScrumResult | None = None
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
     formula: str | None = None
@@ -294,6 +217,20 @@ class Metadata(WorkPlace):
     rollback_strategy: Annotated[str | dict[str, Any], one_of("a text or an object")] | None = None
     approval_required: bool | None = None
     cost_estimate: Annotated[float | int | dict[str, Any], one_of("a number or an object")] | None = None
+    deadline: Timestamp | None = None
+    """By when it must be done."""
+    ralph: dict[str, Any] | None = None
+    """The bead file that it came from."""
+
+    @model_validator(mode="after")
+    def _others_keys_can_be_kept(self) -> Self:
+        """Keys that others put there are theirs, but what no store can keep would end a run."""
+        for key, value in (self.model_extra or {}).items():
+            try:
+                require_storable(value)
+            except ValueError as problem:
+                raise storable_fault(problem, key) from None
+        return self
 
 
 def _merging(branches: dict[str, JsonValue]) -> dict[str, JsonValue]:

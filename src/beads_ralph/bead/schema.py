@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,24 +14,20 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from beads_ralph.bead import legacy
+from beads_ralph.bead.field_types import SHOWN_LENGTH, require_storable
 from beads_ralph.bead.legacy import LegacyBead, LegacyMetadata, QAAgent
 from beads_ralph.bead.model import (
     AgentSpec,
     Bead,
-    DevExecution,
     Dod,
     Metadata,
-    QAExecution,
     QAOutput,
-    QAResult,
-    ScrumResult,
     Verifier,
 )
+from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
 from beads_ralph.bead.slugs import slug
 from beads_ralph.errors import Code, Fault, RalphError
 
-SHOWN_LENGTH: Final = 60
-MAX_DEPTH: Final = 100  # no bead is that deep, and deeper ones cannot be written back
 SchemaName = Literal["auto", "4.1a", "legacy"]
 
 MODELS: Final[dict[str, type[BaseModel]]] = {
@@ -78,7 +73,7 @@ def load_json(text: str, file: str | None = None) -> Any:
     no key twice in one object."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
-        _require_storable(value)
+        require_storable(value)
     except (ValueError, RecursionError) as problem:
         line = problem.lineno if isinstance(problem, json.JSONDecodeError) else None
         place = f"{file}: " if file else ""
@@ -101,31 +96,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
     return found
-
-
-def _require_storable(value: Any) -> None:
-    """Raise ValueError for what JSON text can say but no store can keep."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        for item in level:
-            if isinstance(item, float) and math.isinf(item):
-                raise ValueError("a number is too large")
-            if isinstance(item, str) and not _is_text(item):
-                raise ValueError(f"half of a surrogate pair in {ascii(item)[:SHOWN_LENGTH]}")
-        level = [inner for item in level for inner in _inside(item)]
-        if not level:
-            return
-    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-
-
-def _is_text(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _inside(item: Any) -> list[Any]:
-    if isinstance(item, dict):
-        return [*item, *item.values()]
-    return item if isinstance(item, list) else []
 
 
 def check(raw: Any, schema: SchemaName = "auto", file: str | None = None) -> Checked:
@@ -162,9 +132,9 @@ def _fault(error: ErrorDetails, file: str | None) -> Fault:
     if kind == "extra_forbidden":
         return Fault(Code.BEAD_SCHEMA, f"field {path} is not part of the schema", file=file, field=path)
     subject = f"field {path} " if path else ""
-    found = "" if kind == "constraint" else f" (found {_shown(error['input'])})"
+    found = "" if kind in ("constraint", "storable") else f" (found {_shown(error['input'])})"
     code = {"pattern": Code.FIELD_PATTERN, "constraint": Code.CONSTRAINT}.get(kind, Code.BEAD_SCHEMA)
-    message = error["msg"] if kind in ("pattern", "constraint") else _sentence(error["msg"])
+    message = error["msg"] if kind in ("pattern", "constraint", "storable") else _sentence(error["msg"])
     action = None
     if kind == "pattern":  # the seed fixes this text up to the pattern, so what was found is told elsewhere
         found, action = "", _pattern_remedy(path, error["input"], error["ctx"]["pattern"])

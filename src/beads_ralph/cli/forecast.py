@@ -86,7 +86,7 @@ def _attempts(stored: Bead | None, most: int) -> tuple[int, int]:
     if stored is None:
         return 0, most
     begun = stored.metadata.attempt_count
-    last = int(stored.metadata.to_json().get("attempts_forgiven") or 0) + most
+    last = (stored.metadata.attempts_forgiven or 0) + most
     return begun, last if begun < last else begun + most
 
 

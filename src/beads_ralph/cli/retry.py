@@ -1,26 +1,52 @@
-"""retry: open a blocked bead again."""
+"""retry: open a blocked bead again, and heal one whose run state somebody has spoiled."""
 
 from __future__ import annotations
 
+from beads_ralph.bead import run_state
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.config import workspace
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import Changes
+from beads_ralph.store.protocol import Changes, Query, Store, UnreadableBead
 
 AUTHOR = "beads-ralph"
 
 
 def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
-    """Open a blocked bead again, with all its attempts before it."""
+    """Open a blocked bead again, with all its attempts before it; heal one that cannot be read."""
     opened = registry.open_store(workspace.find(), store)
+    broken = opened.store.find(Query(ids=[bead])).unreadable
+    if broken:
+        return _healed(opened.store, broken[0])
     found = opened.store.show(bead)
     if found.status != "blocked":
         raise RalphError(Code.CONFLICT, f"{bead} is {found.status}, not blocked")
-    # The attempts stay in the history, and in its numbers; they only do not count any more.
-    forgiven = {"attempts_forgiven": found.metadata.attempt_count, "spent": None, "parked": None}
-    changes = Changes(status="open", metadata=forgiven, expected_status="blocked")
-    opened.store.update(bead, changes)
-    opened.store.comment(bead, AUTHOR, f"Opened again after {found.metadata.attempt_count} attempts.")
-    return Answer({"bead": bead}, lambda _: out(f"✓ {bead} is open again; run: beads-ralph run"))
+    _open_again(opened.store, bead, found.metadata, RunState())
+    said = f"✓ {bead} is open again; run: beads-ralph run"
+    return Answer({"bead": bead, "dropped": []}, lambda _: out(said))
+
+
+def _open_again(store: Store, bead: str, state: RunState, change: RunState) -> None:
+    """The attempts stay in the history, and in its numbers; they only do not count any more."""
+    forgiven = RunState(attempts_forgiven=state.attempt_count, spent=None, parked=None)
+    metadata = change.changed(forgiven).to_metadata()
+    store.update(bead, Changes(status="open", metadata=metadata, expected_status="blocked"))
+    store.comment(bead, AUTHOR, f"Opened again after {state.attempt_count} attempts.")
+
+
+def _healed(store: Store, broken: UnreadableBead) -> Answer:
+    """Drop what somebody has spoiled in the bead's run state; all else is theirs to fix."""
+    metadata = broken.raw.get("metadata")
+    found = run_state.healed(metadata if isinstance(metadata, dict) else {})
+    if not found.dropped:
+        raise gathered(broken.faults, f"bead {broken.id}")
+    if broken.raw.get("status") == "blocked":
+        _open_again(store, broken.id, found.state, found.change)
+    else:
+        store.update(broken.id, Changes(metadata=found.change.to_metadata()))
+    dropped = ", ".join(found.dropped)
+    store.comment(broken.id, AUTHOR, f"Dropped what could not be read: {dropped}.")
+    said = f"✓ {broken.id} can be read again, without {dropped}; run: beads-ralph run"
+    return Answer({"bead": broken.id, "dropped": list(found.dropped)}, lambda _: out(said))

@@ -70,9 +70,11 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
             {"id": bead.id, **parked} for bead in listing.beads if (parked := _parked(bead)) is not None
         ],
         "blocked": [
-            {"id": bead.id, "reason": _reason(bead.metadata.to_json())}
-            for bead in listing.beads
-            if bead.status == "blocked"
+            {"id": bead.id, "reason": _reason(bead)} for bead in listing.beads if bead.status == "blocked"
+        ],
+        "unreadable": [
+            {"id": broken.id, "faults": [fault.to_json() for fault in broken.faults]}
+            for broken in listing.unreadable
         ],
         "waiting_for": _waiting_for(opened.store, listing.beads),
         "executions": executions.rows(executions.homes(space)),
@@ -92,13 +94,13 @@ def _waiting_for(store: Store, beads: Sequence[Bead]) -> list[dict[str, Any]]:
 
 
 def _parked(bead: Bead) -> dict[str, Any] | None:
-    said = bead.metadata.to_json().get("parked")
-    return {"until": said.get("until"), "reason": said.get("reason")} if said else None
+    parked = bead.metadata.parked
+    return {"until": parked.until, "reason": parked.reason} if parked else None
 
 
-def _reason(metadata: dict[str, Any]) -> str | None:
-    result = metadata.get("scrum_result") or {}
-    return result.get("error")
+def _reason(bead: Bead) -> str | None:
+    result = bead.metadata.scrum_result
+    return result.error if result else None
 
 
 def _show_status(console: Console, found: dict[str, Any]) -> None:
@@ -131,4 +133,9 @@ def _show_status(console: Console, found: dict[str, Any]) -> None:
             console.print(f"    → {row['command']}")
     for row in found["blocked"]:
         console.print(f"  [red]✗[/red] {row['id']}  {escape((row['reason'] or '').split(chr(10))[0])}")
+    for row in found["unreadable"]:
+        console.print(
+            f"  [red]![/red] {escape(row['id'])} cannot be read: {escape(row['faults'][0]['message'])}"
+        )
+        console.print(f"    → beads-ralph retry {row['id']}")
     executions.show(console, found["executions"])

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph.bead import personas
+from beads_ralph.bead import personas, run_state
 from beads_ralph.bead.items import CONTAINERS, Item
-from beads_ralph.bead.model import RUN_FIELDS, Bead
+from beads_ralph.bead.model import Bead
 from beads_ralph.compile.load import Batch, StoredPlan
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered
@@ -239,7 +239,7 @@ def _change(stored: Bead, planned: Bead) -> Change:
     old, new = stored.to_json(), planned.to_json()
     fields = {name: (old.get(name), new.get(name)) for name in CORE_FIELDS if _differs(name, old, new)}
     before, after = (personas.without_sessions(said["metadata"]) for said in (old, new))
-    for name in sorted({*before, *after} - RUN_FIELDS):
+    for name in sorted({*before, *after} - run_state.KEYS):
         if name in after and before.get(name) != after[name]:
             fields[f"metadata.{name}"] = (before.get(name), after[name])
         elif name in PLAN_ONLY and before.get(name) is not None and name not in after:

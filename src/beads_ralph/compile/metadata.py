@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from beads_ralph.bead import run_state
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
@@ -139,14 +140,7 @@ def _worktree(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: 
 def tracking(setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
     return {
         "max_retry_attempts": defaults.max_retry_attempts or setting.config.max_retry_attempts,
-        "attempt_count": 0,
-        "scrum_master_session_id": None,
-        "dev_agent_session_id": None,
-        "dev_agent_executions": [],
-        "qa_agent_executions": [],
-        "pr_url": None,
-        "pr_number": None,
-        "scrum_result": None,
+        **run_state.UNTOUCHED.to_metadata(),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from beads_ralph.bead import schema
+from beads_ralph.bead import run_state, schema
 from beads_ralph.bead.model import AgentSpec, Metadata
 from beads_ralph.bead.sprint_id import SprintId
 from beads_ralph.compile.metadata import bead_json, tracking
@@ -77,6 +77,7 @@ def raw_bead(
     defaults = _step_defaults(shaped, _defaults(setting, place))
     sprint = _sprint(step, shaped, slot, place)
     faults += _missing(step, sprint, defaults) if not is_complete(step) else []
+    faults += _of_runs(step)
     if faults:
         return None, faults
     known = {slot.sprint.text: place.known[step.key]} if step.key in place.known else {}
@@ -182,6 +183,19 @@ def _missing(step: Ready, sprint: Sprint, defaults: PlanDefaults) -> list[Fault]
         )
         for key, value in wanted.items()
         if not value
+    ]
+
+
+def _of_runs(step: Ready) -> list[Fault]:
+    return [
+        Fault(
+            Code.CONSTRAINT,
+            f"field metadata.{key} {run_state.RESERVED}",
+            field=f"metadata.{key}",
+            suggested_action=f"Take {key} out of the step's metadata",
+        )
+        for key, value in step.metadata.items()
+        if run_state.is_said(key, value)
     ]
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
 from beads_ralph.config import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
@@ -37,7 +38,7 @@ from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Stor
 FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"
 OVERRIDE: Final = "gate_override"
-RESULTS: Final = "gate_results"
+"""In the `ralph_meta` of a bead file; a bead of a store has it in its run state."""
 CHECKS: Final = "gate-runs"
 BEING_CHECKED: Final = "the gates are being checked"
 LOOK_SECONDS: Final = 0.2
@@ -112,6 +113,7 @@ def _items_closed(beads: Sequence[Bead], store: Store | None) -> set[str]:
 def _of_bead(bead: Bead, closed: set[str], last: Mapping[str, Any] | None) -> Gate:
     waits = [name for name in bead.dependencies if name not in closed]
     said = dict(last or {})
+    override = bead.metadata.gate_override
     colour: Colour = "green" if bead.status == "closed" else "waiting" if waits else "red"
     reasons = {
         "green": "",
@@ -126,7 +128,7 @@ def _of_bead(bead: Bead, closed: set[str], last: Mapping[str, Any] | None) -> Ga
         verifiers=tuple(bead.metadata.dod.verifiers) if bead.metadata.dod else (),
         bead=bead,
         source=bead.id,
-        override=_mapping((bead.metadata.model_extra or {}).get(OVERRIDE)),
+        override=override.to_json() if override else None,
         checked_at=said.get("checked_at"),
     )
 
@@ -280,12 +282,12 @@ class Checker:
     def _settle_bead(self, bead: Bead, verdict: Verdict, results: list[dict[str, Any]]) -> None:
         """Closed when green, opened when red again; what does not change is not written."""
         assert self.store is not None  # noqa: S101 - for the type checker
-        found = {RESULTS: results}
+        found = RunState(gate_results=[CheckResult.made(**row) for row in results])
         try:
             if verdict.ruling == "pass" and bead.status != "closed":
                 self._close(self.store, bead, verdict.message, found)
             elif verdict.ruling != "pass" and bead.status == "closed":
-                changes = Changes(status="open", metadata=found, expected_status="closed")
+                changes = Changes(status="open", metadata=found.to_metadata(), expected_status="closed")
                 self.store.update(bead.id, changes)
                 self.store.comment(bead.id, self.actor, f"Red again: {_reason(verdict)}")
         except RalphError as error:
@@ -293,14 +295,15 @@ class Checker:
                 raise
             self.warn(f"gate {bead.id} was not written: {error.message}")
 
-    def _close(self, store: Store, bead: Bead, reason: str, found: dict[str, Any]) -> None:
+    def _close(self, store: Store, bead: Bead, reason: str, found: RunState) -> None:
         if bead.status == "blocked":
             store.update(bead.id, Changes(status="open", expected_status="blocked"))
         claim = store.claim(bead.id, self.actor)
         if not claim.won:
             self.warn(f"gate {bead.id} is green, but cannot be closed: {claim.refusal}")
             return
-        store.close(bead.id, self.actor, f"green: {reason}", Findings({**found, OVERRIDE: None}))
+        kept = found.changed(RunState(gate_override=None))
+        store.close(bead.id, self.actor, f"green: {reason}", Findings(kept.to_metadata()))
 
     def _settle_file(self, found: BeadFile, results: list[dict[str, Any]], now: str, *, green: bool) -> None:
         status = "completed" if green else "pending"
@@ -333,7 +336,8 @@ class Checker:
         text = f"Overridden by {by} although red: {gate.reason}"
         if gate.bead is not None and self.store is not None:
             if lasting:
-                self.store.update(gate.bead.id, Changes(metadata={OVERRIDE: note}))
+                kept = RunState(gate_override=GateOverride(**note))
+                self.store.update(gate.bead.id, Changes(metadata=kept.to_metadata()))
             self.store.comment(gate.bead.id, self.actor, text)
         elif gate.file is not None:
             told = gate.file.meta.get("overrides")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import ASSIGNEE, CLAUDE, OUTPUT_SCHEMA, WORK, AgentSpec, Bead
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.slugs import branch_slug
 from beads_ralph.compile.setting import DEFAULT_RIG, Setting
 from beads_ralph.dod.files import BeadFile
@@ -95,7 +96,7 @@ def _work(found: BeadFile, setting: Setting) -> dict[str, Any]:
         "qa_agents": [_reviewer(spec) for spec in plan.qa_agents or [_agent(CLAUDE)]],
         "dev_prompts": [ralph.intent],
         "max_retry_attempts": ralph.constraints.max_iterations,
-        "attempt_count": 0,
+        **RunState(attempt_count=0).to_metadata(),
         "dod": {
             "verifiers": [one.to_json() for one in ralph.verifiers()],
             "evidence_required": ralph.dod.evidence_required,
@@ -125,7 +126,7 @@ def ralph_of(bead: Bead) -> dict[str, Any] | None:
     """A bead of the store as a Ralph bead: the file that it came from, with how far it is now. A bead of a
     plan can be one, too, where it has verifiers; None where it has none."""
     place = bead.metadata
-    known: dict[str, Any] = dict((place.model_extra or {}).get(RALPH) or {})
+    known: dict[str, Any] = dict(place.ralph or {})
     if not known and place.dod is None:
         return None
     raw = known or {
@@ -137,9 +138,7 @@ def ralph_of(bead: Bead) -> dict[str, Any] | None:
         "dod": place.dod.to_json() if place.dod else {},
         "constraints": {"max_iterations": place.max_retry_attempts},
     }
-    results = place.to_json().get("proven") or {}
-    rows = results.get("evidence", []) if isinstance(results, dict) else []
-    meta = {"attempt_count": place.attempt_count, "verifier_results": list(rows)}
+    meta = {"attempt_count": place.attempt_count, "verifier_results": []}
     return raw | {"ralph_meta": meta, "status": FROM_STORE[bead.status]}
 
 

@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead import schema
 from beads_ralph.bead.field_types import constraint_fault, moment_of
-from beads_ralph.bead.model import Expectation, FrozenModel, Verifier
+from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 
 BeadType = Literal["task", "feature", "bugfix", "gate"]

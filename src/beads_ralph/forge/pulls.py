@@ -11,7 +11,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from beads_ralph.bead.field_types import Positive, Timestamp
-from beads_ralph.bead.model import FrozenModel
+from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, ralph_dir, text_files
 

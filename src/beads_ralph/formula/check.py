@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.model import ISSUE_TYPES, FrozenModel
+from beads_ralph.bead import run_state
+from beads_ralph.bead.frozen_model import FrozenModel
+from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import conditions, derive, ranges, regex
 from beads_ralph.formula.model import (
@@ -185,12 +187,19 @@ class _Looking:
             )
         self._priority(path, step)
         self._condition(path, step)
+        self._run_state(path, step)
         if step.gate is not None:
             self._gate(f"{path}.gate", step.gate)
         if step.loop is not None:
             self._loop(path, step, step.loop)
         if step.on_complete is not None:
             self._on_complete(f"{path}.on_complete", step.on_complete)
+
+    def _run_state(self, path: str, step: Step) -> None:
+        """Of a step that becomes a bead: a person's task may say what it likes."""
+        if step.type.strip() in ISSUE_TYPES:
+            for key in (key for key, value in step.metadata.items() if run_state.is_said(key, value)):
+                self.wrong(f"{path}.metadata.{key}", run_state.RESERVED)
 
     def _priority(self, path: str, step: Step) -> None:
         said = step.priority

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from beads_ralph.bead.field_types import one_of
-from beads_ralph.bead.model import FrozenModel
+from beads_ralph.bead.frozen_model import FrozenModel
 
 PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 EXTENSIONS: Final = (".formula.toml", ".formula.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beads_ralph.bead.model import RUN_FIELDS
+from beads_ralph.bead import run_state
 from beads_ralph.bead.personas import without_sessions
 
 Bead = Mapping[str, Any]
@@ -18,7 +18,7 @@ def essence(bead: Bead) -> dict[str, Any]:
     metadata = {
         key: value
         for key, value in without_sessions(bead["metadata"]).items()
-        if key not in RUN_FIELDS and not (key == "branches_to_merge" and value is None)
+        if key not in run_state.KEYS and not (key == "branches_to_merge" and value is None)
     }
     core = ("issue_type", "priority", "title", "description", "labels")
     return {**{key: bead[key] for key in core}, "metadata": metadata}

@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import ParkedUntil
 from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind, moment_of
 
 LIMIT_SECONDS: Final = 60.0
@@ -140,15 +141,14 @@ class ParkedBeads:
         """Parked by an earlier run: what holds it up are its programs, and perhaps it has others now."""
         if bead.id in self.turns:
             return
-        said: Any = bead.metadata.to_json().get("parked") or {}
-        until = moment_of(said.get("until"))
+        parked = bead.metadata.parked or ParkedUntil()
+        until = moment_of(parked.until)
         if until is None or until <= datetime.now(UTC):
             return
         self.turns[bead.id] = 1
-        programs = said.get("programs") or {}
-        for name, moment in programs.items():
-            self.programs.remember(name, moment_of(moment) or until, str(said.get("reason") or ""))
-        if not programs:
+        for name, moment in (parked.programs or {}).items():
+            self.programs.remember(name, moment_of(moment) or until, parked.reason or "")
+        if not parked.programs:
             self.beads[bead.id] = until
 
     def lift(self) -> bool:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.run_state import RunState, Spending
 from beads_ralph.journal import events
 from beads_ralph.journal.events import Event
+from beads_ralph.session.history import dev_row, usage_of
 
 
-def unrecorded(bead: Bead, journal: Path) -> dict[str, Any]:
-    """Metadata that the bead lacks: who had worked on it when the run was killed, in which session, and
+def unrecorded(bead: Bead, journal: Path) -> RunState:
+    """What the bead's run state lacks: who had worked on it when the run was killed, in which session, and
     what that had cost. So the next run goes on with the same sessions, and no money is forgotten."""
-    calls = [_call(event) for event in _unjudged(bead, events.read(journal))]
+    calls = [call for event in _unjudged(bead, events.read(journal)) for call in _calls(event)]
     if not calls:
-        return {}
-    said = bead.metadata.to_json()
-    rows = [DevCall.of(call).to_row() for call in calls if call.role != "qa"]
-    spent = said.get("spent") or {}
-    usage = sum((call.usage for call in calls), Usage(**{name: spent.get(name) for name in COUNTS}))
-    return {
-        "dev_agent_executions": [*(said.get("dev_agent_executions") or []), *rows],
-        "spent": {**spent, **{name: getattr(usage, name) for name in COUNTS}},
-    }
+        return RunState()
+    state = bead.metadata
+    rows = [dev_row(DevCall.of(call)) for call in calls if call.role != "qa"]
+    usage = sum((call.usage for call in calls), usage_of(state.spent))
+    return RunState(
+        dev_agent_executions=[*(state.dev_agent_executions or ()), *rows],
+        spent=(state.spent or Spending()).model_copy(update=asdict(usage)),
+    )
 
 
 def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
@@ -47,6 +48,14 @@ def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
             begun.pop(whose, None)
             ended.append(event)
     return [one for one in (*ended, *begun.values()) if (one.attempt or 0) > bead.metadata.attempt_count]
+
+
+def _calls(event: Event) -> Iterator[AgentCall]:
+    """Nothing for an event that does not say who was called when: anybody may have written there."""
+    with suppress(ValueError):
+        call = _call(event)
+        dev_row(DevCall.of(call))
+        yield call
 
 
 def _call(event: Event) -> AgentCall:

@@ -126,7 +126,6 @@ def foresee(
 def about(bead: Bead) -> dict[str, Any]:
     """What the journal is told of a bead that is taken up."""
     place = bead.metadata
-    said = place.to_json()
     return {
         "title": bead.title,
         "bead_kind": "merge" if bead.issue_type == MERGE else "work",
@@ -134,7 +133,7 @@ def about(bead: Bead) -> dict[str, Any]:
         "plan_file": place.plan_file,
         "branch": place.branch,
         "template": template_of(bead),
-        "max_attempts": int(said.get("attempts_forgiven") or 0) + place.max_retry_attempts,
+        "max_attempts": (place.attempts_forgiven or 0) + place.max_retry_attempts,
     }
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.personas import with_sessions
+from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
@@ -24,7 +26,7 @@ from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
-from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
@@ -77,6 +79,9 @@ class Pool:
         """Whether a molecule, an epic or a convoy may have come to its end in this run."""
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
+        """Of the beads that the run is about, and of those that they build on."""
+        self.spoiled: dict[str, str] = {}
+        """All beads that could not be read when the run began."""
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
@@ -102,6 +107,7 @@ class Pool:
             if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
                 await self._interrupted(bead, holder)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
+        self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
@@ -114,15 +120,16 @@ class Pool:
 
     async def _interrupted(self, bead: Bead, holder: str) -> None:
         """Written down before the bead is free again, and only once, should we be killed in between."""
-        said = bead.metadata.to_json()
+        state = bead.metadata
         run_id = holder.removeprefix(runs.actor_prefix(self.root))
-        told = list(said.get("interruptions") or [])
-        attempt = bead.metadata.attempt_count + (0 if said.get("proven") else 1)
-        if not any(row.get("run_id") == run_id for row in told):
-            told.append({"run_id": run_id, "attempt": attempt, "noticed_at": utc_text(datetime.now(UTC))})
+        told = list(state.interruptions or ())
+        attempt = state.attempt_count + (0 if state.proven else 1)
+        if not any(row.run_id == run_id for row in told):
+            now = utc_text(datetime.now(UTC))
+            told.append(Interruption(run_id=run_id, attempt=attempt, noticed_at=now))
             folder = runs.RunFolder(self.home, run_id)
             known = await in_thread(unrecorded, bead, folder.journal)
-            await self.update(bead.id, {"interruptions": told[-INTERRUPTIONS_KEPT:], **known})
+            await self.keep(bead, known.changed(RunState(interruptions=told[-INTERRUPTIONS_KEPT:])))
         reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
         await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
         self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)
@@ -134,13 +141,20 @@ class Pool:
         chain hangs on."""
         listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
-        ready = [bead for bead in listing.beads if self.scope.holds(bead) and not is_gate(bead)]
+        asked = self.asked_for(listing.beads)
+        ready = [bead for bead in asked if not self._builds_on_unreadable(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
+
+    def _builds_on_unreadable(self, bead: Bead) -> bool:
+        """Whether nobody knows which branch the work of a dependency is on."""
+        found = {name: self.spoiled[name] for name in bead.dependencies if name in self.spoiled}
+        self.unreadable |= found
+        return bool(found)
 
     def _note_unreadable(self, listing: Listing) -> None:
         for broken in listing.unreadable:
             if self.scope.may_hold(broken):
-                self.unreadable[broken.id] = f"cannot be read: {broken.faults[0].message}"
+                self.unreadable[broken.id] = _why_unreadable(broken)
 
     async def claim(self, bead: Bead) -> Bead | None:
         """The bead as it is now, ours; None where somebody else was quicker."""
@@ -182,8 +196,8 @@ class Pool:
 
     # --- keeping and giving back --------------------------------------------------------------------
 
-    async def update(self, bead_id: str, metadata: Mapping[str, Any]) -> None:
-        await self.ask(self.store.update, bead_id, Changes(metadata=dict(metadata)))
+    async def keep(self, bead: Bead, state: RunState) -> None:
+        await self.ask(self.store.update, bead.id, Changes(metadata=_kept(bead, state)))
 
     async def holds(self, bead: Bead) -> bool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
@@ -191,9 +205,9 @@ class Pool:
     async def close(self, bead: Bead, outcome: Outcome) -> None:
         """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
-        found = Findings(dict(outcome.metadata), pull.url if pull else None)
+        found = Findings(_kept(bead, outcome.state), pull.url if pull else None)
         closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
-        if closed.metadata.to_json().get("proven") != found.metadata.get("proven"):
+        if closed.metadata.proven != outcome.state.proven:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
@@ -201,8 +215,17 @@ class Pool:
             self.may_settle = True
             self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}
 
+    async def let_go(self, bead: Bead, reason: str) -> None:
+        """Release a bead that somebody has spoiled meanwhile. Where the store writes nothing to such a
+        bead, its lease runs out."""
+        self.unreadable[bead.id] = f"cannot be read: {reason}"
+        try:
+            await self.ask(self.store.release, bead.id, self.actor, status="open")
+        except RalphError as error:
+            LOG.warning("%s could not be released: %s", bead.id, error.message)
+
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
-        found = Findings(dict(outcome.metadata))
+        found = Findings(_kept(bead, outcome.state))
         await self.ask(
             self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
         )
@@ -238,6 +261,18 @@ class Pool:
     async def for_people(self) -> list[Item]:
         """What people can do now that this run has done its part."""
         return await self.ask(for_people, self.store, self.parents) if self.parents else []
+
+
+def _why_unreadable(broken: UnreadableBead) -> str:
+    return f"cannot be read: {broken.faults[0].message}"
+
+
+def _kept(bead: Bead, state: RunState) -> dict[str, Any]:
+    """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
+    known = {(row.role, row.seat): row.session_id for row in state.executions if row.session_id}
+    before = bead.metadata.to_json()
+    agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
+    return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}
 
 
 def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.git import worktrees
@@ -247,9 +248,13 @@ class Loop:
         try:
             await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
         except RalphError as error:
-            if error.code not in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+            if error.code.startswith("VALIDATION."):  # somebody has spoiled the bead meanwhile
+                await self.pool.let_go(bead, error.message)
+                self._tell("bead_released", bead, error.message)
+            elif error.code in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
+                await self._refused(bead, error)
+            else:
                 raise
-            await self._refused(bead, error)
 
     async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
         if outcome.ending == "done":
@@ -287,10 +292,9 @@ class Loop:
             await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
             return
         text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
-        waits = {**(outcome.metadata.get("parked") or {}), "until": text}
-        await self.pool.give_back(
-            bead, "open", replace(outcome, metadata={**outcome.metadata, "parked": waits})
-        )
+        waits = (outcome.state.parked or ParkedUntil()).model_copy(update={"until": text})
+        state = outcome.state.changed(RunState(parked=waits))
+        await self.pool.give_back(bead, "open", replace(outcome, state=state))
         self._tell("bead_parked", bead, outcome.reason, until=text)
 
     async def _block(self, bead: Bead, outcome: Outcome) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.journal.events import Event, Journal
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.limits import ProgramLimits
@@ -30,8 +30,8 @@ class LoopHost:
     def emit(self, event: Event) -> None:
         self.journal.emit(event)
 
-    async def keep(self, metadata: Mapping[str, Any]) -> None:
-        await self.pool.update(self.bead.id, metadata)
+    async def keep(self, state: RunState) -> None:
+        await self.pool.keep(self.bead, state)
 
     async def why_pause(self) -> str:
         return self.meter.used_up()

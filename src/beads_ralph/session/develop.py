@@ -9,7 +9,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph import prompts
-from beads_ralph.bead.model import AgentSpec, ScrumResult
+from beads_ralph.bead.model import AgentSpec
+from beads_ralph.bead.run_state import ScrumResult
 from beads_ralph.prompts import guidance
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask

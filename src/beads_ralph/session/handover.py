@@ -44,8 +44,7 @@ async def told(case: Case, asked: Asked, session: Session | None) -> str:
 
 def _cut_off(case: Case, attempt: int) -> bool:
     """Whether a run was killed in this attempt, so that nobody could write down who had worked."""
-    rows = case.place.to_json().get("interruptions") or ()
-    return any(row.get("attempt") == attempt for row in rows)
+    return any(row.attempt == attempt for row in case.place.interruptions or ())
 
 
 def _account(case: Case, words: str) -> str:
@@ -76,8 +75,5 @@ def _work(case: Case) -> tuple[list[str], list[str]]:
 
 
 def _checks(case: Case) -> str:
-    verdict = case.record.verdict
-    said = case.place.to_json().get("last_verdict") or {}
-    ruling = verdict.ruling if verdict else said.get("ruling", "")
-    message = verdict.message if verdict else said.get("message", "")
-    return f"{ruling}: {message}"[:SAID_SHOWN] if ruling else ""
+    last = case.record.last_verdict
+    return f"{last.ruling}: {last.message}"[:SAID_SHOWN] if last and last.ruling else ""

@@ -1,19 +1,29 @@
-"""What a session remembers of a bead, as the bead's metadata keeps it."""
+"""What a session remembers of a bead, as the bead's run state keeps it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.personas import with_sessions, without_sessions
+from beads_ralph.bead.personas import without_sessions
+from beads_ralph.bead.run_state import (
+    DevExecution,
+    LastVerdict,
+    Proof,
+    QAExecution,
+    QAResult,
+    RunState,
+    ScrumResult,
+    Spending,
+    TokenCounts,
+)
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.session.agent_calls import Answered
@@ -22,7 +32,7 @@ LAST_WORDS = 1000
 
 
 @dataclass
-class Record:
+class BeadHistory:
     """The history of a bead's attempts; grows as they end."""
 
     bead: Bead
@@ -46,22 +56,21 @@ class Record:
     began: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, bead: Bead, session_id: str) -> Record:
-        """Goes on where the bead's metadata ends."""
-        said = bead.metadata.to_json()
-        spent = said.get("spent") or {}
+    def of(cls, bead: Bead, session_id: str) -> BeadHistory:
+        """Goes on where the bead's run state ends."""
+        state = bead.metadata
         return cls(
             bead,
             session_id,
-            bead.metadata.attempt_count,
-            bead.metadata.attempt_count,
-            int(said.get("attempts_forgiven") or 0),
-            [DevCall.from_row(row) for row in said.get("dev_agent_executions") or ()],
-            [QACall.from_row(row) for row in said.get("qa_agent_executions") or ()],
-            proven=_proven(said),
-            red_before=said.get("red_before"),
-            spent=Usage(**{name: spent.get(name) for name in COUNTS}),
-            seconds_before=float(spent.get("seconds") or 0.0),
+            state.attempt_count,
+            state.attempt_count,
+            state.attempts_forgiven or 0,
+            dev_calls(state),
+            qa_calls(state),
+            proven=_proven(bead),
+            red_before=state.red_before,
+            spent=usage_of(state.spent),
+            seconds_before=float((state.spent and state.spent.seconds) or 0.0),
         )
 
     def begin_anew(self) -> None:
@@ -77,6 +86,11 @@ class Record:
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.began
 
+    @property
+    def last_verdict(self) -> LastVerdict | None:
+        """The verdict of this session, else that of an earlier one."""
+        return verdict_kept(self.verdict) if self.verdict else self.bead.metadata.last_verdict
+
     def add_dev(self, done: Answered, feedback: str | None) -> None:
         self.dev.append(DevCall.of(done.call, feedback, done.reply.text[-LAST_WORDS:]))
         self.add_usage(done.call.usage)
@@ -88,87 +102,92 @@ class Record:
     def add_usage(self, more: Usage) -> None:
         self.spent, self.usage = self.spent + more, self.usage + more
 
-    def metadata(self) -> dict[str, Any]:
+    def state(self) -> RunState:
         """What the store keeps after each attempt."""
-        return {
-            "attempt_count": self.attempts,
-            "attempts_forgiven": self.forgiven,
-            "scrum_master_session_id": self.session_id,
-            "dev_agent_session_id": self.dev[-1].session_id if self.dev else None,
-            "dev_agent_executions": [call.to_row() for call in self.dev],
-            "qa_agent_executions": [call.to_row() for call in self.qa],
-            **self._agents(),
-            "last_verdict": verdict_json(self.verdict) or self.bead.metadata.to_json().get("last_verdict"),
-            "proven": {"commit": self.proven, "of": subject_of(self._said)} if self.proven else None,
-            "red_before": self.red_before,
-            "spent": {name: getattr(self.spent, name) for name in COUNTS}
-            | {"seconds": round(self.seconds, 3)},
-            "parked": None,
-        }
-
-    def _agents(self) -> dict[str, Any]:
-        """Those of the bead's agents that were in another session since; each with the last of them."""
-        known = {(call.role, call.seat): call.session_id for call in (*self.dev, *self.qa) if call.session_id}
-        agents = with_sessions(self._said, lambda does, seat, before: known.get((does, seat), before))
-        return {key: said for key, said in agents.items() if said != self._said[key]}
-
-    @property
-    def _said(self) -> dict[str, Any]:
-        return self.bead.metadata.to_json()
+        return RunState(
+            attempt_count=self.attempts,
+            attempts_forgiven=self.forgiven,
+            scrum_master_session_id=self.session_id,
+            dev_agent_session_id=self.dev[-1].session_id if self.dev else None,
+            dev_agent_executions=[dev_row(call) for call in self.dev],
+            qa_agent_executions=self._qa_rows(),
+            last_verdict=self.last_verdict,
+            proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
+            red_before=self.red_before,
+            spent=Spending(**asdict(self.spent), seconds=round(self.seconds, 3)),
+            parked=None,
+        )
 
     def result(
         self, *, success: bool, error: str | None, fatal: bool, pull: PullRequest | None
-    ) -> dict[str, Any]:
+    ) -> ScrumResult:
         """The seed's ScrumResult."""
-        return {
-            "bead_id": self.bead.id,
-            "success": success,
-            "pr_url": pull.url if pull else None,
-            "pr_number": pull.number if pull else None,
-            "bead_updated": True,
-            "attempt_count": self.attempts,
-            "qa_results": [
-                {key: call.to_row()[key] for key in ("agent_path", "status", "message", "details")}
-                for call in self.qa
-                if call.attempt == self.attempts
-            ],
-            "error": error,
-            "fatal": fatal,
-        }
+        judged = [row for row in self._qa_rows() if row.attempt == self.attempts]
+        return ScrumResult.made(
+            bead_id=self.bead.id,
+            success=success,
+            pr_url=pull.url if pull else None,
+            pr_number=pull.number if pull else None,
+            bead_updated=True,
+            attempt_count=self.attempts,
+            qa_results=[row.model_dump(include={*QAResult.model_fields}) for row in judged],
+            error=error,
+            fatal=fatal,
+        )
+
+    def _qa_rows(self) -> list[QAExecution]:
+        return [QAExecution.made(**call.to_row()) for call in self.qa]
+
+
+# --- rows of the run state ----------------------------------------------------------------------------
+
+
+def dev_calls(state: RunState) -> list[DevCall]:
+    return [DevCall.from_row(row.to_json()) for row in state.dev_agent_executions or ()]
+
+
+def qa_calls(state: RunState) -> list[QACall]:
+    return [QACall.from_row(row.to_json()) for row in state.qa_agent_executions or ()]
+
+
+def dev_row(call: DevCall) -> DevExecution:
+    return DevExecution.made(**call.to_row())
+
+
+def usage_of(counts: TokenCounts | None) -> Usage:
+    return Usage(**{name: getattr(counts, name) for name in COUNTS}) if counts else Usage()
 
 
 # --- what was proven ----------------------------------------------------------------------------------
 
 
-def subject_of(metadata: Mapping[str, Any]) -> str:
+def subject_of(bead: Bead) -> str:
     """A hash of what the bead asks for: a proof of other tasks or other checks proves nothing."""
     keys = ("dev_prompts", "acceptance_criteria", "dod", "qa_agents", "branches_to_merge")
-    asked = without_sessions(metadata)
+    asked = without_sessions(bead.metadata.to_json())
     text = json.dumps([asked.get(key) for key in keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _proven(metadata: Mapping[str, Any]) -> str | None:
-    said = metadata.get("proven") or {}
-    return said.get("commit") if said.get("of") == subject_of(metadata) else None
+def _proven(bead: Bead) -> str | None:
+    proof = bead.metadata.proven
+    return proof.commit if proof and proof.of == subject_of(bead) else None
 
 
-def last_feedback(metadata: Mapping[str, Any]) -> str | None:
+def last_feedback(state: RunState) -> str | None:
     """What an earlier session found: a bead that comes back is told why it came back."""
-    said = metadata.get("last_verdict") or {}
-    if said.get("ruling") != "fail":
+    last = state.last_verdict
+    if last is None or last.ruling != "fail":
         return None
-    known = Evidence.__dataclass_fields__
-    rows = [Evidence(**{key: row[key] for key in known if key in row}) for row in said.get("evidence", ())]
-    return Verdict("fail", str(said.get("message", "")), rows).feedback
+    fields = {*Evidence.__dataclass_fields__}
+    rows: list[dict[str, Any]] = [row.model_dump(include=fields) for row in last.evidence]
+    return Verdict("fail", last.message, [Evidence(**row) for row in rows]).feedback
 
 
-def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    return {
-        "ruling": verdict.ruling,
-        "message": verdict.message,
-        "flags": list(verdict.flags),
-        "evidence": [row.to_json() for row in verdict.evidence],
-    }
+def verdict_kept(verdict: Verdict) -> LastVerdict:
+    return LastVerdict.made(
+        ruling=verdict.ruling,
+        message=verdict.message,
+        flags=verdict.flags,
+        evidence=[row.to_json() for row in verdict.evidence],
+    )

@@ -12,12 +12,13 @@ elsewhere. `emit` is not: events go one way, in order, and nobody waits for an a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from beads_ralph.bead import field_types
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.journal.events import EventSink
 
 TroubleKind = Literal["limit", "server", "auth", "missing"]
@@ -69,7 +70,7 @@ class ProgramLimit:
 class SessionHost(EventSink, Protocol):
     """Whoever sent a session, as the session sees it."""
 
-    async def keep(self, metadata: Mapping[str, Any]) -> None:
+    async def keep(self, state: RunState) -> None:
         """Put the run state of the bead into the store; it is on disk when this returns."""
 
     async def why_pause(self) -> str:

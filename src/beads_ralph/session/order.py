@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
@@ -113,13 +114,17 @@ class Tools:
         return Bench(self.executor, self.folder, events, self.environment)
 
 
+NOTHING: Final = RunState()
+
+
 @dataclass(frozen=True)
 class Outcome(Travels):
     """How the work on a bead ended."""
 
     ending: Ending
     reason: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    state: RunState = NOTHING
+    """What is to be kept of it."""
     pull_request: PullRequest | None = None
     attempts: int = 0
     """Those that were judged in this session, not those of earlier runs."""

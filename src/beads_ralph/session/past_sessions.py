@@ -18,6 +18,7 @@ from beads_ralph.git import checkouts, commands, worktree_status
 from beads_ralph.journal.events import EventSink
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked
+from beads_ralph.session.history import dev_calls, qa_calls
 from beads_ralph.session.order import Order, Tools
 
 Side = Literal["dev", "qa"]
@@ -47,9 +48,7 @@ def brief(talk: Talk) -> dict[str, Any]:
 
 def talks(bead: Bead) -> list[Talk]:
     """Every call that the bead remembers, oldest first."""
-    said = bead.metadata.to_json()
-    found: list[Talk] = [DevCall.from_row(row) for row in said.get("dev_agent_executions") or ()]
-    found += [QACall.from_row(row) for row in said.get("qa_agent_executions") or ()]
+    found: list[Talk] = [*dev_calls(bead.metadata), *qa_calls(bead.metadata)]
     return sorted(found, key=lambda one: (one.started_at, one.attempt))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from beads_ralph.bead.run_state import LastVerdict, RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import merges
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session.history import verdict_json
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import Case
 
@@ -37,23 +37,19 @@ def _is_in_source(case: Case, commit: str) -> bool:
 
 def _done(case: Case, pull: PullRequest) -> Outcome:
     record = case.record
-    metadata = {
-        **record.metadata(),
-        "pr_url": pull.url,
-        "pr_number": pull.number,
-        "scrum_result": record.result(success=True, error=None, fatal=False, pull=pull),
-    }
+    result = record.result(success=True, error=None, fatal=False, pull=pull)
+    found = RunState(pr_url=pull.url, pr_number=pull.number, scrum_result=result)
+    state = record.state().changed(found)
     reason = f"proven on {pull.commit[:12]}"
-    return Outcome("done", reason, metadata, pull, record.attempts - record.before, record.usage)
+    return Outcome("done", reason, state, pull, record.attempts - record.before, record.usage)
 
 
 def _body(case: Case) -> str:
     """What a reviewer wants to know: the tasks, and what was proven how."""
-    known = verdict_json(case.record.verdict) or case.place.to_json().get("last_verdict")
-    said = known or {"evidence": [], "flags": []}
+    verdict = case.record.last_verdict or LastVerdict()
     tasks = [f"- {task}" for task in case.place.dev_prompts]
-    checks = [f"- {row['ruling']}: {row['name']} — {row['message']}" for row in said["evidence"]]
-    flags = [f"- {flag}" for flag in said["flags"]]
+    checks = [f"- {row.ruling}: {row.name} — {row.message}" for row in verdict.evidence]
+    flags = [f"- {flag}" for flag in verdict.flags]
     parts = [
         f"Bead `{case.bead.id}`, sprint {case.place.sprint} of `{case.place.plan_file}`.",
         "## Tasks\n\n" + "\n".join(tasks),

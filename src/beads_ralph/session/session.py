@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
+from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.attempts import Exhausted, told, until_proven
 from beads_ralph.session.develop import develop
-from beads_ralph.session.history import Record, last_feedback
+from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.host import SessionHost
-from beads_ralph.session.order import Ending, Halted, Order, Outcome, Parked, RunSession, Tools
+from beads_ralph.session.order import NOTHING, Ending, Halted, Order, Outcome, Parked, RunSession, Tools
 from beads_ralph.session.proposal import propose
 from beads_ralph.session.state import Case
 
@@ -37,7 +38,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
 
     Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
     """
-    case = Case(order, tools, host, Record.of(order.bead, order.session_id))
+    case = Case(order, tools, host, BeadHistory.of(order.bead, order.session_id))
     try:
         with worktree_setup.taken(case):
             return await _work(case)
@@ -63,7 +64,7 @@ async def _work(case: Case) -> Outcome:
     finished = await _taken_up(case)
     await in_thread(_open_shelf, case)
     await judging.take_baseline(case)
-    feedback = unfinished or last_feedback(case.place.to_json())
+    feedback = unfinished or last_feedback(case.place)
     ended = await until_proven(BeadWork(case, finished=finished), feedback)
     if isinstance(ended, Exhausted):
         return _exhausted(case, ended)
@@ -110,7 +111,7 @@ class BeadWork:
         case.examined = None
         record.attempts, record.verdict = number, verdict
         record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
-        await case.host.keep(record.metadata())
+        await case.host.keep(record.state())
         will_retry = verdict.ruling == "fail" and self._may_retry
         case.tell("verdict_given", number, **told(verdict, will_retry=will_retry))
 
@@ -151,8 +152,8 @@ def _open_shelf(case: Case) -> None:
 
 async def _taken_up(case: Case) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
-    said = case.place.to_json().get("parked") or {}
-    return bool(said.get("commit")) and said["commit"] == await case.head()
+    parked = case.place.parked
+    return parked is not None and bool(parked.commit) and parked.commit == await case.head()
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ async def _taken_up(case: Case) -> bool:
 
 def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
-    return _ended(case, ending, reason, scrum_result=result)
+    return _ended(case, ending, reason, RunState(scrum_result=result))
 
 
 def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
@@ -176,24 +177,24 @@ def _words(error: RalphError) -> str:
     return f"{error.message}{': ' if said else ''}{said} ({error.suggested_action})"
 
 
-def _ended(case: Case, ending: Ending, reason: str, **more: Any) -> Outcome:
+def _ended(case: Case, ending: Ending, reason: str, more: RunState = NOTHING) -> Outcome:
     record = case.record
-    metadata = {**record.metadata(), **more}
-    return Outcome(ending, reason, metadata, None, record.attempts - record.before, record.usage)
+    state = record.state().changed(more)
+    return Outcome(ending, reason, state, None, record.attempts - record.before, record.usage)
 
 
 def _parked(case: Case, parked: Parked) -> Outcome:
     record = case.record
-    waits = {
-        "until": utc_text(parked.until),
-        "reason": parked.reason,
-        "programs": {name: utc_text(until) for name, until in parked.programs.items()},
-        "commit": case.examined,
-    }
+    waits = ParkedUntil(
+        until=utc_text(parked.until),
+        reason=parked.reason,
+        programs={name: utc_text(until) for name, until in parked.programs.items()},
+        commit=case.examined,
+    )
     return Outcome(
         "parked",
         parked.reason,
-        {**record.metadata(), "parked": waits},
+        record.state().changed(RunState(parked=waits)),
         attempts=record.attempts - record.before,
         usage=record.usage,
         retry_at=parked.until.isoformat(),

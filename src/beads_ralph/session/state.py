@@ -17,7 +17,7 @@ from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.attempts import Exhausted, TimeLeft
-from beads_ralph.session.history import Record
+from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.host import SessionHost, moment_of
 from beads_ralph.session.order import ORDER, Order, Tools
 from beads_ralph.session.verify import Bench
@@ -30,7 +30,7 @@ class Case:
     order: Order
     tools: Tools
     host: SessionHost
-    record: Record
+    record: BeadHistory
     base: str = ""
     """The commit that the bead's own work lies after."""
     begun_before: bool = False
@@ -113,8 +113,7 @@ class Case:
     @property
     def deadline(self) -> datetime | None:
         """By when it must be done."""
-        said = self.place.to_json().get("deadline")
-        return moment_of(said) if isinstance(said, str) else None
+        return moment_of(self.place.deadline)
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""

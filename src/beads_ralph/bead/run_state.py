@@ -1,0 +1,314 @@
+"""What runs keep about a bead in its metadata: the one place that spells these keys.
+
+A key that is missing or null means that no run has said anything yet. A value of the wrong type makes the
+bead unreadable, with the field named; `healed` gives what is left of such a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from beads_ralph.bead.field_types import (
+    Prose,
+    Timestamp,
+    Word,
+    is_text,
+    one_of,
+    require_storable,
+    storable_fault,
+)
+from beads_ralph.bead.frozen_model import FrozenModel
+
+QAStatus = Literal["pass", "fail", "stop"]
+LARGEST: Final = 1e300
+MOST_ATTEMPTS: Final = 10**9
+DEEPEST: Final = 50
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        require_storable(value)
+    except ValueError as problem:
+        raise storable_fault(problem) from None
+    return value
+
+
+Number = Annotated[float | int, one_of("a number"), Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Attempts = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
+AttemptNumber = Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
+Details = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+# --- calls of agents --------------------------------------------------------------------------------
+
+
+class Kept(FrozenModel):
+    """A part of the state that is made of what agents and commands say."""
+
+    @classmethod
+    def made(cls, **said: Any) -> Self:
+        """Of texts that may hold what no store can keep."""
+        return cls.model_validate(_cleaned(said))
+
+
+def _cleaned(value: Any, room: int = DEEPEST) -> Any:
+    match value:
+        case str():
+            return value if is_text(value) else value.encode("utf-8", "replace").decode()
+        case Mapping() | list() | tuple() if room == 0:
+            return "…"
+        case Mapping():
+            return {_cleaned(key): _cleaned(inner, room - 1) for key, inner in value.items()}
+        case list() | tuple():
+            return [_cleaned(inner, room - 1) for inner in value]
+        case _:
+            return value
+
+
+class TokenCounts(FrozenModel):
+    """Tokens and money; None where the agent does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_tokens: int | None = None
+    cost_usd: Number | None = None
+
+
+class Execution(Kept):
+    """One call of an agent, as the bead keeps it."""
+
+    attempt: AttemptNumber
+    session_id: Word | None = None
+    agent_path: Word
+    model: Word | None = None
+    started_at: Timestamp
+    completed_at: Timestamp | None = None
+    role: Word | None = None
+    seat: int | None = None
+    program: Word | None = None
+    cwd: Word | None = None
+    session_usage: TokenCounts | None = None
+    usage: TokenCounts | None = None
+    cost_usd: Number | None = None
+    trouble: Word | None = None
+    denied: list[Prose] | None = None
+    # Parts of a call that no version keeps here; typed so that nobody stumbles over another tool's.
+    transcript: Word | None = None
+    exit_code: int | None = None
+    seconds: Number | None = None
+    problem: Prose | None = None
+    cut_short: Prose | None = None
+    output_summary: Prose | None = None
+
+
+class DevExecution(Execution):
+    status: Literal["completed", "failed", "timeout"]
+    feedback_from_qa: Prose | None = None
+    last_words: Prose | None = None
+
+
+class QAExecution(Execution):
+    status: QAStatus
+    message: Prose
+    details: Details | None = None
+    commit: Word | None = None
+
+
+# --- verdicts and results ---------------------------------------------------------------------------
+
+
+class CheckResult(Kept):
+    """One check that ran on a commit, as the bead keeps it."""
+
+    name: Prose = ""
+    kind: Prose = ""
+    command: Prose = ""
+    commit: Word = ""
+    ruling: QAStatus | None = None
+    message: Prose = ""
+    exit_code: int | None = None
+    seconds: Number | None = None
+    output_sha256: Prose = ""
+    output_tail: Prose = ""
+    details: Details | None = None
+    red_before: bool | None = None
+
+
+class LastVerdict(Kept):
+    """The verdict on the last attempt, and everything it rests on."""
+
+    ruling: QAStatus | None = None
+    message: Prose = ""
+    flags: list[Prose] = Field(default_factory=list)
+    evidence: list[CheckResult] = Field(default_factory=list)
+
+
+class QAResult(FrozenModel):
+    agent_path: Word
+    status: QAStatus
+    message: Prose | None = None
+    details: Details | None = None
+
+
+class ScrumResult(Kept):
+    bead_id: Prose
+    success: bool
+    pr_url: Word | None = None
+    pr_number: int | None = None
+    bead_updated: bool = False
+    attempt_count: Attempts = 0
+    qa_results: list[QAResult] = Field(default_factory=list)
+    error: Prose | None = None
+    fatal: bool = False
+
+
+# --- what else a run remembers ----------------------------------------------------------------------
+
+
+class Proof(FrozenModel):
+    """The commit that passed every check, and a hash of what the bead asked for then."""
+
+    commit: Word | None = None
+    of: Word | None = None
+
+
+class Spending(TokenCounts):
+    """What the bead has cost since it was last opened again by hand."""
+
+    seconds: Number | None = None
+
+
+class ParkedUntil(FrozenModel):
+    """Until when the bead waits, for which programs, and the commit that only the reviewers have not seen."""
+
+    until: Timestamp | None = None
+    reason: Prose | None = None
+    programs: dict[Word, Timestamp] | None = None
+    commit: Word | None = None
+
+
+class Interruption(FrozenModel):
+    """An attempt that ended because its run was killed."""
+
+    run_id: Word | None = None
+    attempt: Attempts | None = None
+    noticed_at: Timestamp | None = None
+
+
+class GateOverride(FrozenModel):
+    """Who lets features start although the gate is red, and since when."""
+
+    by: Prose | None = None
+    at: Prose | None = None
+    reason: Prose | None = None
+
+
+class RunState(FrozenModel):
+    """Everything that a run keeps about a bead. One with a few fields set is a change: only those are
+    written."""
+
+    attempt_count: Attempts = 0
+    scrum_master_session_id: Word | None = None
+    dev_agent_session_id: Word | None = None
+    dev_agent_executions: list[DevExecution] | None = None
+    qa_agent_executions: list[QAExecution] | None = None
+    pr_url: Word | None = None
+    pr_number: int | None = None
+    scrum_result: ScrumResult | None = None
+    attempts_forgiven: Attempts | None = None
+    """So many attempts do not count any more: somebody has opened the bead again since."""
+    last_verdict: LastVerdict | None = None
+    proven: Proof | None = None
+    red_before: dict[Prose, bool] | None = None
+    """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    spent: Spending | None = None
+    parked: ParkedUntil | None = None
+    interruptions: list[Interruption] | None = None
+    gate_results: list[CheckResult] | None = None
+    gate_override: GateOverride | None = None
+
+    def to_metadata(self) -> dict[str, Any]:
+        """The keys that are set, as the bead's metadata has them."""
+        told = self.to_json()
+        return {key: told[key] for key in KEYS_IN_ORDER if key in told}
+
+    def changed(self, change: RunState) -> Self:
+        """This state with the fields that `change` sets."""
+        fields = {name: getattr(change, name) for name in change.model_fields_set}
+        return self.model_copy(update=fields)
+
+    @property
+    def executions(self) -> list[DevExecution | QAExecution]:
+        """Every call that the bead remembers, the developers' first."""
+        return [*(self.dev_agent_executions or ()), *(self.qa_agent_executions or ())]
+
+
+KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
+KEYS: Final = frozenset(KEYS_IN_ORDER)
+"""The metadata that only runs write: neither a plan nor a formula says it. Besides, runs fill in the
+`agent_id` of the bead's agents."""
+UNTOUCHED: Final = RunState(
+    attempt_count=0,
+    scrum_master_session_id=None,
+    dev_agent_session_id=None,
+    dev_agent_executions=[],
+    qa_agent_executions=[],
+    pr_url=None,
+    pr_number=None,
+    scrum_result=None,
+)
+"""The state of a bead that no run has worked on, as plans write it."""
+
+
+RESERVED: Final = "is kept by runs, and cannot be given"
+
+
+def is_said(key: str, value: Any) -> bool:
+    """Whether a plan or a formula says something that only runs may say."""
+    return key in KEYS and bool(value)
+
+
+# --- healing ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Healed:
+    """What is left of a state that somebody spoiled."""
+
+    state: RunState
+    change: RunState
+    """What to write, so that it can be read again."""
+    dropped: tuple[str, ...]
+    """The fields that the change drops: whole keys, or single entries of a list."""
+
+
+def healed(metadata: Mapping[str, Any]) -> Healed:
+    """Keep everything that can be read, and nothing else."""
+    change: dict[str, Any] = {}
+    dropped: list[str] = []
+    given = {key: metadata[key] for key in KEYS_IN_ORDER if key in metadata}
+    for key, value in given.items():
+        if (spoiled := _spoiled(key, value)) is not None:
+            change[key] = [row for at, row in enumerate(value) if at not in spoiled] if spoiled else None
+            dropped += [f"metadata.{key}.{at}" for at in spoiled] or [f"metadata.{key}"]
+    if "attempt_count" in change:  # the attempts to come need numbers of their own
+        rows = RunState.model_validate({**given, **change, "attempt_count": 0}).executions
+        change["attempt_count"] = max((row.attempt for row in rows), default=0)
+    return Healed(
+        RunState.model_validate({**given, **change}), RunState.model_validate(change), tuple(dropped)
+    )
+
+
+def _spoiled(key: str, value: Any) -> list[int] | None:
+    """None for a sound value; else the entries of the list that are spoiled, or nothing where it all is."""
+    try:
+        RunState.model_validate({key: value})
+    except ValidationError as problem:
+        places = [error["loc"][1:2] for error in problem.errors(include_url=False, include_input=False)]
+        whole = not isinstance(value, list) or () in places
+        return [] if whole else sorted({at for place in places for at in place if isinstance(at, int)})
+    return None
