@@ -23,6 +23,7 @@ from bench.report import Judge, Row, table
 
 MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "startup": startup.version,
+    "looks": startup.looks,
     "plan-check": plan_check.linear,
     "commands": plan_check.commands,
     "embedded-load": stores.embedded_load,

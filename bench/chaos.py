@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.journal import events
 from beads_ralph.journal.events import Event
+from beads_ralph.journal.journal import read
 from bench import rehearsals
 from bench.laws import Watch
 from bench.places import Scratch
@@ -231,7 +231,7 @@ class Ordeal:
     def _told(self, known: set[Path]) -> Iterator[Event]:
         for path in self.rehearsal.journals():
             if path not in known:
-                yield from events.read(path)
+                yield from read(path)
 
     def _run_id(self, known: set[Path]) -> str:
         return next((path.parent.name for path in self.rehearsal.journals() if path not in known), "")

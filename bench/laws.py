@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import (
+    AttemptInterrupted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    Event,
+)
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query
 from bench import rehearsals
@@ -20,6 +28,8 @@ from bench.rehearsals import Rehearsal
 
 RECOUNT = """SELECT id, blockers, (SELECT count(*) FROM dependencies JOIN beads AS other ON other.id = needs
     WHERE bead = beads.id AND other.status <> 'closed') AS counted FROM beads WHERE blockers <> counted"""
+
+ENDS = (BeadClosed, BeadReleased, BeadParked, BeadBlocked)
 
 
 class Watch:
@@ -89,7 +99,7 @@ class Watch:
         yield from (f"{bead} is closed without a pull request" for bead in unproposed)
 
     def _closed_once(self, beads: tuple[Bead, ...], told: list[Event]) -> Iterator[str]:
-        counts = Counter(event.bead for event in told if event.kind == "bead_closed")
+        counts = Counter(event.bead for event in told if isinstance(event, BeadClosed))
         yield from (f"{bead} was closed {count} times" for bead, count in counts.items() if count > 1)
         now = {bead.id: (bead.closed_at, bead.status) for bead in beads}
         for bead_id, before in self.closed.items():
@@ -113,11 +123,11 @@ class Watch:
         self.cut_off |= {(bead, holders[bead]) for bead in working}
         held: dict[str, str] = {}
         for event in told:
-            if event.kind == "bead_claimed" and event.bead:
+            if isinstance(event, BeadClaimed) and event.bead:
                 if held.get(event.bead) == event.run_id:
                     yield f"{event.bead} was claimed twice in run {event.run_id}"
                 held[event.bead] = event.run_id
-            elif event.kind in ("bead_closed", "bead_released", "bead_parked", "bead_blocked") and event.bead:
+            elif isinstance(event, ENDS) and event.bead:
                 held.pop(event.bead, None)
 
     def _database(self) -> Iterator[str]:
@@ -163,9 +173,9 @@ class Watch:
     def _interruptions(self) -> Iterator[str]:
         """Every attempt that a kill cut off is on record, in the bead's history or in the journal."""
         told = {
-            (event.bead, str(event.data.get("holder")))
+            (event.bead, event.holder)
             for event in self.rehearsal.told()
-            if event.kind == "attempt_interrupted"
+            if isinstance(event, AttemptInterrupted)
         }
         store = EmbeddedStore(self.rehearsal.root)
         for bead_id, holder in sorted(self.cut_off - told):

@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, quantiles
 
-from beads_ralph.journal.events import Event
+from beads_ralph.bead.agent_call import AgentCall
+from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.bd.queries import FOREIGN_TYPES
 from bench import places, rehearsals
@@ -177,7 +178,7 @@ def _shares(told: Sequence[Event]) -> list[tuple[str, float]]:
         now = seconds_of(event)
         if event.kind != "bead_claimed" and event.bead in last:
             taken = now - last[event.bead]
-            own = min(float(event.data.get("seconds") or 0.0), taken)
+            own = min(_seconds(event), taken)
             spent[_stage(event)] += own or taken
             if own:
                 spent[f"before {_stage(event)}"] += taken - own
@@ -187,13 +188,24 @@ def _shares(told: Sequence[Event]) -> list[tuple[str, float]]:
 
 
 def _stage(event: Event) -> str:
-    if event.kind == "verifier_ended":
-        return "baseline" if event.data.get("stage") == "baseline" else "verifiers"
-    if event.kind == "agent_ended":
-        return f"{event.data.get('role')} agent"
-    if event.kind == "agent_started":
-        return f"before {event.data.get('role')} agent"
-    return STAGES.get(event.kind, "rest")
+    match event:
+        case VerifierEnded(stage=stage):
+            return "baseline" if stage == "baseline" else "verifiers"
+        case AgentEnded(call=call):
+            return f"{call.role} agent"
+        case AgentStarted(call=call):
+            return f"before {call.role} agent"
+        case _:
+            return STAGES.get(event.kind, "rest")
+
+
+def _seconds(event: Event) -> float:
+    """How long that took which ended with it; 0 where it does not say."""
+    match event:
+        case VerifierEnded(seconds=seconds) | AgentEnded(call=AgentCall(seconds=seconds)):
+            return seconds
+        case _:
+            return 0.0
 
 
 # --- dispatch -----------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from beads_ralph.journal.events import Event, Kind
+from beads_ralph.bead.agent_call import AgentCall
+from beads_ralph.bead.usage import Usage
+from beads_ralph.journal.events import AgentEnded, AgentStarted, BeadClaimed, BeadClosed, Event
 from beads_ralph.journal.records import Keeper, StateFolder
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds
@@ -28,9 +31,8 @@ def writing(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     bare: list[float] = []
     for number in range(20 if judge.quick else BEADS):
         bead = f"bd-1-{number}-record"
-        keeper.hear(_event("bead_claimed", bead, title="Record", max_attempts=3))
-        told = (_started(bead), _ended(bead), _event("bead_closed", bead, reason="proven"))
-        for taken, event in zip(times.values(), told, strict=True):
+        keeper.hear(_claimed(bead))
+        for taken, event in zip(times.values(), _told(bead), strict=True):
             taken.append(_timed(lambda event=event: keeper.hear(event)))  # type: ignore[misc]
         text = state.run_file(bead).read_bytes()
         bare.append(_timed(lambda text=text: _write(scratch.folder / "bare", text)))  # type: ignore[misc]
@@ -59,17 +61,20 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _event(kind: Kind, bead: str, **data: Any) -> Event:
-    return Event(kind, "2026-02-11T10:00:00.000Z", "bench", bead, "team", 1, data, {"prompt": PROMPT})
+AT: dict[str, Any] = {"at": "2026-02-11T10:00:00.000Z", "run_id": "bench"}
+CALL = AgentCall(attempt=1, role="dev", agent="claude", program="claude", model="sonnet")
+ENDED = replace(CALL, exit_code=0, seconds=60.0, usage=Usage(1000, 1000, None, 0.1), output_summary="x" * 500)
 
 
-def _started(bead: str) -> Event:
-    return _event("agent_started", bead, role="dev", agent="claude", program="claude", model="sonnet", seat=1)
+def _claimed(bead: str) -> Event:
+    return BeadClaimed(
+        **AT, bead=bead, title="Record", bead_kind="work", plan_file="", branch="", max_attempts=3
+    )
 
 
-def _ended(bead: str) -> Event:
-    usage = {"input_tokens": 1000, "output_tokens": 1000, "cache_tokens": None, "cost_usd": 0.1}
-    whose = {"role": "dev", "agent": "claude", "program": "claude", "model": "sonnet", "seat": 1}
-    return _event(
-        "agent_ended", bead, exit_code=0, seconds=60.0, usage=usage, output_summary="x" * 500, **whose
+def _told(bead: str) -> tuple[Event, ...]:
+    return (
+        AgentStarted(**AT, bead=bead, attempt=1, call=CALL, prompt=PROMPT),
+        AgentEnded(**AT, bead=bead, attempt=1, call=ENDED),
+        BeadClosed(**AT, bead=bead, attempt=1, reason="proven"),
     )

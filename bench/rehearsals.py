@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from beads_ralph.journal import events, runs
+from beads_ralph.journal import journal, runs
 from beads_ralph.journal.events import Event
 from bench.places import COMMAND
 
@@ -92,11 +92,11 @@ class Rehearsal:
 
     def journals(self) -> list[Path]:
         folder = self.home / runs.RUNS
-        return sorted(folder.glob(f"*/{events.NAME}")) if folder.is_dir() else []
+        return sorted(folder.glob(f"*/{journal.NAME}")) if folder.is_dir() else []
 
     def told(self) -> list[Event]:
         """Every run's events, oldest first."""
-        return [event for path in self.journals() for event in events.read(path)]
+        return [event for path in self.journals() for event in journal.read(path)]
 
 
 def stage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
@@ -13,8 +14,12 @@ from bench.places import COMMAND, Scratch
 from bench.report import Judge, Row, seconds
 
 RUNS = 40
-HELP_RUNS = 10  # it loads everything, and is only shown
+HELP_RUNS = 10  # only shown
 BOUND = 4.0
+LOOKS = ("list", "ready", "status", "show bd-1-1-setup")
+LOOK_BOUND = 15.0
+LOOK_RUNS = 15
+PLAN = "### Sprint 1.1: Setup\n**Tasks**:\n- Do it\n"
 
 
 def version(judge: Judge, scratch: Scratch) -> Iterator[Row]:
@@ -38,3 +43,28 @@ def version(judge: Judge, scratch: Scratch) -> Iterator[Row]:
         yield Row(name, f"{seconds(median(taken))} (least {seconds(min(taken))})")
     of = f" (least {min(answer) / min(nothing):.2f} x)"
     yield judge.at_most("--version against an empty python", median(answer) / median(nothing), BOUND, of)
+
+
+def looks(judge: Judge, scratch: Scratch) -> Iterator[Row]:
+    """The commands that people call all day, in processor time, least of many: other work does not count."""
+    repo = scratch.folder / "looks"
+    repo.mkdir()
+    (repo / "plan.md").write_text(PLAN, encoding="utf-8")
+    preparing: list[Sequence[str | Path]] = [("git", "init", "-q"), (COMMAND, "init")]
+    for words in (*preparing, (COMMAND, "mason", "plan.md")):
+        subprocess.run(words, cwd=repo, stdout=subprocess.DEVNULL, check=True)
+    commands: dict[str, Sequence[str | Path]] = {"nothing": (sys.executable, "-c", "pass")}
+    commands |= {look: (COMMAND, *look.split()) for look in LOOKS}
+    least = dict.fromkeys(commands, float("inf"))
+    for _ in range(2 if judge.quick else LOOK_RUNS):
+        for name, words in commands.items():
+            least[name] = min(least[name], _processor_time(words, repo))
+    for look in LOOKS:
+        yield judge.at_most(f"{look} against an empty python", least[look] / least["nothing"], LOOK_BOUND)
+
+
+def _processor_time(words: Sequence[str | Path], cwd: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, cwd=cwd, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

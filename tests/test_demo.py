@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.journal import events, runs
-from beads_ralph.journal.events import Event
+from beads_ralph.journal import journal, runs
+from beads_ralph.journal.events import AgentStarted, Event, WorktreePrepared, event_of
 from beads_ralph.plan.draw import Drawing, Node
 from beads_ralph.report import run_page
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
@@ -43,7 +43,7 @@ def test_the_demonstration_ends_in_merged_tested_code(tmp_path: Path) -> None:
     root = Path(ran.data["root"])
     beads = {bead.id: bead for bead in EmbeddedStore(root).find(Query()).beads}
     assert list(beads) == ran.data["bead_ids"]
-    told = list(events.read(_latest(root).journal))
+    told = list(journal.read(_latest(root).journal))
     _check_main(root, beads, tmp_path)
     _check_what_went_wrong(beads, told)
     _check_nothing_is_left(root, tmp_path)
@@ -97,9 +97,9 @@ def _check_what_went_wrong(beads: dict[str, Bead], told: list[Event]) -> None:
     repaired = beads[REPAIRED].metadata
     assert [row.status for row in repaired.qa_agent_executions or ()] == ["fail", "pass"]
     assert "overdue ones first" in str([row.feedback_from_qa for row in repaired.dev_agent_executions or ()])
-    roles = [event.data["role"] for event in told if event.kind == "agent_started" and event.bead == MERGED]
+    roles = [event.call.role for event in told if isinstance(event, AgentStarted) and event.bead == MERGED]
     assert roles == ["merge", "qa"]
-    conflicts = [event.data["conflict"] for event in told if event.kind == "worktree_prepared"]
+    conflicts = [event.conflict for event in told if isinstance(event, WorktreePrepared)]
     assert [words for words in conflicts if words] == [
         words for words in conflicts if "todo/model.py" in words
     ]
@@ -201,7 +201,9 @@ NASTY = "<script>alert('x')</script> & \"quoted\" </style>"
 
 
 def _event(kind: Any, second: int, attempt: int | None = None, **data: Any) -> Event:
-    return Event(kind, f"2026-03-02T10:00:{second:02d}.000Z", "run", "bd-1-1-x", None, attempt, data)
+    at = f"2026-03-02T10:00:{second:02d}.000Z"
+    row = {"kind": kind, "at": at, "run_id": "run", "bead": "bd-1-1-x", "attempt": attempt, **data}
+    return event_of(row)
 
 
 def _subject(**changes: Any) -> run_page.PageSubject:

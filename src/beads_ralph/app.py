@@ -22,7 +22,7 @@ from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.plan_file import PlanBeads
-from beads_ralph.config import workspace
+from beads_ralph.config import Config, workspace
 from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
@@ -35,7 +35,8 @@ from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, commands, worktrees
 from beads_ralph.journal import diagnosis, runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
+from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
@@ -96,13 +97,12 @@ class PlannedRun:
         what a person should know."""
         beads = preflight.check(self.space, self.opened.store, self.scope)
         config, run_id = self.space.config, self.settings.run_id
-        chosen = (self.request.executor or config.executor, self.request.forge or config.forge)
         with diagnosis.logged(config.logging, self.space.root), _alone(self.space, run_id) as (home, swept):
             folder = runs.RunFolder(home, run_id)
             with closing(Journal(folder.journal, run_id)) as journal:
                 if swept:
-                    journal.tell("strays_ended", pids=swept)
-                tools = _tools(self.space, folder, chosen)
+                    journal.emit(StraysEnded(pids=tuple(swept)))
+                tools = tools_at(self.space.root, self.config, folder)
                 _tell_permissions(beads, tools, note)
                 keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
                 with keeper.listening(journal), watch(journal):
@@ -110,6 +110,12 @@ class PlannedRun:
                     how = (self.settings, self.scope, in_process(tools), look)
                     loop = Loop(self.opened.store, tools, journal, *how)
                     return asyncio.run(_supervised(loop, _programs(beads, tools)))
+
+    @property
+    def config(self) -> Config:
+        """The settings, with what the request says instead."""
+        said = {"executor": self.request.executor, "forge": self.request.forge}
+        return self.space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -238,41 +244,37 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
-                journal.tell("warning_given", message=found.untested)
+                journal.emit(WarningGiven(message=found.untested))
 
 
 # --- the parts --------------------------------------------------------------------------------------
 
 
-def _tools(space: Workspace, folder: runs.RunFolder, chosen: tuple[str, str]) -> Tools:
-    """What a session works with; `chosen` names the executor and the forge."""
-    config = space.config
+def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
+    """What sessions work with in the repository at `root`."""
     return Tools(
-        space.root,
+        root,
         config,
-        _executor(space, chosen[0], hooks=False),
+        _executor(root, config, hooks=False),
         folder,
-        _environment(space, folder),
+        _environment(config, folder),
         agents.select,
-        forge.choose(chosen[1], space.root, network=Network.of(config)),
+        forge.choose(config.forge, root, network=Network.of(config)),
         ports=confinement.ports_of(config),
     )
 
 
-def _executor(space: Workspace, name: str, *, hooks: bool = True) -> Executor:
-    """The executor of that name, in the sandbox that the settings ask for."""
-    sandbox = confinement.sandbox_of(space.config, space.root)
+def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:
+    """The executor and the sandbox that the settings ask for."""
+    sandbox = confinement.sandbox_of(config, root)
     if sandbox is not None and not hooks:
         commands.forgo_hooks()
-    return executors.choose(name, sandbox)
+    return executors.choose(config.executor, sandbox)
 
 
-def _bench(space: Workspace, executor: Executor, folder: runs.RunFolder, journal: Journal) -> Bench:
-    return Bench(executor, folder, journal, _environment(space, folder))
-
-
-def _environment(space: Workspace, folder: runs.RunFolder) -> dict[str, str]:
-    return {**passed_on(os.environ, space.config.agent_env), RUN_ID: folder.run_id}
+def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
+    """What checks and setup inherit."""
+    return {**passed_on(os.environ, config.agent_env), RUN_ID: folder.run_id}
 
 
 # --- a question -------------------------------------------------------------------------------------
@@ -291,7 +293,8 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     folder = runs.RunFolder(home, runs.new_run_id())
     journal = Journal(folder.journal, folder.run_id)
     try:
-        tools = _tools(space, folder, ("local", "none"))
+        config = space.config.model_copy(update={"executor": "local", "forge": "none"})
+        tools = tools_at(space.root, config, folder)
         return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
     finally:
         journal.close()
@@ -311,7 +314,8 @@ def check_gates(
         _sweep(home)
         folder = runs.RunFolder(home, run_id)
         journal = Journal(folder.journal, run_id)
-        bench = _bench(space, _executor(space, space.config.executor), folder, journal)
+        executor = _executor(space.root, space.config)
+        bench = Bench(executor, folder, journal, _environment(space.config, folder))
         actor = runs.actor_name(space.root, run_id)
         checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
         try:
@@ -319,7 +323,7 @@ def check_gates(
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:
                 found = checker.override(found, override_by, lasting=True)
-                journal.tell("gates_overridden", gates=red, by=override_by)
+                journal.emit(GatesOverridden(gates=tuple(red), by=override_by))
         finally:
             journal.close()
         return found
@@ -354,7 +358,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         place=Path.cwd(),
         root=space.root,
         config=config,
-        executor=_executor(space, config.executor),
+        executor=_executor(space.root, config),
         select=agents.select,
         forge=forge.choose("none", space.root),
         state=space.state,

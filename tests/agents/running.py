@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.agents.agent_types import AgentTask, Reply
-from beads_ralph.agents.hearing import heard
-from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
+from beads_ralph.agents.reply_reader import heard
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.process.jobs import Exit, Job, Transcript
 

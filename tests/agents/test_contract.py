@@ -17,10 +17,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.agents.agent_types import AgentTask, Reply
-from beads_ralph.agents.hearing import explained
-from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
 from beads_ralph.agents.registry import AGENTS, select
+from beads_ralph.agents.reply_reader import explained
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.personas import Persona

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from beads_ralph.agents.adapters.scripted import Scripted
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.agents.scripted import script
 from beads_ralph.agents.scripted.script import ScriptCall, ScriptStep

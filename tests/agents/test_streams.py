@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from beads_ralph.agents import streams
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.process.jobs import Exit
 from beads_ralph.session.agent_calls import problem_of
 

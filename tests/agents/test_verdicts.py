@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.agents.verdicts import Judgement, flaws_in, judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.process.jobs import Exit

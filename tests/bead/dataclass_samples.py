@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from hypothesis import strategies as st
 
+from beads_ralph.bead.json_fields import LISTS
+
 T = TypeVar("T")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -45,7 +47,7 @@ def of_type(wanted: Any) -> st.SearchStrategy[Any]:
         return st.one_of([of_type(one) for one in arguments])
     if get_origin(wanted) is Literal:
         return st.sampled_from(arguments)
-    if get_origin(wanted) is tuple:
+    if get_origin(wanted) in LISTS:
         return st.lists(of_type(arguments[0]), max_size=3).map(tuple)
     if is_dataclass(wanted) and isinstance(wanted, type):
         return values_of(wanted)

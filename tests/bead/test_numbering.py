@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import BranchName, PhaseText, SprintText
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import PlanDefaults
-from beads_ralph.plan import graph, parse
+from beads_ralph.plan import parse
 from tests.bead.samples import messages, work
 
 # The seed's own expressions.

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph.cli import parser
+from beads_ralph.cli.commands import COMMANDS, Command, Group
 from tests.cli.running import compiled_here, run
 from tests.compile.plans import plan, sprint
 
@@ -20,12 +22,20 @@ HEAVY = {
 }
 
 
+TELLING = """
+import sys
+from beads_ralph.cli.entry import main
+code = main(sys.argv[1:])
+print("modules:", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
 def loaded(*words: str, cwd: Path) -> set[str]:
-    """The modules that a command has imported when it ends, as the interpreter itself tells them."""
-    done = run((sys.executable, "-X", "importtime", "-m", "beads_ralph"), *words, cwd=cwd)
+    """The modules that a command has imported when it ends."""
+    done = run((sys.executable, "-c", TELLING), *words, cwd=cwd)
     assert done.code == 0, done.err
-    rows = (row for row in done.err.splitlines() if row.startswith("import time:"))
-    return {row.rpartition("|")[2].strip() for row in rows}
+    return set(done.err.rpartition("modules:")[2].split())
 
 
 @pytest.mark.parametrize("words", ["--help", "run --help", "demo --help", "plan check --help"])
@@ -54,3 +64,56 @@ def test_only_a_run_loads_the_loop(words: str, repo: Path) -> None:
 def test_the_weight_is_noticed_where_it_belongs(repo: Path) -> None:
     compiled_here(repo, plan(sprint("1.1", "Setup", source_branch="main")))
     assert {"asyncio", "beads_ralph.loop", "beads_ralph.session"} <= loaded("run", "--dry-run", cwd=repo)
+
+
+WEIGHTS = ("asyncio", "concurrent.futures", "markdown_it", "pydantic", "rich", "ssl", "typer", "yaml")
+"""Modules of others, and of Python, that one notices when they are imported."""
+ALWAYS = {"cli", "errors"}
+STORED = ALWAYS | {"bead", "config", "files", "git", "process", "store", "pydantic", "typer", "yaml"}
+ALLOWED: dict[str, set[str]] = {
+    "--version": {"cli"},
+    "--help": ALWAYS | {"typer", "pydantic", "rich", "markdown_it"},  # typer shows help with rich
+    "list": STORED | {"rich"},
+    "list --json": STORED,
+    "ready --json": STORED,
+    "show bd-1-1-setup --json": STORED,
+    "status --json": STORED | {"journal"},
+    "events --help": ALWAYS
+    | {"bead", "config", "files", "git", "process", "journal"}
+    | {"typer", "pydantic", "rich", "markdown_it", "yaml"},
+    "plan check plan.md --json": STORED | {"compile", "formula", "plan", "prompts", "markdown_it"},
+}
+
+
+def weights(modules: set[str]) -> set[str]:
+    """Our rooms among the modules, and the heavy ones of others."""
+    own = {name.split(".")[1] for name in modules if name.startswith("beads_ralph.")}
+    return {*own, *modules.intersection(WEIGHTS)} - {"__main__"}
+
+
+@pytest.mark.parametrize("words", ALLOWED)
+def test_a_command_imports_what_it_needs_and_no_other_room(words: str, repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    assert weights(loaded(*words.split(), cwd=repo)) <= ALLOWED[words]
+
+
+def test_a_command_imports_no_other_command(repo: Path) -> None:
+    modules = {row.target.partition(":")[0] for row in COMMANDS.values() if isinstance(row, Command)}
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    own = {
+        name.rpartition(".")[2] for name in loaded("list", cwd=repo) if name.startswith("beads_ralph.cli.")
+    }
+    assert own & modules == {"list"}
+
+
+def rows() -> list[tuple[str, ...]]:
+    groups = {name: row.commands for name, row in COMMANDS.items() if isinstance(row, Group)}
+    return [*((name,) for name in COMMANDS), *((name, inner) for name in groups for inner in groups[name])]
+
+
+@pytest.mark.parametrize("path", rows(), ids=" ".join)
+def test_the_table_says_what_the_command_says_of_itself(path: tuple[str, ...]) -> None:
+    found = parser.whole()
+    for name in path:
+        listed, found = found.commands[name], found.load(name)
+    assert listed.help == found.help

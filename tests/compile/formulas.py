@@ -12,9 +12,9 @@ from beads_ralph.bead.model import MERGE, WORK
 from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import RalphError
+from beads_ralph.formula.file_format import parse as parse_formula
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.read import parse as parse_formula
 from beads_ralph.plan import parse
 from tests.cli.running import write
 from tests.compile.plans import SETTING

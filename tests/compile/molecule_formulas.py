@@ -8,11 +8,10 @@ from typing import Any
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.origin import Place, root_id
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.config import Config
+from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.read import parse
 from beads_ralph.formula.variables import Given, values
 
 NOW = datetime(2026, 2, 7, 10, 0, tzinfo=UTC)

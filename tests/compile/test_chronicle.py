@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import CONTAINERS, GATE, Item
 from beads_ralph.bead.model import MERGE, WORK, Bead
 from beads_ralph.compile import load
@@ -16,7 +17,7 @@ from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula
-from beads_ralph.plan import annotate, graph, parse
+from beads_ralph.plan import annotate, parse
 from beads_ralph.store.protocol import Stored
 from tests.compile.formulas import compiled, formula, merge, person, poured, whole, work
 from tests.compile.plans import SETTING, plan, sprint

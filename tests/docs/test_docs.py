@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pytest
 from markdown_it import MarkdownIt
@@ -149,7 +150,22 @@ def test_the_table_of_the_configuration_says_what_the_program_says() -> None:
 def test_every_kind_of_event_is_documented() -> None:
     text = page("json.md").partition("## The journal")[2]
     kinds = {kind for cell in first_cells(text) for kind in re.findall(r"`(\w+)`", cell)}
-    assert kinds == set(get_args(events.Kind))
+    assert kinds == set(events.KINDS)
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_every_field_of_an_event_is_documented(kind: str) -> None:
+    text = page("json.md").partition("## The journal")[2]
+    (row,) = re.findall(rf"^\|[^|]*`{kind}`[^|]*\|[^|]*\|(.*)\|$", text, flags=re.MULTILINE)
+    told = set(re.findall(r"`(\w+)`", row))
+    if row.strip().startswith("the same, and"):
+        told |= set(events.AgentStarted.told)
+    if row.strip().startswith("as the data of `run`"):
+        told |= set(re.findall(r"`(\w+)`", sections("json.md", "###")["run"]))
+    common = {one.name for one in dataclasses.fields(events.BaseEvent)}
+    own = {one.name for one in dataclasses.fields(events.KINDS[kind]) if "unwritten" not in one.metadata}
+    wanted = getattr(events.KINDS[kind], "told", own - common)
+    assert wanted <= told, f"not documented: {sorted(wanted - told)}"
 
 
 def test_every_key_of_the_evidence_is_documented() -> None:

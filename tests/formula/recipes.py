@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.errors import RalphError
+from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.read import parse
 from beads_ralph.formula.render import Ready, Rendered, render
 from beads_ralph.formula.variables import Given, values
 

@@ -15,9 +15,9 @@ from beads_ralph.bead.items import GATE
 from beads_ralph.errors import RalphError
 from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check
+from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.read import parse
 from beads_ralph.formula.render import Ready, render
 from beads_ralph.formula.variables import values
 from tests.formula.recipes import FIXTURES, project, step, write

@@ -9,7 +9,7 @@ import pytest
 
 from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check
-from beads_ralph.formula.read import parse
+from beads_ralph.formula.file_format import parse
 from tests.formula.recipes import formula, step
 
 LOOP = {"count": 2, "body": [step("w")]}

@@ -7,7 +7,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.formula.express import Template, Variable, express, filled, known, text_of
+from beads_ralph.formula.columns import Template, Variable, express, filled, known, text_of
 
 SPRINTS = ["2.1", "2.2", "3a.12"]
 SLUGS = ["2-1", "2-2", "3a-12"]

@@ -12,15 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.formula import conditions, ranges
+from beads_ralph.formula import expressions
 from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check
+from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.outline import outline
-from beads_ralph.formula.read import parse
-from beads_ralph.formula.render import Rendered, render
-from beads_ralph.formula.substitution import Filling
-from beads_ralph.formula.values import Values
+from beads_ralph.formula.render import Rendered, outline, render
+from beads_ralph.formula.values import Filling, Values
 from beads_ralph.formula.variables import values
 from tests.formula.recipes import formula, step
 
@@ -133,7 +131,7 @@ class Oracle:
 
 
 def _holds(text: str) -> bool:
-    condition = conditions.parse(text)
+    condition = expressions.parse_condition(text)
     return condition is None or condition.holds({"on": "yes", "off": ""}.__getitem__)
 
 
@@ -243,7 +241,7 @@ sums = st.recursive(
 @given(sums)
 def test_a_range_counts_as_python_does(text: str) -> None:
     value = eval(text)  # noqa: S307 - digits, signs and parentheses
-    assert ranges.bounds(f"{text}..{text}", {}) == (value, value)
+    assert expressions.range_bounds(f"{text}..{text}", {}) == (value, value)
 
 
 # --- whatever a file says ---------------------------------------------------------------------------

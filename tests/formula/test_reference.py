@@ -9,7 +9,7 @@ import pytest
 
 from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.errors import Code
-from beads_ralph.formula import derive
+from beads_ralph.formula import expressions
 from beads_ralph.formula.model import (
     GATE_TYPES,
     READERS_OWN,
@@ -50,7 +50,7 @@ def test_every_field_of_a_variable_has_a_row() -> None:
 
 
 def test_every_rule_of_derive_has_a_row_and_no_row_is_without_one() -> None:
-    assert first_cells("Variables that follow from others") == set(derive.RULES)
+    assert first_cells("Variables that follow from others") == set(expressions.DERIVATIONS)
 
 
 @pytest.mark.parametrize("model", [BranchRule, Compose])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.formula import regex
+from beads_ralph.formula import expressions
 
 LETTERS = "ab-1\n"
 
@@ -59,8 +59,8 @@ LETTERS = "ab-1\n"
     ],
 )
 def test_what_matches(pattern: str, text: str, *, found: bool) -> None:
-    assert regex.fault(pattern) is None
-    assert (regex.refusal(pattern, text) is None) is found
+    assert expressions.pattern_fault(pattern) is None
+    assert (expressions.pattern_refusal(pattern, text) is None) is found
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_what_matches(pattern: str, text: str, *, found: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_pattern_is_told(pattern: str) -> None:
-    assert regex.fault(pattern)
-    assert regex.refusal(pattern, "x")
+    assert expressions.pattern_fault(pattern)
+    assert expressions.pattern_refusal(pattern, "x")
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,23 @@ def test_what_is_no_pattern_is_told(pattern: str) -> None:
 )
 def test_no_pattern_takes_for_ever(pattern: str) -> None:
     """Python's own matcher would not be done in this universe's time; the time limit of tests holds it."""
-    assert regex.refusal(pattern, "a" * 5000 + "!")
+    assert expressions.pattern_refusal(pattern, "a" * 5000 + "!")
 
 
 def test_a_long_value_is_matched_all_the_same() -> None:
-    assert regex.refusal("^(a{30}){30}$", "a" * 1_000_000)
-    assert regex.refusal("^(a{30})*$", "a" * 900_000) is None
+    assert expressions.pattern_refusal("^(a{30}){30}$", "a" * 1_000_000)
+    assert expressions.pattern_refusal("^(a{30})*$", "a" * 900_000) is None
 
 
 def test_a_pattern_that_cannot_be_used_is_told_in_words() -> None:
-    assert regex.fault("(?=x)y") == "look-around, including look-ahead and look-behind, is not supported"
-    assert regex.fault("((a{100}){100}){100}") == "Compiled regex exceeds size limit of 10485760 bytes."
+    assert (
+        expressions.pattern_fault("(?=x)y")
+        == "look-around, including look-ahead and look-behind, is not supported"
+    )
+    assert (
+        expressions.pattern_fault("((a{100}){100}){100}")
+        == "Compiled regex exceeds size limit of 10485760 bytes."
+    )
 
 
 # --- against Python, where both mean the same -------------------------------------------------------
@@ -119,11 +125,11 @@ def _patterns() -> st.SearchStrategy[str]:
 def test_it_finds_what_python_finds(pattern: str, text: str, whole: bool) -> None:
     said = rf"\A(?:{pattern})" if whole else pattern
     theirs = re.search(said + (r"\Z" if whole else ""), text) is not None
-    assert (regex.refusal(said + (r"\z" if whole else ""), text) is None) is theirs
+    assert (expressions.pattern_refusal(said + (r"\z" if whole else ""), text) is None) is theirs
 
 
 @given(st.text(r"ab\()[]{}|*+?^$.:-,19dwpPQExzi<>=!", max_size=14), st.text(LETTERS, max_size=6))
 def test_any_text_is_a_pattern_or_told_to_be_none(pattern: str, text: str) -> None:
-    refused = regex.refusal(pattern, text)
-    if regex.fault(pattern) is not None:
+    refused = expressions.pattern_refusal(pattern, text)
+    if expressions.pattern_fault(pattern) is not None:
         assert refused

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.formula import derive
+from beads_ralph.formula import expressions
 from beads_ralph.formula.variables import Given, values
 from tests.formula.recipes import faults, formula, step
 
@@ -211,7 +211,7 @@ def test_what_follows_keeps_the_rules_too() -> None:
     ],
 )
 def test_the_rules(rule: str, source: str | list[str], expected: str) -> None:
-    call = derive.parsed(f"{rule}(x)")
+    call = expressions.parse_derivation(f"{rule}(x)")
     assert call is not None
     assert call.value(source) == expected
     assert str(call) == f"{rule}(x)"

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.formula.sheet import cell, sheet
-from beads_ralph.formula.write import dumps, null_in
+from beads_ralph.formula.file_format import cell, dumps, null_in, sheet
 
 NASTY = ['"', "\\", "\n", "\r", "a", "'", "{{x}}", "#", "\t", "=", "[", "%s", "\x7f", "é", "\u2028", " "]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.lists(st.sampled_from(NASTY), max_size=9).map(

@@ -27,7 +27,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.config import workspace
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.process import executors
 from beads_ralph.process.process_tree import Family

@@ -17,8 +17,9 @@ from beads_ralph.bead.model import Bead, Expectation, Verifier
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal import events, runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal import runs
+from beads_ralph.journal.events import BeadClosed, RunStarted
+from beads_ralph.journal.journal import Journal, follow, read
 from beads_ralph.loop import Scope
 from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
 from beads_ralph.process.jobs import Exit, Transcript
@@ -322,20 +323,22 @@ def test_the_last_verdict_is_read_back_with_the_output() -> None:
 
 def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "runs" / "events.jsonl", "r1")
-    journal.tell("bead_claimed", "bd-a", "team", 1, title="ä\ud800")
+    journal.emit(BeadClosed(bead="bd-a", team="team", attempt=1, reason="ä\ud800"))
     journal.close()
     with journal.path.open("a", encoding="utf-8") as file:
         file.write('not json\n{"kind": "bead_closed", "at": "')
-    (event,) = events.read(journal.path)
-    assert (event.kind, event.bead, event.attempt, event.data["title"][0]) == ("bead_claimed", "bd-a", 1, "ä")
-    assert [one.kind for one in events.follow(journal.path, lambda: True)] == ["bead_claimed"]
-    assert list(events.read(tmp_path / "none")) == []
+    (event,) = read(journal.path)
+    assert isinstance(event, BeadClosed)
+    assert (event.bead, event.team, event.attempt, event.run_id) == ("bd-a", "team", 1, "r1")
+    assert event.reason[0] == "ä"
+    assert list(follow(journal.path, lambda: True)) == [event]
+    assert list(read(tmp_path / "none")) == []
 
 
 def test_a_full_disk_is_no_bug() -> None:
     journal = Journal(Path("/dev/full"), "r1")
     with pytest.raises(RalphError) as caught:
-        journal.tell("run_started")
+        journal.emit(RunStarted(max_parallel=1, actor="me"))
     assert caught.value.code == Code.WRITE_FAILED
     journal.close()
 

@@ -10,14 +10,15 @@ import pytest
 
 from beads_ralph import forge
 from beads_ralph.agents import registry
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config import AgentDefaults, Config
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import Event, event_of
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
@@ -140,7 +141,7 @@ def test_a_call_that_broke_off_does_not_make_a_session_cheaper(
 def journal(path: Path, *told: Event) -> Path:
     written = Journal(path / "events.jsonl", "run")
     for event in told:
-        written.tell(event.kind, event.bead, event.team, event.attempt, **event.data)
+        written.emit(event)
     written.close()
     return path / "events.jsonl"
 
@@ -158,10 +159,15 @@ def ended(attempt: int, bead: str = "bd-a", **data: Any) -> Event:
         "problem": "",
         "trouble": "",
     }
-    return Event("agent_ended", "", "run", bead, "team", attempt, {**facts, **data})
+    return _event("agent_ended", bead, attempt, {**facts, **data})
 
 
-CLAIMED = Event("bead_claimed", "", "run", "bd-a", "team", 1)
+def _event(kind: str, bead: str, attempt: int, facts: dict[str, Any]) -> Event:
+    stamp = {"kind": kind, "at": "", "run_id": "run"}
+    return event_of({**stamp, "bead": bead, "team": "team", "attempt": attempt, **facts})
+
+
+CLAIMED = _event("bead_claimed", "bd-a", 1, {})
 
 
 def test_calls_that_the_store_never_heard_of_are_added_to_what_it_knows(tmp_path: Path) -> None:
@@ -195,7 +201,7 @@ def test_calls_that_the_store_never_heard_of_are_added_to_what_it_knows(tmp_path
 def test_a_call_that_was_cut_off_goes_on_in_its_session(tmp_path: Path) -> None:
     def begun(**data: Any) -> Event:
         facts = {"role": "dev", "agent": "x", "seat": 1, "program": "codex", "session_id": "s"}
-        return Event("agent_started", "", "run", "bd-a", "team", 1, {**facts, **data})
+        return _event("agent_started", "bd-a", 1, {**facts, **data})
 
     told = [CLAIMED, begun(), ended(1), begun(seat=2, session_id="cut"), begun(role="qa")]
     found = unrecorded(make_bead("bd-a"), journal(tmp_path, *told)).to_metadata()

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.slugs import slug
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId, slug
 from beads_ralph.errors import Code
-from beads_ralph.plan import graph
 from tests.plan.plans import DEFAULTS, compiled, plan_of, section
 
 Edges = dict[str, list[str]]

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from beads_ralph.agents.agent_types import AgentTask, Reply
-from beads_ralph.agents.hearing import heard
-from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
 from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.reply_reader import heard
 from beads_ralph.git import git_files
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Exit, Job

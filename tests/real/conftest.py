@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.agents import registry
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.agents.reply_reader import lines_of
 from beads_ralph.process.jobs import Exit
 from tests.conftest import IN_CI

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.forecast import ForecastSprint, forecast
-from beads_ralph.report.history import DEFAULT_MEDIAN, History, Likeness
+from beads_ralph.report.forecast import DEFAULT_MEDIAN, ForecastSprint, History, Likeness, forecast
 from tests.report.made import attempt, failed, several
 
 LIKE = Likeness("work", "claude", "sonnet")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.store.containers import Container, settled
 from beads_ralph.store.protocol import Settled
+from beads_ralph.store.rules import Container, settled
 
 CONTAINERS = "ABCDE"
 THINGS = "xyz"

@@ -30,7 +30,7 @@ from beads_ralph.process.jobs import Job
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.process.jobs import JobReport, Transcript
 
 INHERITED: Final = re.compile(

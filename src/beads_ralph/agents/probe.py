@@ -144,7 +144,7 @@ def smoke(
     """Ask the program one small question through its adapter. It costs a few tokens."""
     import asyncio
 
-    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.bead.model import OUTPUT_SCHEMA
     from beads_ralph.process.executors.local import LocalExecutor
 
@@ -171,7 +171,7 @@ def smoke(
 
 
 def _answered(cli: AgentCLI, job: Job, ended: Exit) -> Answered:
-    from beads_ralph.agents.hearing import heard
+    from beads_ralph.agents.reply_reader import heard
     from beads_ralph.agents.verdicts import judge
 
     reply = heard(cli, job, ended)

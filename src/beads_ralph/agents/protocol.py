@@ -1,12 +1,71 @@
-"""The contract of an agent CLI's adapter."""
+"""An agent CLI's adapter: what it is asked, what it answers, and its contract."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
-from beads_ralph.agents.agent_types import AgentTask, Reply
+from beads_ralph.bead.agent_call import Trouble
+from beads_ralph.bead.model import AgentSpec
+from beads_ralph.bead.personas import AgentRole, Persona
+from beads_ralph.bead.usage import UNKNOWN, Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
+
+
+@dataclass(frozen=True)
+class AgentTask:
+    """What an agent is asked: plain data, from which an AgentCLI makes a command line."""
+
+    spec: AgentSpec
+    role: AgentRole
+    prompt: str
+    cwd: Path
+    bead_id: str
+    attempt: int
+    branch: str
+    run_id: str
+    model: str
+    persona: Persona | None = None
+    """Who to be; None for the plain CLI."""
+    session_id: str | None = None
+    """A session to go on with, None for a new one."""
+    timeout: float = 1800.0
+    output_schema: Mapping[str, Any] | None = None
+    """What the answer must look like; None where prose will do."""
+    budget_usd: float | None = None
+    """The most that this call may cost, for a CLI that can see to it itself."""
+    git_folders: tuple[Path, ...] = ()
+    """Outside `cwd`, what git must be able to write to for a commit there."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    inherits: tuple[str, ...] = ()
+    """Variables of ours that the user lets agents have."""
+    closed_in: bool = False
+    """Whether it runs in a sandbox of ours, inside of which it may not be able to make one of its own."""
+    home: Path | None = None
+    """The agent's HOME; None for the user's own."""
+    committer: Mapping[str, str] = field(default_factory=dict)
+    """Who commits, as git's variables say it, where neither its HOME nor its environment does."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an agent answered, as its own CLI reports it."""
+
+    session_id: str | None = None
+    text: str = ""
+    result: Mapping[str, Any] | None = None
+    """Its structured answer, such as a QA verdict; None where there is none to be read."""
+    usage: Usage = UNKNOWN
+    """What the CLI counts for this call alone."""
+    session_usage: Usage = UNKNOWN
+    """What it counts from the session's beginning: some count so, some count this and not that."""
+    denied: tuple[str, ...] = ()
+    """Tools that the agent asked for and was not allowed to use."""
+    trouble: Trouble = ""
+    detail: str = ""
+    limit_reset_at: str | None = None
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ of a kind the last one counts. They must be among the last lines, of which the e
     BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
     BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
     BEADS_RALPH_SESSION some-id                              what to go on with next time
-    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or auth, refused, forgotten: see `work.Trouble`
+    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or auth, refused, forgotten: see `Trouble`
     BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
 
 A limit goes before any other trouble, and that before an answer which cannot be read. A notice that
@@ -31,18 +31,19 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import AgentCLI, Reply
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.usage import Usage
-from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.jobs import Exit, Job, Profile
 
 MAX_BLOCK: Final = 1024 * 1024
+LONGEST_LINE: Final = 16 * 1024 * 1024
 MAX_TEXT: Final = 64 * 1024
 MAX_NOTES: Final = 3
 MAX_DETAIL: Final = 500
@@ -105,6 +106,18 @@ def output_of(job: Job, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
         with suppress(OSError):  # in a place that is the program's own
             wanted = re.compile(job.report.lines).match
             yield from (line for line in lines_of(job.report.path, longest) if wanted(line))
+
+
+def heard(cli: AgentCLI, job: Job, ended: Exit) -> Reply:
+    """The reply of a job that has ended."""
+    return explained(cli.reply(ended, output_of(job, LONGEST_LINE)), cli.profile)
+
+
+def explained(reply: Reply, profile: Profile) -> Reply:
+    """Whoever is not let in is told what to do about it, once."""
+    if reply.trouble != "auth" or not profile.sign_in or profile.sign_in in reply.detail:
+        return reply
+    return replace(reply, detail=f"{profile.sign_in}: {reply.detail}".removesuffix(": "))
 
 
 # --- stdout -----------------------------------------------------------------------------------------
@@ -232,12 +245,8 @@ class _Answer:
 
 
 def _opening(line: str) -> _Opening | None:
-    return _json_opening(line) or _plain_opening(line)
-
-
-def _plain_opening(line: str) -> _Opening | None:
-    match = OPENING.fullmatch(line)
-    return _Opening(_Fence(match[1], None)) if match else None
+    plain = OPENING.fullmatch(line)
+    return _json_opening(line) or (_Opening(_Fence(plain[1], None)) if plain else None)
 
 
 def _json_opening(line: str) -> _Opening | None:

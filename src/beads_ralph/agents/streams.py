@@ -15,7 +15,7 @@ from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import MODELS
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.bead.agent_call import Trouble
     from beads_ralph.process.jobs import Exit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.process.jobs import Exit

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
+
+from beads_ralph.bead import json_fields
 
 Ruling = Literal["pass", "fail", "stop"]
 
 
 SUMMARY: Final = 500
+LONG: Final = ("output_sha256", "output_tail", "details")
+"""Fields that a summary leaves out."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +34,25 @@ class Evidence:
     red_before: bool | None = None
     """Whether it failed before the work began; None where that was not looked at."""
 
-    def summary(self) -> dict[str, Any]:
-        """What there is to count: neither what was printed nor what else was found."""
-        long = ("output_sha256", "output_tail", "details")
-        short = {key: value for key, value in self.to_json().items() if key not in long}
-        return short | {"message": self.message[:SUMMARY], "reason": self.details.get("reason")}
+    @property
+    def reason(self) -> str | None:
+        """The records' word for its failure, where it has one."""
+        said = self.details.get("reason")
+        return said if isinstance(said, str) else None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "command": self.command,
-            "commit": self.commit,
-            "ruling": self.ruling,
-            "message": self.message,
-            "exit_code": self.exit_code,
-            "seconds": round(self.seconds, 3),
-            "output_sha256": self.output_sha256,
-            "output_tail": self.output_tail,
-            "details": dict(self.details),
-            "red_before": self.red_before,
-        }
+        return {**json_fields.to_json(self), "seconds": round(self.seconds, 3)}
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to count: neither what was printed nor what else was found."""
+        short = {key: value for key, value in self.to_json().items() if key not in LONG}
+        return short | {"message": self.message[:SUMMARY], "reason": self.reason}
+
+    @staticmethod
+    def of_summary(row: Any) -> Any:
+        """What a summary says, under the names of the fields."""
+        known = isinstance(row, Mapping) and row.get("reason")
+        return {**row, "details": {"reason": row["reason"]}} if known else row
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ class Verdict:
     evidence: Sequence[Evidence] = ()
     flags: Sequence[str] = ()
     """What a reviewer should know although it failed nothing, such as a changed gate file."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**json_fields.to_json(self), "evidence": [row.to_json() for row in self.evidence]}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """A verdict that a bead remembers."""
+        return json_fields.from_json(cls, said)
 
     @property
     def feedback(self) -> str:

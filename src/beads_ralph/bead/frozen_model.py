@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 class FrozenModel(BaseModel):
     """Strictly typed and frozen; keys it does not know are kept, never dropped."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", defer_build=True)
 
     def to_json(self) -> dict[str, Any]:
         """Exactly the keys that were given, so that reading and writing changes nothing."""

@@ -46,6 +46,15 @@ class Standing:
     text: str
 
 
+@dataclass(frozen=True)
+class ItemBrief:
+    """What a person knows an item by."""
+
+    id: str
+    type: str
+    title: str
+
+
 def _no_bead(kind: str) -> str:
     if kind in ISSUE_TYPES:
         raise constraint_fault(f"{kind} is the type of a bead, which agents work on")
@@ -94,6 +103,6 @@ class Item(FrozenModel):
         return GateRule.model_validate(said) if self.issue_type == GATE and said else None
 
     @property
-    def brief(self) -> dict[str, Any]:
+    def brief(self) -> ItemBrief:
         """In an event or an answer: what a person knows it by."""
-        return {"id": self.id, "type": self.issue_type, "title": self.title}
+        return ItemBrief(self.id, self.issue_type, self.title)

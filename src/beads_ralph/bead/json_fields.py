@@ -23,6 +23,9 @@ SCALARS: Final[Mapping[Any, tuple[type, ...]]] = {
 }
 
 
+LISTS: Final = (tuple, Sequence)
+
+
 class FieldError(ValueError):
     """A key whose value is not of the type that it should be."""
 
@@ -98,7 +101,7 @@ def _nothing(wanted: Any, key: str) -> Any:
         return None
     if wanted in SCALARS:
         return wanted()
-    if get_origin(wanted) is tuple:
+    if get_origin(wanted) in LISTS:
         return ()
     if is_dataclass(wanted) and isinstance(wanted, type):
         return from_json(wanted, {})
@@ -114,7 +117,7 @@ def decoded(wanted: Any, raw: Any, key: str) -> Any:
         return _one_of(get_args(wanted), raw, key)
     if origin is Literal:
         return _required(raw, key, isinstance(raw, str) and raw in get_args(wanted))
-    if origin is tuple:
+    if origin in LISTS:
         _required(raw, key, isinstance(raw, list | tuple))
         return tuple(decoded(get_args(wanted)[0], one, f"{key}.{at}") for at, one in enumerate(raw))
     if wanted in SCALARS:

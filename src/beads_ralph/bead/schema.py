@@ -24,8 +24,8 @@ from beads_ralph.bead.model import (
     QAOutput,
     Verifier,
 )
+from beads_ralph.bead.names import slug
 from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
-from beads_ralph.bead.slugs import slug
 from beads_ralph.errors import Code, Fault, RalphError
 
 SchemaName = Literal["auto", "4.1a", "legacy"]

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
-from beads_ralph.store.protocol import Progress, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from beads_ralph.store.protocol import Progress
 
 OK: Final = 0
 FAILED: Final = 1
@@ -116,7 +117,7 @@ def console() -> Console:
 
 def speaker(style: Style) -> Progress:
     """A progress listener: a person is told on stderr, a script is not."""
-    return _say if style == "text" else silent
+    return _say if style == "text" else lambda _message: None
 
 
 def guarded(command: Callable[[], Answer], style: Style) -> int:

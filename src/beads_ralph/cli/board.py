@@ -9,7 +9,38 @@ from typing import TYPE_CHECKING, Self
 
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.cli.answer import Display, Style
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import (
+    AgentEnded,
+    AgentStarted,
+    AttemptInterrupted,
+    BaselineTaken,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    ConflictForeseen,
+    Event,
+    GateChecked,
+    GatePassed,
+    GatesOverridden,
+    ItemsSettled,
+    ParallelismChanged,
+    ProgramRecovered,
+    ProgramReplaced,
+    ProgramUnavailable,
+    PullRequestOpened,
+    RunDraining,
+    RunPaused,
+    RunResumed,
+    RunWaiting,
+    StraysEnded,
+    VerdictGiven,
+    VerifierEnded,
+    WarningGiven,
+    WorktreePrepared,
+)
+from beads_ralph.journal.journal import Journal
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -17,16 +48,15 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 STAGES = {
-    "bead_claimed": "claimed",
-    "worktree_prepared": "worktree ready",
-    "baseline_taken": "baseline",
-    "agent_ended": "checking",
-    "verifier_ended": "checking",
-    "verdict_given": "judged",
-    "pull_request_opened": "proposed",
+    BeadClaimed.kind: "claimed",
+    WorktreePrepared.kind: "worktree ready",
+    BaselineTaken.kind: "baseline",
+    AgentEnded.kind: "checking",
+    VerifierEnded.kind: "checking",
+    VerdictGiven.kind: "judged",
+    PullRequestOpened.kind: "proposed",
 }
 MARKS = {"✓": "green", "✗": "red", "!": "yellow", "…": "yellow", "■": "yellow", "▶": "cyan"}
-ENDS = ("bead_closed", "bead_blocked", "bead_parked", "bead_released")
 
 
 @dataclass
@@ -40,71 +70,108 @@ class Row:
     since: float = field(default_factory=time.monotonic)
 
 
-def persona(event: Event) -> str:
-    """`python-dev` for `.claude/agents/python-dev.md`."""
-    return persona_name(str(event.data.get("agent")))
-
-
-def _what_runs(event: Event) -> str:
-    running = event.data.get("running") or ()
-    if not running or event.data.get("reason") != "interrupted":
-        return ""
-    return f"; {', '.join(running)} may finish, another Ctrl-C ends that, too"
-
-
 def stage_of(kind: str, role: str | None, agent: str | None) -> str:
     """What a bead is at, in a word or two."""
-    if kind == "agent_started":
+    if kind == AgentStarted.kind:
         return f"{role} {persona_name(agent or '')}"
     return STAGES.get(kind, "")
 
 
-def _gates(event: Event) -> str:
-    return "… waits for " + "; ".join(f"{row['id']}: {row['reason']}" for row in event.data.get("gates", ()))
+def line(event: Event) -> str | None:
+    """One event for people, None for what would only be noise."""
+    return _work(event) or _end(event) or _program(event) or _gate(event) or _run(event)
 
 
-def _settled(event: Event) -> str:
-    closed = [f"{row['type']} {row['title']}" for row in event.data.get("closed", ())]
-    again = [f"{row['type']} {row['title']}" for row in event.data.get("reopened", ())]
+def _work(event: Event) -> str:
+    bead, text = event.bead or "", ""
+    match event:
+        case BeadClaimed(title=title):
+            text = f"▶ {bead}  attempt {event.attempt}  {title}"
+        case AgentStarted(call=call):
+            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
+        case VerdictGiven(ruling=ruling, message=message):
+            text = f"  {bead}  {ruling}: {message}"
+        case ConflictForeseen(other=other, files=files):
+            text = f"! {bead}  will conflict with {other} in {', '.join(files)}"
+        case PullRequestOpened(url=url, branch=branch):
+            text = f"  {bead}  pull request {url or branch}"
+        case AttemptInterrupted():
+            text = f"! {bead}  attempt {event.attempt} was interrupted; it goes on"
+        case WarningGiven(message=message):
+            text = f"! {bead}  {message}" if bead else f"! {message}"
+    return text
+
+
+def _end(event: Event) -> str:
+    bead, text = event.bead or "", ""
+    match event:
+        case BeadClosed(reason=reason):
+            text = f"✓ {bead}  {reason}"
+        case BeadBlocked(reason=reason):
+            text = f"✗ {bead}  {reason}"
+        case BeadParked(reason=reason, until=until):
+            text = f"… {bead}  {reason}, resumes {until or 'later'}"
+        case BeadReleased(reason=reason):
+            text = f"= {bead}  given back: {reason}"
+    return text
+
+
+def _program(event: Event) -> str:
+    text = ""
+    match event:
+        case ProgramUnavailable(reason=reason, until=until):
+            text = f"! {reason}; not asked before {until}"
+        case ProgramReplaced(agent=agent, program=program, by=by):
+            text = f"  {event.bead or ''}  {by} plays {persona_name(agent)} for {program}"
+        case ProgramRecovered(program=program):
+            text = f"▶ {program} is asked again"
+        case ParallelismChanged(parallel=parallel, most=most):
+            text = f"! {parallel} of {most} beads at once"
+        case StraysEnded(pids=pids):
+            text = f"! {len(pids)} processes of a run that was killed were ended"
+    return text
+
+
+def _gate(event: Event) -> str:
+    text = ""
+    match event:
+        case GateChecked(ruling=ruling, message=message):
+            text = f"{'✓' if ruling == 'pass' else '✗'} gate {event.bead or ''}  {message}"
+        case GatesOverridden(gates=gates):
+            text = f"! red gates are overridden: {', '.join(gates)}"
+        case GatePassed(gate=gate, reason=reason):
+            text = f"✓ gate {gate}  {reason}"
+        case RunWaiting(gates=waits):
+            text = "… waits for " + "; ".join(f"{wait.id}: {wait.reason}" for wait in waits)
+    return text
+
+
+def _run(event: Event) -> str | None:
+    match event:
+        case RunDraining(reason=reason):
+            return f"■ {reason}: nothing more is started{_what_runs(event)}"
+        case ItemsSettled():
+            return _settled(event)
+        case RunPaused():
+            return "■ paused"
+        case RunResumed():
+            return "▶ resumed"
+        case _:
+            return None
+
+
+def _what_runs(event: RunDraining) -> str:
+    if not event.running or event.reason != "interrupted":
+        return ""
+    return f"; {', '.join(event.running)} may finish, another Ctrl-C ends that, too"
+
+
+def _settled(event: ItemsSettled) -> str:
+    closed = [f"{item.type} {item.title}" for item in event.closed]
+    again = [f"{item.type} {item.title}" for item in event.reopened]
     parts = [(closed, "all closed"), (again, "open again")]
     mark = "✓" if closed else "○"
     return f"{mark} " + "; ".join(f"{', '.join(names)}: {word}" for names, word in parts if names)
-
-
-LISTS = {"run_waiting": _gates, "items_settled": _settled}
-
-
-def line(event: Event) -> str | None:
-    """One event for people, None for what would only be noise."""
-    if event.kind in LISTS:
-        return LISTS[event.kind](event)
-    bead, data = event.bead or "", event.data
-    files = ", ".join(data.get("files", ()))
-    texts: dict[str, str] = {
-        "bead_claimed": f"▶ {bead}  attempt {event.attempt}  {data.get('title', '')}",
-        "agent_started": f"  {bead}  {data.get('role')} {persona(event)} ({data.get('model')})",
-        "verdict_given": f"  {bead}  {data.get('ruling')}: {data.get('message')}",
-        "conflict_foreseen": f"! {bead}  will conflict with {data.get('other')} in {files}",
-        "pull_request_opened": f"  {bead}  pull request {data.get('url') or data.get('branch')}",
-        "bead_closed": f"✓ {bead}  {data.get('reason')}",
-        "bead_blocked": f"✗ {bead}  {data.get('reason')}",
-        "bead_parked": f"… {bead}  {data.get('reason')}, resumes {data.get('until') or 'later'}",
-        "program_unavailable": f"! {data.get('reason')}; not asked before {data.get('until')}",
-        "program_replaced": f"  {bead}  {data.get('by')} plays {persona(event)} for {data.get('program')}",
-        "program_recovered": f"▶ {data.get('program')} is asked again",
-        "gate_checked": f"{'✓' if data.get('ruling') == 'pass' else '✗'} gate {bead}  {data.get('message')}",
-        "gates_overridden": f"! red gates are overridden: {', '.join(data.get('gates', ()))}",
-        "gate_passed": f"✓ gate {data.get('gate')}  {data.get('reason')}",
-        "parallelism_changed": f"! {data.get('parallel')} of {data.get('most')} beads at once",
-        "bead_released": f"= {bead}  given back: {data.get('reason')}",
-        "strays_ended": f"! {len(data.get('pids', ()))} processes of a run that was killed were ended",
-        "attempt_interrupted": f"! {bead}  attempt {event.attempt} was interrupted; it goes on",
-        "run_draining": f"■ {data.get('reason')}: nothing more is started{_what_runs(event)}",
-        "run_paused": "■ paused",
-        "run_resumed": "▶ resumed",
-        "warning_given": f"! {bead}  {data.get('message')}" if bead else f"! {data.get('message')}",
-    }
-    return texts.get(event.kind)
 
 
 def _coloured(text: str) -> Text:
@@ -168,22 +235,30 @@ class Board(Display):
     def _note(self, event: Event) -> None:
         if event.bead is None:
             return
-        if event.kind in ENDS:
-            self.rows.pop(event.bead, None)
-            self.closed += event.kind == "bead_closed"
-            self.blocked += event.kind == "bead_blocked"
-            if event.kind == "bead_parked":
-                self.parked[event.bead] = str(event.data.get("until") or "later")
-            return
-        if event.kind == "bead_claimed":
-            self.rows[event.bead] = Row(event.bead)
-            self.parked.pop(event.bead, None)
-        if event.bead not in self.rows:
-            return
-        row = self.rows[event.bead]
+        match event:
+            case BeadClosed() | BeadBlocked() | BeadReleased() | BeadParked():
+                self._note_end(event.bead, event)
+            case BeadClaimed():
+                self.rows[event.bead] = Row(event.bead)
+                self.parked.pop(event.bead, None)
+        if event.bead in self.rows:
+            self._note_stage(self.rows[event.bead], event)
+
+    def _note_end(self, bead: str, event: Event) -> None:
+        self.rows.pop(bead, None)
+        match event:
+            case BeadClosed():
+                self.closed += 1
+            case BeadBlocked():
+                self.blocked += 1
+            case BeadParked(until=until):
+                self.parked[bead] = until or "later"
+
+    def _note_stage(self, row: Row, event: Event) -> None:
         row.team = event.team or row.team
         row.attempt = event.attempt or row.attempt
-        row.stage = stage_of(event.kind, event.data.get("role"), event.data.get("agent")) or row.stage
+        who = (event.call.role, event.call.agent) if isinstance(event, AgentStarted) else (None, None)
+        row.stage = stage_of(event.kind, *who) or row.stage
 
     def _table(self) -> Table:
         from rich.table import Table

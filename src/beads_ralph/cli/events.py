@@ -9,7 +9,7 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.journal import events, runs
+from beads_ralph.journal import journal, runs
 from beads_ralph.journal.events import Event
 
 
@@ -18,7 +18,7 @@ def show_events(follow: options.Follow = False, json_: options.Json = False) -> 
     home = workspace.find().home
     folder = runs.require_latest(home)
     told = []
-    found = events.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
+    found = journal.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
     for event in found:
         told.append(event)
         if follow and current_style() == "text":

@@ -10,13 +10,13 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.journal import events, evidence_folder, runs
-from beads_ralph.journal.events import Event
+from beads_ralph.journal import evidence_folder, journal, runs
+from beads_ralph.journal.events import BeadBlocked, BeadClaimed, BeadClosed, BeadReleased, Event
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-ENDS = {"bead_closed": "completed", "bead_blocked": "failed", "bead_released": "broken off"}
+ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.kind: "broken off"}
 
 
 def homes(space: Workspace) -> list[Path]:
@@ -38,8 +38,8 @@ def rows(found: Sequence[Path]) -> list[dict[str, Any]]:
 
 def _row(home: Path) -> dict[str, Any] | None:
     folder = runs.latest(home)
-    told = list(events.read(folder.journal)) if folder else []
-    if folder is None or not any(event.kind == "bead_claimed" for event in told):
+    told = list(journal.read(folder.journal)) if folder else []
+    if folder is None or not any(isinstance(event, BeadClaimed) for event in told):
         return None
     running = runs.is_running(home)
     now = at_work(told) if running else []
@@ -50,9 +50,12 @@ def _row(home: Path) -> dict[str, Any] | None:
 def _end(told: Sequence[Event]) -> dict[str, Any]:
     """One that was killed has none: it goes on when it is executed again."""
     last = told[-1]
-    reason = last.data.get("reason") if last.kind in ENDS else None
     attempt = max(event.attempt or 0 for event in told)
-    return {"ended": ENDS.get(last.kind), "reason": reason, "attempt": attempt}
+    match last:
+        case BeadClosed(reason=reason) | BeadBlocked(reason=reason) | BeadReleased(reason=reason):
+            return {"ended": ENDS[last.kind], "reason": reason, "attempt": attempt}
+        case _:
+            return {"ended": None, "reason": None, "attempt": attempt}
 
 
 def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:

@@ -163,7 +163,7 @@ def _between(values: Range, text: Any) -> str:
 
 
 def _show_basis(found: Forecast, console: Console) -> None:
-    from beads_ralph.report.history import DEFAULT_MEDIAN, DEFAULT_PASS
+    from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS
 
     known = found.history.attempts
     console.print(f"  drawn from {plural(known, 'attempt')} of the past" if known else "  no history yet")

@@ -19,7 +19,7 @@ from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
 from beads_ralph.report import forecast as forecasting
-from beads_ralph.report.history import History, Likeness
+from beads_ralph.report.forecast import History, Likeness
 from beads_ralph.store import registry
 
 

@@ -35,7 +35,7 @@ def show(
     json_: options.Json = False,
 ) -> Answer:
     """Show a formula: its variables, its steps as a graph, and what pouring it makes."""
-    from beads_ralph.formula.outline import outline
+    from beads_ralph.formula.render import outline
 
     here = _Here.find()
     entry = here.entry(name)
@@ -134,8 +134,7 @@ def _row(entry: ListedFormula) -> dict[str, Any]:
 
 def _head(entry: ListedFormula, formula: Formula | None) -> dict[str, Any]:
     """What show and check say of a formula: what it is, and who pours it on the bd store."""
-    from beads_ralph.formula.bd_compatible import why_not_plain
-    from beads_ralph.formula.unsupported import unsupported
+    from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 
     why = why_not_plain(formula) if formula is not None else None
     pourer = None if formula is None else "bd" if why is None else "beads-ralph"
@@ -153,8 +152,7 @@ def _with_dead_ends(entry: ListedFormula) -> ListedFormula:
     """What only bd can do, in a formula that bd would not do justice: nobody can pour that."""
     from dataclasses import replace
 
-    from beads_ralph.formula.bd_compatible import why_not_plain
-    from beads_ralph.formula.unsupported import unsupported
+    from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 
     if entry.formula is None or entry.formula.type != "workflow":
         return entry

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from beads_ralph.bead.field_types import plural
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.cli import formula_find_text, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.formula_find_text import short
@@ -25,11 +25,11 @@ from beads_ralph.files import text_files
 
 if TYPE_CHECKING:
     from beads_ralph.compile.build import Built
-    from beads_ralph.compile.roundtrip import Loss
+    from beads_ralph.compile.recipe import Loss
     from beads_ralph.compile.setting import Setting
     from beads_ralph.formula.make import InferenceContext, Made
     from beads_ralph.formula.patterns import Pattern
-    from beads_ralph.formula.shape import Bead, Instance
+    from beads_ralph.formula.shape import BeadJson, Instance
 
 NAME: Final = re.compile(r"[^\W_][\w.-]{0,99}")
 FORMATS: Final = ("toml", "json")
@@ -129,7 +129,7 @@ def _compiled(space: Workspace, plan: Path, *, agent_check: bool) -> tuple[Setti
     return setting, built
 
 
-def _plain_beads(built: Built) -> dict[str, Bead]:
+def _plain_beads(built: Built) -> dict[str, BeadJson]:
     """The sprints that no formula gives already, in the order of the plan."""
     return {sprint: bead.to_json() for sprint, bead in built.beads.items()}
 
@@ -246,8 +246,8 @@ def _rows_format(path: Path | None, *, force: bool) -> Literal["csv", "json"]:
 
 def _best_format(instances: Sequence[Instance]) -> Literal["toml", "json"]:
     """bd looks for TOML first, and it reads best; but it has no null."""
+    from beads_ralph.formula.file_format import null_in
     from beads_ralph.formula.shape import essence
-    from beads_ralph.formula.write import null_in
 
     has_null = any(null_in(essence(bead)) is not None for instance in instances for bead in instance)
     return "json" if has_null else "toml"
@@ -257,11 +257,9 @@ def _proven(
     made: Made, instances: Sequence[Instance], path: Path, form: Literal["csv", "json"], setting: Setting
 ) -> tuple[str, str]:
     """The texts of both files, once they have given back what they were made from."""
-    from beads_ralph.compile import roundtrip, rows
+    from beads_ralph.compile import recipe, rows
     from beads_ralph.formula.check import check
-    from beads_ralph.formula.read import read_text
-    from beads_ralph.formula.sheet import sheet
-    from beads_ralph.formula.write import dumps
+    from beads_ralph.formula.file_format import dumps, read_text, sheet
 
     text = dumps(made.formula, "json" if path.suffix == ".json" else "toml")
     values = sheet(made.rows, form)
@@ -270,7 +268,7 @@ def _proven(
     if faults or read.formula is None:
         raise gathered(faults, str(path))
     given = [row.given for row in rows.read(values, f"rows.{form}")]
-    lost = list(roundtrip.losses(read.formula, given, instances, setting))
+    lost = list(recipe.losses(read.formula, given, instances, setting))
     if lost:
         raise _lost(lost)
     return text, values

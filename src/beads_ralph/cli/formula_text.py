@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from beads_ralph.formula.folders import ListedFormula
     from beads_ralph.formula.model import Formula, Var
-    from beads_ralph.formula.outline import Outline
+    from beads_ralph.formula.render import Outline
     from beads_ralph.plan.draw import Drawing
 
 KINDS: Final = {"beads": "bead for agents", "tasks": "task for people", "epics": "epic", "gates": "gate"}
@@ -98,8 +98,7 @@ def _verdict(entry: ListedFormula) -> str:
 
 def who_pours(formula: Formula) -> str:
     """Of the bd store; on the embedded one it is always us."""
-    from beads_ralph.formula.bd_compatible import why_not_plain
-    from beads_ralph.formula.unsupported import unsupported
+    from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 
     why = why_not_plain(formula)
     if why is not None:

@@ -15,7 +15,7 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal import events, runs
+from beads_ralph.journal import journal, runs
 
 
 def logs(
@@ -66,4 +66,4 @@ def _follow(space: Workspace, bead: str) -> None:
         sys.stdout.flush()
         if over:
             return
-        time.sleep(events.POLL_SECONDS)
+        time.sleep(journal.POLL_SECONDS)

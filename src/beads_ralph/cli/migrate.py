@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead import legacy, schema
-from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.names import slug
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.bead_files import STDIN, read_bead, repository_root

@@ -2,62 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import (
+    AgentStarted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    Event,
+    LeaseTaken,
+    ParallelismChanged,
+    ProgramRecovered,
+    ProgramUnavailable,
+    RunEnded,
+    RunStarted,
+)
 
-ENDS = ("bead_closed", "bead_blocked", "bead_released", "bead_parked")
 
-
-def at_work(told: list[Event]) -> list[dict[str, Any]]:
+def at_work(told: Iterable[Event]) -> list[dict[str, Any]]:
     """The beads that were claimed and have not ended, each with its latest stage."""
     rows: dict[str, dict[str, Any]] = {}
     for event in told:
-        if event.kind == "run_ended":
-            rows.clear()
-        if event.bead is None:
-            continue
-        if event.kind in ENDS:
-            rows.pop(event.bead, None)
-        elif event.kind == "bead_claimed":
-            rows[event.bead] = {"bead": event.bead, "team": event.team, "since": event.at}
-        if event.kind == "lease_taken" and event.bead in rows:
-            lease = {key: event.data.get(key) for key in ("ports", "files", "setup")}
-            rows[event.bead]["lease"] = lease
-        elif event.bead in rows:
-            rows[event.bead] |= {
-                "stage": event.kind,
-                "attempt": event.attempt or rows[event.bead].get("attempt"),
-            }
-            if event.kind == "agent_started":
-                rows[event.bead] |= {"role": event.data.get("role"), "agent": event.data.get("agent")}
+        match event:
+            case RunEnded():
+                rows.clear()
+            case BeadClosed() | BeadBlocked() | BeadReleased() | BeadParked():
+                rows.pop(event.bead or "", None)
+            case BeadClaimed():
+                rows[event.bead or ""] = {"bead": event.bead, "team": event.team, "since": event.at}
+        if event.bead in rows:
+            rows[event.bead] |= _stage(event, rows[event.bead])
     return list(rows.values())
 
 
-def parallel(told: list[Event]) -> dict[str, Any] | None:
+def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(event, LeaseTaken):
+        lease = event.to_json()
+        return {"lease": {key: lease[key] for key in ("ports", "files", "setup")}}
+    stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
+    if isinstance(event, AgentStarted):
+        return stage | {"role": event.call.role, "agent": event.call.agent}
+    return stage
+
+
+def parallel(told: Iterable[Event]) -> dict[str, Any] | None:
     """How many beads may be at work at once, and how many where no program is at a limit."""
     found: dict[str, Any] | None = None
     for event in told:
-        if event.kind == "run_started":
-            most = event.data.get("max_parallel")
-            found = {"now": most, "most": most}
-        elif event.kind == "parallelism_changed":
-            found = {"now": event.data.get("parallel"), "most": event.data.get("most")}
+        match event:
+            case RunStarted(max_parallel=most):
+                found = {"now": most, "most": most}
+            case ParallelismChanged(parallel=now, most=most):
+                found = {"now": now, "most": most}
     return found
 
 
-def unavailable(told: list[Event], now: str) -> list[dict[str, Any]]:
+def unavailable(told: Iterable[Event], now: str) -> list[dict[str, Any]]:
     """The programs that are not asked at the moment, and why."""
-    rows: dict[Any, dict[str, Any]] = {}
+    rows: dict[str, ProgramUnavailable] = {}
     for event in told:
-        program = event.data.get("program")
-        if event.kind == "program_unavailable":
-            rows[program] = {key: event.data.get(key) for key in ("program", "trouble", "until", "reason")}
-        elif event.kind == "program_recovered":
-            rows.pop(program, None)
-    return [row for row in rows.values() if str(row["until"]) > now]
+        match event:
+            case ProgramUnavailable():
+                rows[event.program] = event
+            case ProgramRecovered():
+                rows.pop(event.program, None)
+    return [event.facts() for event in rows.values() if event.until > now]
 
 
 def lent(lease: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from beads_ralph.bead.items import CONVOY, Item
@@ -20,7 +20,7 @@ class Settlement:
     lines: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {word: [item.brief for item in getattr(self, word)] for word in ("closed", "reopened")}
+        return {word: [asdict(item.brief) for item in getattr(self, word)] for word in ("closed", "reopened")}
 
 
 def settle(store: Store) -> Settlement:

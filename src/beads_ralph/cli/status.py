@@ -19,7 +19,7 @@ from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavail
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
 from beads_ralph.config.kinds import StoreChoice
-from beads_ralph.journal import events, runs
+from beads_ralph.journal import journal, runs
 from beads_ralph.store import registry
 from beads_ralph.store.protocol import Query, Store
 
@@ -56,7 +56,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
     opened = registry.open_store(space, store)
     listing = opened.store.find(Query())
     folder = runs.latest(home)
-    told = list(events.read(folder.journal)) if folder else []
+    told = list(journal.read(folder.journal)) if folder else []
     running = runs.is_running(home)
     return {
         "running": running,

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from beads_ralph import config
-from beads_ralph.bead import personas, schema
+from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.sprint_id import SprintId
-from beads_ralph.compile import branch_clashes
+from beads_ralph.bead.names import SprintId
+from beads_ralph.compile import setting
 from beads_ralph.compile.dependencies import compile_edges, name_beads, repeated, unique
-from beads_ralph.compile.formula_inputs import Around
-from beads_ralph.compile.formula_sprints import SprintPours
+from beads_ralph.compile.formula_sprints import Around, SprintPours
 from beads_ralph.compile.metadata import bead_json, sounds_like_merge
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import PlanDefaults
 from beads_ralph.errors import Code, Fault
-from beads_ralph.plan import At, Plan, Sprint, graph
+from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.store.protocol import AnyBead, Stored
 
 
@@ -217,7 +216,7 @@ class _Drafts:
         placed = sorted(self.placed(), key=lambda one: order[one[0]])
         beads = {words: thing for _, words, thing in placed if not isinstance(thing, Item)}
         owners = {words: name for name, words, _ in placed}
-        for clash in branch_clashes.clashes(beads):
+        for clash in setting.branch_clashes(beads):
             sprint = sprints[owners[clash.owner]]
             line = _line_of(sprint, clash.field)
             yield sprint.id.text, Fault(Code.CONSTRAINT, clash.message, self.plan.file, line)

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from beads_ralph.bead.slugs import slug
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead import graph
+from beads_ralph.bead.names import SprintId, slug
 from beads_ralph.compile.setting import ID_PREFIX, Setting
 from beads_ralph.errors import Code, Fault
-from beads_ralph.plan import Plan, Sprint, graph
+from beads_ralph.plan import Plan, Sprint
 
 
 def unique(sprints: Iterable[Sprint]) -> Iterator[Sprint]:

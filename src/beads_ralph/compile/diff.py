@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph.bead import personas, run_state
+from beads_ralph.bead import graph, personas, run_state
 from beads_ralph.bead.items import CONTAINERS, Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.compile.load import Batch, StoredPlan
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.plan import graph
 from beads_ralph.store.protocol import Changes, Progress, Store, Stored, silent
 
 ORPHANED: Final = "orphaned"

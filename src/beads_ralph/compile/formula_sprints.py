@@ -1,20 +1,22 @@
-"""A sprint that names a formula → the molecule that stands in its place."""
+"""A sprint that names a formula → the molecule that stands in its place, filled with what the sprint says."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph.compile.formula_inputs import Around, offer
+from beads_ralph.bead.legacy import AGENTS_DIR, default_team
+from beads_ralph.bead.model import CLAUDE, AgentSpec
+from beads_ralph.bead.names import slug
 from beads_ralph.compile.metadata import labels
 from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.origin import Place
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Place, Setting
 from beads_ralph.config import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.formula.model import Formula
+from beads_ralph.formula.model import Formula, Var
 from beads_ralph.formula.variables import used_names, values
-from beads_ralph.plan import At, Plan, Sprint
+from beads_ralph.plan import At, Given, Plan, Sprint
 
 
 @dataclass(frozen=True)
@@ -132,3 +134,172 @@ def _line(sprint: Sprint) -> int:
 
 def _unknown(name: str) -> RalphError:
     return RalphError(Code.FORMULA_NOT_FOUND, f"there is no formula {name}")
+
+
+# --- what a sprint offers to its formula ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Offer:
+    """`said` goes before the default of a variable, `assumed` only where it has none."""
+
+    said: Mapping[str, Given]
+    assumed: Mapping[str, Given]
+
+    def to(self, formula: Formula, given: Mapping[str, Given]) -> dict[str, Given]:
+        """Values for the variables that the formula has; what the **Pour** block gives goes first."""
+        values = dict(given)
+        for name in dict.fromkeys((*formula.vars, *used_names(formula))):
+            var = formula.vars.get(name, Var())
+            value = self._for(name, var)
+            if value is not None and name not in values:
+                values[name] = _shaped(value, var)
+        return values
+
+    def _for(self, name: str, var: Var) -> Given | None:
+        if var.derive:
+            return None  # it follows from another variable, whoever gives that one
+        said = self.said.get(name)
+        return self.assumed.get(name) if said is None and var.default is None else said
+
+
+def _shaped(value: Given, var: Var) -> Given:
+    """A list for a variable that takes one; its lines for one that takes a text."""
+    if isinstance(value, tuple):
+        return value if var.type == "list" else "\n".join(value)
+    return (value,) if var.type == "list" else value
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the rest of the plan says about a sprint: its id and branch, and what it waits for."""
+
+    root_id: str
+    branch: str | None
+    """None where only the formula knows the branch that the work starts from."""
+    waits: Sequence[str]
+    """Ids; of a sprint before it that is poured too, those of its last steps."""
+    branches: Mapping[str, str]
+    """Id → branch of the beads before it."""
+
+
+def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> Offer:
+    said = {
+        **_identity(sprint, setting, defaults, around),
+        **_words(sprint),
+        **_agents("dev", [agent.value for agent in sprint.dev_agents]),
+        **_agents("qa", [agent.value for agent in sprint.qa_agents]),
+        "depends_on": tuple(around.waits),
+        "after": tuple(around.waits),
+    }
+    assumed = {
+        "source_branch": defaults.source_branch or "",
+        "rig": defaults.rig or DEFAULT_RIG,
+        "team": defaults.team or default_team(sprint.id.text, slug(sprint.title)),
+        "labels": tuple(defaults.labels or ()),
+        "priority": "" if defaults.priority is None else str(defaults.priority),
+        **_agents("dev", defaults.dev_agents or ()),
+        **_agents("qa", defaults.qa_agents or ()),
+    }
+    return Offer(_filled(_with_aliases(said), keep=("depends_on", "after")), _filled(_with_aliases(assumed)))
+
+
+ALIASES = {
+    "sprint": "sprint_id",
+    "sprint_title": "title",
+    "slug": "name",
+    "worktree": "worktree_path",
+    "team_name": "team",
+    "desc": "description",
+    "goal": "description",
+    "symptom": "description",
+    "test_command": "verify_command",
+    "dev_prompts": "tasks",
+    "criteria": "acceptance_criteria",
+    "verifiers": "verify",
+}
+
+
+def _with_aliases(values: Mapping[str, Given]) -> dict[str, Given]:
+    return {**values, **{other: values[name] for other, name in ALIASES.items() if name in values}}
+
+
+def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, Given]:
+    """Without what says nothing; a sprint that waits for nothing says so."""
+    return {name: value for name, value in values.items() if value or name in keep}
+
+
+def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> dict[str, Given]:
+    made = setting.worktree(around.branch, defaults) if around.branch else ""
+    folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
+    return {
+        "sprint_id": sprint.id.text,
+        "sprint_slug": sprint.id.dashed,
+        "phase": sprint.id.phase,
+        "phase_number": f"{sprint.id.phase_number:02d}",
+        "title": sprint.title,
+        "name": _name(sprint),
+        "bead_id": around.root_id,
+        "branch": around.branch or "",
+        "worktree_path": folder,
+        "plan_file": setting.plan_file,
+        "plan_section": sprint.heading,
+        "plan_sprint_id": sprint.id.text,
+    }
+
+
+def _name(sprint: Sprint) -> str:
+    given = sprint.bead_name.value if sprint.bead_name else ""
+    return slug(sprint.title) if not given or given.startswith(f"{ID_PREFIX}-") else given
+
+
+def _words(sprint: Sprint) -> dict[str, Given]:
+    return {
+        "description": "\n\n".join(part for part in (sprint.description, *sprint.notes) if part),
+        "source_branch": sprint.source_branch.value if sprint.source_branch else "",
+        "team": sprint.team.value if sprint.team else "",
+        "tasks": tuple(task.value for task in sprint.tasks),
+        "task": _only(sprint.tasks),
+        "criterion": _only(sprint.criteria),
+        "acceptance_criteria": tuple(criterion.value for criterion in sprint.criteria),
+        "verify": tuple(check.value.command for check in sprint.verify),
+        "verify_command": sprint.verify[0].value.command if len(sprint.verify) == 1 else "",
+        "labels": tuple(label.value for label in sprint.labels),
+        "priority": str(sprint.priority.value) if sprint.priority else "",
+        "template": sprint.template.value if sprint.template else "",
+        "branches_to_merge": tuple(branch.value for branch in sprint.branches_to_merge),
+    }
+
+
+def _only(entries: Sequence[At[str]]) -> str:
+    """The one entry of a list that has one."""
+    return entries[0].value if len(entries) == 1 else ""
+
+
+def _agents(role: str, specs: Sequence[AgentSpec]) -> dict[str, Given]:
+    """`dev_agent` and `dev_model` are the first one's; `dev_agents` are all, as a plan writes them."""
+    if not specs:
+        return {}
+    first = specs[0]
+    return {
+        f"{role}_agents": tuple(_short(spec) for spec in specs),
+        f"{role}_agent": _persona(first),
+        f"{role}_model": _program(first),
+    }
+
+
+def _short(spec: AgentSpec) -> str:
+    program = f" ({_program(spec)})" if _program(spec) else ""
+    note = f" - {spec.context}" if spec.context else ""
+    return f"{_persona(spec)}{program}{note}"
+
+
+def _persona(spec: AgentSpec) -> str:
+    return spec.agent.removeprefix(f"{AGENTS_DIR}/").removesuffix(".md")
+
+
+def _program(spec: AgentSpec) -> str:
+    """`opus`, or `codex:gpt-5` for another program; empty where the defaults decide."""
+    if spec.model is None or spec.executable in (None, CLAUDE):
+        return spec.model or ""
+    return f"{spec.executable}:{spec.model}"

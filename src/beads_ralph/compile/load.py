@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from beads_ralph.bead.items import MOLECULE, Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting

@@ -10,7 +10,7 @@ from beads_ralph.bead import run_state
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
-from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.names import slug
 from beads_ralph.compile.setting import DEFAULT_RIG, Setting
 from beads_ralph.config import PlanDefaults
 from beads_ralph.plan import Sprint

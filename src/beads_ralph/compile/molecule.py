@@ -9,19 +9,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.bead import personas, schema
+from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
 from beads_ralph.bead.items import GATE, MOLECULE, GateRule, Item
 from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.sprint_id import SprintId
-from beads_ralph.compile.origin import Place, member_id
-from beads_ralph.compile.setting import Setting
+from beads_ralph.bead.names import SprintId
+from beads_ralph.compile.setting import Place, Setting, member_id
 from beads_ralph.compile.step import Slot, branch_of, raw_bead
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Ready, render
 from beads_ralph.formula.values import Values
-from beads_ralph.plan import graph
 
 Part = tuple[Formula, Values]
 MAX_TITLE: Final = 500

@@ -1,19 +1,21 @@
-"""What is poured: formulas, the values of every row, and what both become in the end."""
+"""A formula and rows of values → molecules; and whether rows give back the beads they were made from."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile import branch_clashes
+from beads_ralph.compile import setting
 from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.origin import Place, root_id
 from beads_ralph.compile.rows import Row
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.model import Formula
+from beads_ralph.formula.shape import BeadJson, Instance
 from beads_ralph.formula.values import Values
 from beads_ralph.formula.variables import Given, used_names, values
 
@@ -151,7 +153,7 @@ def _clashes(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecu
     for order, molecule in zip(ordered, made, strict=True):
         start = f"{order.row.label}: " if order.row.label else ""
         beads |= {f"{start}{bead.id}": bead for bead in molecule.members if isinstance(bead, Bead)}
-    for clash in branch_clashes.clashes(beads):
+    for clash in setting.branch_clashes(beads):
         yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field)
 
 
@@ -160,3 +162,57 @@ def refused(recipe: Recipe, faults: Sequence[Fault]) -> RalphError:
     many = f" ({len(faults)} faults in all)" if len(faults) > 1 else ""
     message = f"{recipe.formula.name} was not poured: {faults[0].message}{many}"
     return RalphError(Code.POUR_FAILED, message, faults=faults, suggested_action=faults[0].remedy)
+
+
+# --- there and back ---------------------------------------------------------------------------------
+
+
+COMPARED: Final = ("title", "description", "issue_type", "priority", "assignee", "labels")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One thing that does not come back as it was."""
+
+    bead: str
+    field: str
+    wanted: Any
+    got: Any
+
+
+def losses(
+    formula: Formula, rows: Sequence[Mapping[str, Given]], instances: Sequence[Instance], setting: Setting
+) -> Iterator[Loss]:
+    """Every difference between the beads of the instances and what their rows give."""
+    for number, (row, instance) in enumerate(zip(rows, instances, strict=True), 1):
+        place = Place(root_id(formula.name, number), setting.plan_file, number)
+        try:
+            molecule = compose(formula, values(formula, row), setting, place)
+        except RalphError as refused:
+            yield Loss(instance[0]["id"], "variables", "", refused.message)
+            continue
+        for fault in molecule.faults:
+            yield Loss(instance[0]["id"], fault.field or "", "", fault.message)
+        poured = {member.id: member.to_json() for member in molecule.members if not isinstance(member, Item)}
+        yield from _between(instance, poured)
+
+
+def _between(instance: Instance, poured: Mapping[str, BeadJson]) -> Iterator[Loss]:
+    for bead in instance:
+        if bead["id"] not in poured:
+            yield Loss(bead["id"], "id", bead["id"], ", ".join(poured) or "no bead")
+        else:
+            yield from differences(bead, poured[bead["id"]])
+
+
+def differences(one: BeadJson, other: BeadJson) -> Iterator[Loss]:
+    """Where two beads are not the same, times and the place in a molecule aside."""
+    for name in COMPARED:
+        if one[name] != other[name]:
+            yield Loss(one["id"], name, one[name], other[name])
+    if set(one["dependencies"]) != set(other["dependencies"]):
+        yield Loss(one["id"], "dependencies", one["dependencies"], other["dependencies"])
+    for key in dict.fromkeys((*one["metadata"], *other["metadata"])):
+        wanted, got = one["metadata"].get(key), other["metadata"].get(key)
+        if wanted != got or (key in one["metadata"]) != (key in other["metadata"]):
+            yield Loss(one["id"], f"metadata.{key}", wanted, got)

@@ -1,9 +1,10 @@
-"""What mason knows besides the plan: the repository, the defaults, the moment."""
+"""What beads are compiled in: the repository, the defaults, the moment, the place of a molecule."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Final, Literal
 
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.slugs import branch_slug
+from beads_ralph.bead.names import branch_slug
 from beads_ralph.config import Config, PlanDefaults
 from beads_ralph.errors import Fault, RalphError
 from beads_ralph.formula.model import Formula
+from beads_ralph.plan import Sprint
+from beads_ralph.store.protocol import AnyBead
 
 DEFAULT_RIG: Final = "beads-ralph"
 BRANCH_TEMPLATE: Final = "{source}/{sprint}-{name}"
@@ -99,3 +102,107 @@ def _filled(template: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         template = template.replace("{" + name + "}", value)
     return template
+
+
+# --- the place of a molecule ------------------------------------------------------------------------
+
+
+DIGITS: Final = 3
+"""Instances are counted 001, 002, …, 999, 1000."""
+LONGEST: Final = 90
+"""So that a formula's name and a step's key both fit into an id."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the members of a molecule take from around them."""
+
+    root_id: str
+    file: str
+    """What their metadata names as the plan: the formula's file, or the plan that asked for the pour."""
+    number: int = 1
+    """Which pour of the formula it is."""
+    sprint: Sprint | None = None
+    """The sprint of a plan; what it says holds for every step that does not say otherwise."""
+    branch: str | None = None
+    """The branch of that sprint. A bead alone is worked on there; of several each has its own, with the
+    step behind that name."""
+    waits: tuple[str, ...] = ()
+    """Ids outside that the first steps wait for."""
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The branches of beads outside, so that a merge step knows what to merge."""
+    defaults: PlanDefaults | None = None
+    """The plan's defaults; those of the settings where there is no plan."""
+    known: Mapping[str, Bead] = field(default_factory=dict)
+    """Step → the bead it has already. It keeps id, branch, worktree and team, as in a plan."""
+    line: int | None = None
+    label: str = ""
+    """How people know this pour among others, such as `row 41`."""
+
+
+def root_id(formula: str, number: int) -> str:
+    """`bd-<formula>-<NNN>`."""
+    return f"{ID_PREFIX}-{id_word(formula)}-{number:0{DIGITS}d}"
+
+
+def member_id(root: str, key: str) -> str:
+    return f"{root}-{id_word(key)}"
+
+
+def id_word(name: str) -> str:
+    """A name as part of an id: bd reads meaning into dots, and ids become file names."""
+    return re.sub(r"[^\w-]+", "-", name).strip("-")[:LONGEST] or "x"
+
+
+def number_in(identity: str, formula: str) -> int | None:
+    """Which pour of the formula an id or a branch belongs to, None where it is none of its."""
+    found = re.search(
+        rf"(?:^{ID_PREFIX}-|^|/){re.escape(id_word(formula))}-(\d{{{DIGITS},9}})(?:-|$)", identity
+    )
+    return int(found[1]) if found else None
+
+
+# --- branches and worktrees that git would refuse ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BranchClash:
+    """Two beads that cannot both have what they name."""
+
+    owner: str
+    field: str
+    message: str
+
+
+def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
+    """All of them; the keys say whose each bead is, in the words for people, such as `sprint 1.2`."""
+    yield from _shared(beads)
+    yield from _nested(beads)
+
+
+def _shared(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
+    """git keeps a branch in one worktree and a worktree on one branch."""
+    by_worktree: dict[str, tuple[str, str]] = {}
+    by_branch: dict[str, tuple[str, str]] = {}
+    for owner, bead in beads.items():
+        branch, worktree = bead.metadata.branch, bead.metadata.worktree_path
+        other, taken = by_worktree.setdefault(worktree, (owner, branch))
+        if taken != branch:
+            message = f"{owner}: worktree {worktree} holds branch {taken} of {other} already"
+            yield BranchClash(owner, "metadata.worktree_path", message)
+        other, taken = by_branch.setdefault(branch, (owner, worktree))
+        if taken != worktree:
+            message = f"{owner}: branch {branch} has the worktree {taken} of {other} already"
+            yield BranchClash(owner, "metadata.branch", message)
+
+
+def _nested(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
+    """git keeps branches as files: where there is `a`, there is no `a/b`."""
+    owners = {bead.metadata.branch: owner for owner, bead in beads.items()}
+    for branch, owner in owners.items():
+        parts = branch.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+        taken = next((folder for folder in above if folder in owners), None)
+        if taken is not None:
+            message = f"{owner}: git cannot have branch {branch} beside {taken} of {owners[taken]}"
+            yield BranchClash(owner, "metadata.branch", message)

@@ -10,10 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead import run_state, schema
 from beads_ralph.bead.model import AgentSpec, Metadata
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.metadata import bead_json, tracking
-from beads_ralph.compile.origin import Place, id_word
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Place, Setting, id_word
 from beads_ralph.config import PlanDefaults
 from beads_ralph.config.kinds import Agent
 from beads_ralph.errors import Code, Fault

@@ -19,7 +19,7 @@ CONFIG_NAME: Final = "beads-ralph.yaml"
 
 class Section(BaseModel):
     # Strict, so that `min_free_gb: true` is a fault, and the published schema says the same.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class PlanDefaults(Section):

@@ -20,8 +20,9 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME as RALPH
 from beads_ralph.git import commands, worktrees
-from beads_ralph.journal import events, records, runs
+from beads_ralph.journal import records, runs
 from beads_ralph.journal.events import Event
+from beads_ralph.journal.journal import read
 from beads_ralph.plan import annotate, draw, parse
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job
@@ -195,7 +196,7 @@ def _analysis(state: Path) -> str:
 
 def _journal(root: Path) -> Iterator[Event]:
     folder = runs.latest(root / RALPH)
-    yield from events.read(folder.journal) if folder else ()
+    yield from read(folder.journal) if folder else ()
 
 
 def _tidy(root: Path, beads: Any) -> None:

@@ -15,8 +15,9 @@ from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import StraysEnded
 from beads_ralph.journal.evidence_folder import Shelf
+from beads_ralph.journal.journal import Journal
 from beads_ralph.process import process_tree
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry
@@ -112,7 +113,7 @@ def held(found: BeadFile, desk: Desk) -> Iterator[tuple[Shelf, ExecBench]]:
             for old, pids in left:
                 runs.mark_swept(old)
                 if pids:
-                    journal.tell("strays_ended", found.key, pids=pids)
+                    journal.emit(StraysEnded(bead=found.key, pids=tuple(pids)))
             yield shelf, desk.bench(shelf, folder, journal)
 
 

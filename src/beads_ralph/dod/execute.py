@@ -22,13 +22,20 @@ from beads_ralph.dod.calling import Caller, branch_of
 from beads_ralph.dod.exec_context import Desk, Done, Examiner, ExecBench, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import RalphError
-from beads_ralph.journal.events import Kind
+from beads_ralph.journal.events import (
+    AttemptInterrupted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadReleased,
+    WarningGiven,
+)
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.session import verify
 from beads_ralph.session.agent_calls import Answered
-from beads_ralph.session.attempts import Exhausted, TimeLeft, told, until_proven
+from beads_ralph.session.attempts import Exhausted, TimeLeft, until_proven, verdict_event
 from beads_ralph.session.host import moment_of
 
 MOST_LIMITS: Final = 20
@@ -47,14 +54,13 @@ async def execute(found: BeadFile, desk: Desk) -> Done:
 @contextmanager
 def _released(shelf: Shelf, bench: ExecBench) -> Iterator[None]:
     """Whatever breaks off the work, the journal says so: the attempt is made again some time."""
-    tell = bench.journal.tell
     try:
         yield
     except asyncio.CancelledError:
-        tell("bead_released", shelf.key, reason="interrupted", cancelled=True)
+        bench.journal.emit(BeadReleased(bead=shelf.key, reason="interrupted", cancelled=True))
         raise
     except RalphError as error:
-        tell("bead_released", shelf.key, reason=error.message)
+        bench.journal.emit(BeadReleased(bead=shelf.key, reason=error.message))
         raise
 
 
@@ -120,15 +126,15 @@ class Execution:
 
     def _tell_claimed(self) -> None:
         bead = self.found.bead
-        self.bench.journal.tell(
-            "bead_claimed",
-            self.shelf.key,
+        event = BeadClaimed(
+            bead=self.shelf.key,
             title=bead.name,
             bead_kind="gate" if bead.type == "gate" else "dod",
             plan_file=str(self.found.path),
             branch=branch_of(self.shelf.place),
             max_attempts=self.most,
         )
+        self.bench.journal.emit(event)
 
     def _begin(self) -> None:
         meta, now = self.found.meta, utc_text(datetime.now(UTC))
@@ -161,9 +167,8 @@ class Execution:
         if meta.get("stage") == "agent":
             self.cut, self.attempts = self.attempts, max(self.attempts - 1, 0)
             told.append({"run_id": meta.get("run_id"), "attempt": self.cut, "noticed_at": now})
-            self.bench.journal.tell(
-                "attempt_interrupted", self.shelf.key, attempt=self.cut, holder=str(meta.get("run_id"))
-            )
+            holder = str(meta.get("run_id"))
+            self.bench.journal.emit(AttemptInterrupted(bead=self.shelf.key, attempt=self.cut, holder=holder))
         # The stage stays: were we killed now, the same attempt would have been cut short.
         stage = "agent" if self.cut else "verifying"
         self._save(status="in_progress", stage=stage, interruptions=told[-INTERRUPTIONS_KEPT:])
@@ -202,8 +207,9 @@ class Execution:
         """Tell of it; the file has it. That it was red before the first attempt is no verdict on anybody."""
         if number:
             retry = verdict.ruling != "pass" and number < self.most
-            facts = {"program": self.caller.program, "role": "dev", **told(verdict, will_retry=retry)}
-            self.bench.journal.tell("verdict_given", self.shelf.key, attempt=number, **facts)
+            event = verdict_event(number, verdict, will_retry=retry)
+            whose = replace(event, bead=self.shelf.key, program=self.caller.program, role="dev")
+            self.bench.journal.emit(whose)
 
     async def _call(self, number: int, feedback: str) -> Answered:
         """The agent's turn. A limit is nobody's failure: it is waited out, as long as there is time."""
@@ -250,9 +256,12 @@ class Execution:
         )
         if status == "completed":
             self.found.move_completed()
-        event: Kind = "bead_closed" if status == "completed" else "bead_blocked"
-        why: dict[str, Any] = {"failure_reason": failure} if failure else {}
-        self.bench.journal.tell(event, self.shelf.key, reason=reason, **why)
+        key = self.shelf.key
+        self.bench.journal.emit(
+            BeadClosed(bead=key, reason=reason)
+            if status == "completed"
+            else BeadBlocked(bead=key, reason=reason, failure_reason=failure)
+        )
         return replace(done, file=self.found.path, warnings=tuple(self.found.warnings))
 
     def _done(self, status: str, reason: str, attempts: int, evidence: Sequence[str]) -> Done:
@@ -313,7 +322,7 @@ class Execution:
             **said,
         )
         for text in self.found.warnings[self.warned :]:
-            self.bench.journal.tell("warning_given", self.shelf.key, message=text)
+            self.bench.journal.emit(WarningGiven(bead=self.shelf.key, message=text))
             self.desk.say(f"! {text}")
         self.warned = len(self.found.warnings)
 

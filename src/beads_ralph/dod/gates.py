@@ -29,7 +29,7 @@ from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import NAME, ralph_dir
 from beads_ralph.git import checkouts, commands
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject
@@ -251,10 +251,8 @@ class Checker:
         subject = Subject(gate.key, 0, place, commit, label="gate")
         rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
         verdict = verify.verdict(rows)
-        event = Event.now(
-            "gate_checked",
-            self.bench.folder.run_id,
-            gate.key,
+        event = GateChecked(
+            bead=gate.key,
             ruling=verdict.ruling,
             message=_reason(verdict),
             commit=commit,

@@ -8,8 +8,8 @@ from typing import Any, Final
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import ASSIGNEE, CLAUDE, OUTPUT_SCHEMA, WORK, AgentSpec, Bead
+from beads_ralph.bead.names import branch_slug
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.bead.slugs import branch_slug
 from beads_ralph.compile.setting import DEFAULT_RIG, Setting
 from beads_ralph.dod.files import BeadFile
 

@@ -1,4 +1,4 @@
-"""Which formulas the bd store leaves to bd itself: those of which bd makes what they say."""
+"""The border to bd: what only bd can pour, and what bd would pour differently from what the formula says."""
 
 from __future__ import annotations
 
@@ -7,9 +7,54 @@ from dataclasses import dataclass
 from typing import Final
 
 from beads_ralph.bead.model import ISSUE_TYPES
-from beads_ralph.formula import ranges
+from beads_ralph.errors import Code, Fault
+from beads_ralph.formula import expressions
 from beads_ralph.formula.model import Formula, Step, StepLoop, all_steps
-from beads_ralph.formula.substitution import names_in, texts_of
+from beads_ralph.formula.values import names_in, texts_of
+
+# --- only for bd ------------------------------------------------------------------------------------
+
+
+LEFT_TO_BD: Final = ("hooks", "expand", "map", "gate", "aspects")
+"""Of `compose`; bond points only say where others may attach something, which changes nothing in a pour."""
+ACTION: Final = "Leave it out, or pour a plain formula on the bd store; docs/formula-reference.md says which"
+
+
+def unsupported(formula: Formula) -> list[Fault]:
+    """Every field that cannot be honoured where the formula is rendered here."""
+    file = str(formula.file) if formula.file is not None else None
+    return [
+        Fault(Code.FORMULA_UNSUPPORTED, f"{path}: {what}", file=file, field=path, suggested_action=ACTION)
+        for path, what in _beyond(formula)
+    ]
+
+
+def _beyond(formula: Formula) -> Iterator[tuple[str, str]]:
+    for name in ("template", "advice", "pointcuts"):
+        if getattr(formula, name):
+            yield name, "is only for bd"
+    for name in LEFT_TO_BD:
+        if formula.compose is not None and getattr(formula.compose, name):
+            yield f"compose.{name}", "is only for bd"
+    for path, step in all_steps(formula.steps):
+        yield from ((f"{path}.{field}", what) for field, what in _beyond_in(step))
+
+
+def _beyond_in(step: Step) -> Iterator[tuple[str, str]]:
+    if step.expand or step.expand_vars:
+        yield "expand", "is only for bd"
+    if step.on_complete is not None:
+        yield "on_complete", "is only for bd"
+    if step.loop is not None and step.loop.until:
+        yield "loop.until", "a loop until something happens is only for bd; use count or range"
+    if step.gate is not None and step.gate.type == "mail":
+        yield "gate.type", "a gate of the type mail is only for bd; use human"
+    if step.waits_for == "any-children":
+        yield "waits_for", "any-children is only for bd; use all-children"
+
+
+# --- better not left to bd --------------------------------------------------------------------------
+
 
 UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
 """Where bd leaves a placeholder as it is."""
@@ -63,7 +108,7 @@ def _unfilled(step: Step) -> Iterator[str]:
 def _loop_reasons(step: Step, loop: StepLoop) -> Iterator[str]:
     said = {"needs": step.waits, "waits_for": step.waits_for, "condition": step.condition, "gate": step.gate}
     yield from (f".{name} of a loop is lost by bd" for name, value in said.items() if value)
-    if ranges.names(loop.range):
+    if expressions.range_names(loop.range):
         yield ".loop.range has a variable, which bd does not read"
     for path, inner in all_steps(loop.body, ".loop.body"):
         yield from (f"{path}{reason}" for reason in _body_reasons(loop, inner))

@@ -13,7 +13,7 @@ from beads_ralph.bead import run_state
 from beads_ralph.bead.frozen_model import FrozenModel
 from beads_ralph.bead.model import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
-from beads_ralph.formula import conditions, derive, ranges, regex
+from beads_ralph.formula import expressions
 from beads_ralph.formula.model import (
     GATE_TYPES,
     READERS_OWN,
@@ -26,8 +26,8 @@ from beads_ralph.formula.model import (
     is_duration,
 )
 from beads_ralph.formula.references import References
-from beads_ralph.formula.substitution import names_in, sole_name, texts_of
 from beads_ralph.formula.tree import MOST_STEPS
+from beads_ralph.formula.values import names_in, sole_name, texts_of
 from beads_ralph.formula.variables import default_refusal, used_names
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -144,7 +144,7 @@ class _Looking:
             self.wrong(path, "cannot be required and have a default")
         if var.derive:
             self._derive(f"{path}.derive", var)
-        broken = regex.fault(var.pattern) if var.pattern else None
+        broken = expressions.pattern_fault(var.pattern) if var.pattern else None
         if broken is not None:
             self.wrong(f"{path}.pattern", f"{var.pattern!r} is no regular expression for bd: {broken}")
         elif (refusal := default_refusal(var)) is not None:
@@ -157,9 +157,9 @@ class _Looking:
                 self.wrong(f"{path}.enum[{at}]", f"breaks the variable's own rule: it {refusal}")
 
     def _derive(self, path: str, var: Var) -> None:
-        call = derive.parsed(var.derive)
+        call = expressions.parse_derivation(var.derive)
         if call is None:
-            rules = ", ".join(derive.RULES)
+            rules = ", ".join(expressions.DERIVATIONS)
             self.wrong(path, f"{var.derive!r} must be rule(variable), the rule one of {rules}")
             return
         source = self.formula.vars.get(call.source)
@@ -213,7 +213,7 @@ class _Looking:
     def _condition(self, path: str, step: Step) -> None:
         if not step.condition.strip():
             return
-        condition = conditions.parse(step.condition)
+        condition = expressions.parse_condition(step.condition)
         if condition is None:
             forms = "{{name}}, !{{name}}, {{name}} == value or {{name}} != value"
             self.wrong(f"{path}.condition", f"{step.condition!r} is no condition; write {forms}")
@@ -266,7 +266,7 @@ class _Looking:
             self.wrong(f"{here}.var", f"{loop.var} is a variable already")
 
     def _range(self, here: str, loop: StepLoop) -> None:
-        names = ranges.names(loop.range)
+        names = expressions.range_names(loop.range)
         around = {
             inner.loop.var for _, inner in self.steps if inner.loop is not None and inner.loop is not loop
         }
@@ -274,8 +274,8 @@ class _Looking:
         for name in unknown:
             self.wrong(f"{here}.range", f"{name} is no variable{self._meant(name)}")
         try:
-            first, last = ranges.bounds(loop.range, dict.fromkeys(names, "1"))
-        except ranges.RangeError as problem:
+            first, last = expressions.range_bounds(loop.range, dict.fromkeys(names, "1"))
+        except expressions.RangeError as problem:
             if not (names and "before it starts" in str(problem)):  # other values may well do
                 self.wrong(f"{here}.range", f"{loop.range!r} {problem}")
             return

@@ -11,8 +11,8 @@ from typing import Final
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.check import Origins, check
+from beads_ralph.formula.file_format import read
 from beads_ralph.formula.model import EXTENSIONS, Compose, Formula, Place, Var, name_of
-from beads_ralph.formula.read import read
 
 BELOW: Final = Path(".beads") / "formulas"
 SUFFIXES: Final = (".toml", ".json")

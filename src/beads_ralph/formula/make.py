@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.bead.model import ASSIGNEE
-from beads_ralph.formula import guess
-from beads_ralph.formula.columns import Columns, Splice, said, used
-from beads_ralph.formula.express import Ingredient, Template, Variable, known, macro
-from beads_ralph.formula.naming import fields_of, name_all, ordered, step_keys
-from beads_ralph.formula.shape import Bead, Instance, essence, inner_edges
+from beads_ralph.formula import definitions
+from beads_ralph.formula.columns import (
+    Columns,
+    Ingredient,
+    Splice,
+    Template,
+    Variable,
+    known,
+    macro,
+    said,
+    used,
+)
+from beads_ralph.formula.definitions import fields_of, name_all, ordered, step_keys
+from beads_ralph.formula.shape import BeadJson, Instance, essence, inner_edges
 
 SHOWN_SPRINTS: Final = 8
 
@@ -116,13 +125,13 @@ class _Making:
         # What is poured later is no sprint of that plan, and waits for nothing unless somebody says so.
         usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
         own = usual.get(variable.base)
-        return guess.definition(variable, fields[variable.name], own)
+        return definitions.definition(variable, fields[variable.name], own)
 
 
 class _Step:
     """One step: the beads that stand at its place, one for each instance."""
 
-    def __init__(self, at: int, beads: Sequence[Bead], columns: Columns) -> None:
+    def __init__(self, at: int, beads: Sequence[BeadJson], columns: Columns) -> None:
         self.at = at
         self.beads = beads
         self.columns = columns

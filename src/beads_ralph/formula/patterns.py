@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.bead.model import MERGE
-from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.names import slug
+from beads_ralph.formula.definitions import step_keys
 from beads_ralph.formula.make import InferenceContext, Made, make
-from beads_ralph.formula.naming import step_keys
-from beads_ralph.formula.shape import Bead, Instance, essence, instance_shape, parting, shape
+from beads_ralph.formula.shape import BeadJson, Instance, essence, instance_shape, parting, shape
 
 WORTHWHILE: Final = 2
 BULK: Final = 10
@@ -49,7 +49,7 @@ class Pattern:
         return ",".join("+".join(instance) for instance in self.instances)
 
 
-def find(beads: Mapping[str, Bead], around: Callable[[str], InferenceContext]) -> list[Pattern]:
+def find(beads: Mapping[str, BeadJson], around: Callable[[str], InferenceContext]) -> list[Pattern]:
     """Every pattern that comes at least twice, those that would replace most beads first."""
     groups = [*_same_sprints(beads), *_same_phases(beads)]
     groups.sort(key=lambda group: (-sum(map(len, group)), -len(group[0])))
@@ -57,15 +57,15 @@ def find(beads: Mapping[str, Bead], around: Callable[[str], InferenceContext]) -
     return [_pattern(name, group, around(name)) for name, group in zip(names, groups, strict=True)]
 
 
-def _same_sprints(beads: Mapping[str, Bead]) -> Iterator[list[Instance]]:
+def _same_sprints(beads: Mapping[str, BeadJson]) -> Iterator[list[Instance]]:
     groups: dict[Hashable, list[Instance]] = defaultdict(list)
     for bead in beads.values():
         groups[shape(bead)].append([bead])
     return (group for group in groups.values() if len(group) >= WORTHWHILE)
 
 
-def _same_phases(beads: Mapping[str, Bead]) -> Iterator[list[Instance]]:
-    phases: dict[str, list[Bead]] = defaultdict(list)
+def _same_phases(beads: Mapping[str, BeadJson]) -> Iterator[list[Instance]]:
+    phases: dict[str, list[BeadJson]] = defaultdict(list)
     for bead in beads.values():
         phases[bead["metadata"]["phase"]].append(bead)
     groups: dict[Hashable, list[Instance]] = defaultdict(list)
@@ -104,7 +104,7 @@ def _columns(group: Sequence[Instance], around: InferenceContext) -> Iterator[tu
         yield from ((prefix + field, [row.get(field) for row in rows]) for field in rows[0])
 
 
-def _facts(bead: Bead, around: InferenceContext) -> dict[str, Any]:
+def _facts(bead: BeadJson, around: InferenceContext) -> dict[str, Any]:
     found = essence(bead)
     place = around.relative(found["metadata"]["worktree_path"])
     metadata = {**found["metadata"], "worktree_path": place}

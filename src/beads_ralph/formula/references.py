@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from beads_ralph.formula.edges import CHILDREN_OF
+from beads_ralph.bead import graph
 from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
-from beads_ralph.plan import graph
+from beads_ralph.formula.tree import CHILDREN_OF
 
 Finding = tuple[str, str]
 """A field path, and what is wrong there."""

@@ -8,11 +8,11 @@ from typing import Any
 from beads_ralph.bead import run_state
 from beads_ralph.bead.personas import without_sessions
 
-Bead = Mapping[str, Any]
-Instance = Sequence[Bead]
+BeadJson = Mapping[str, Any]
+Instance = Sequence[BeadJson]
 
 
-def essence(bead: Bead) -> dict[str, Any]:
+def essence(bead: BeadJson) -> dict[str, Any]:
     """What a formula has to say so that the bead comes back: no times, no tracks of runs, nothing empty
     that is filled in anyway. Dependencies are apart, since steps have two words for them."""
     metadata = {
@@ -24,7 +24,7 @@ def essence(bead: Bead) -> dict[str, Any]:
     return {**{key: bead[key] for key in core}, "metadata": metadata}
 
 
-def shape(bead: Bead) -> Hashable:
+def shape(bead: BeadJson) -> Hashable:
     """Equal for two beads exactly where they differ in texts and numbers alone."""
     found = essence(bead)
     return (found["issue_type"], _form(found["metadata"]))
@@ -75,7 +75,7 @@ def parting(one: Instance, other: Instance) -> tuple[str, str, str] | None:
     return None
 
 
-def _partings(one: Bead, other: Bead) -> Iterator[tuple[str, str, str]]:
+def _partings(one: BeadJson, other: BeadJson) -> Iterator[tuple[str, str, str]]:
     if one["issue_type"] != other["issue_type"]:
         yield "issue_type", one["issue_type"], other["issue_type"]
     yield from _differences("metadata", essence(one)["metadata"], essence(other)["metadata"])

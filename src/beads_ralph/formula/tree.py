@@ -1,4 +1,4 @@
-"""Steps → a tree of nodes: loops are written out, and conditions have been asked."""
+"""Steps → a tree with loops written out and conditions asked, and what each step of it waits for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.formula import conditions, ranges
-from beads_ralph.formula.model import Formula, Step, StepLoop
-from beads_ralph.formula.substitution import Filling
-from beads_ralph.formula.values import Values
+from beads_ralph.formula import expressions
+from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
+from beads_ralph.formula.values import Filling, Values
 
 MOST_STEPS: Final = 10_000
 """Of one pour: a slip in a range must not fill the store."""
@@ -141,7 +140,7 @@ class Growing:
     def _holds(self, node: StepNode) -> bool:
         if not (self.ask and node.step.condition.strip()):
             return True
-        condition = conditions.parse(node.step.condition)
+        condition = expressions.parse_condition(node.step.condition)
         if condition is None:
             raise self._fault(f"{node.path}.condition", f"{node.step.condition!r} is no condition")
         return condition.holds(lambda name: self.values.text(name) if name in self.values else "")
@@ -163,9 +162,9 @@ class Growing:
         if loop.count is not None:
             return 1, loop.count
         try:
-            return ranges.bounds(loop.range, {**self.values.texts(), **node.filling.rounds})
-        except ranges.RangeError as problem:
-            varies = ranges.names(loop.range)
+            return expressions.range_bounds(loop.range, {**self.values.texts(), **node.filling.rounds})
+        except expressions.RangeError as problem:
+            varies = expressions.range_names(loop.range)
             said = ", ".join(f"{name}={self.values.text(name)}" for name in varies if name in self.values)
             shown = f"{loop.range!r}" + (f" with {said}" if said else "")
             code = Code.INVALID_VAR if varies else Code.FORMULA_INVALID
@@ -189,3 +188,131 @@ def fault_of(formula: Formula, path: str, message: str, code: Code = Code.FORMUL
     """At a field of a formula; the file is its own, also where the step comes from one that it extends."""
     file = str(formula.file) if formula.file is not None else None
     return Fault(code, f"{path}: {message}", file=file, field=path)
+
+
+# --- what each step waits for -----------------------------------------------------------------------
+
+
+CHILDREN_OF = "children-of("
+
+
+def spawner(node: StepNode) -> str | None:
+    """The step whose children `waits_for` means; without a name the first of `needs`, as in bd."""
+    said = node.step.waits_for
+    if said.startswith(CHILDREN_OF):
+        return said.removeprefix(CHILDREN_OF).removesuffix(")")
+    return node.step.needs[0] if said and node.step.needs else None
+
+
+class Edges:
+    """Needs by node. A step that a condition left out is bridged: who waits for it waits for what it
+    would have waited for."""
+
+    def __init__(self, branches: Sequence[BranchRule] = ()) -> None:
+        self._joined: dict[str, list[str]] = {}
+        for branch in branches:
+            for name in branch.steps:
+                self._joined.setdefault(name, []).append(branch.from_)
+            self._joined.setdefault(branch.join, []).extend(branch.steps)
+        self._said: dict[StepNode, list[StepNode]] = {}
+        self._entries: dict[StepNode | Round, list[StepNode]] = {}
+        self._ends: dict[StepNode | Round, list[StepNode]] = {}
+
+    def needs(self, node: StepNode) -> list[StepNode]:
+        """The remaining leaves that a remaining step waits for."""
+        found = dict.fromkeys(self._own(node))
+        if not node.is_epic:
+            for one in around(node):
+                if node in self.entries(one):
+                    found.update(dict.fromkeys(self._before(one)))
+        found.pop(node, None)
+        return list(found)
+
+    def beginning(self, leaf: StepNode) -> list[StepNode]:
+        """The containers and loops that a leaf is among the first of."""
+        return [one for one in around(leaf) if isinstance(one, StepNode) and leaf in self.entries(one)]
+
+    def entries(self, place: StepNode | Round) -> list[StepNode]:
+        """The leaves of a container, loop or round that wait for nothing inside of it."""
+        if place not in self._entries:
+            self._entries[place] = []  # a circle, which the caller finds in the result, must end here
+            leaves = list(_first_part(place).leaves())
+            inside = set(leaves)
+            self._entries[place] = [
+                leaf for leaf in leaves if not inside.intersection(self._inner(leaf, place))
+            ]
+        return self._entries[place]
+
+    def _own(self, node: StepNode) -> list[StepNode]:
+        """What a step waits for by what is said of itself."""
+        if node not in self._said:
+            names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
+            watched = spawner(node)
+            names += [watched] if watched is not None else []
+            targets = [target for name in names if (target := node.named(name)) is not None]
+            self._said[node] = list(dict.fromkeys(end for target in targets for end in self._ending(target)))
+        return self._said[node]
+
+    def _inner(self, leaf: StepNode, place: StepNode | Round) -> list[StepNode]:
+        """What a leaf waits for by what is said inside of a container, loop or round."""
+        found = [*self._own(leaf)]
+        for nearer in around(leaf):
+            if nearer is place or (isinstance(nearer, Round) and nearer.loop is place):
+                break
+            found += self._before(nearer)
+        return found
+
+    def _before(self, place: StepNode | Round) -> list[StepNode]:
+        """What must be done before a container or loop begins, or a round of one."""
+        if isinstance(place, StepNode):
+            return self._own(place)
+        return self._ending(place.earlier) if place.earlier is not None else []
+
+    def _ending(self, place: StepNode | Round) -> list[StepNode]:
+        """The remaining leaves that must be done for a step, container, loop or round to be done."""
+        if place not in self._ends:
+            self._ends[place] = []  # on a circle: nothing, as the caller finds out
+            self._ends[place] = list(dict.fromkeys(self._last(place)))
+        return self._ends[place]
+
+    def _last(self, place: StepNode | Round) -> Iterator[StepNode]:
+        leaves = list(place.leaves())
+        if isinstance(place, StepNode) and place.step.loop is not None:
+            yield from (end for one in place.rounds[-1:] for end in self._ending(one))
+        elif isinstance(place, Round):
+            needed = {other for leaf in leaves for other in self._inner(leaf, place)}
+            yield from (leaf for leaf in leaves if leaf not in needed)
+        else:
+            yield from leaves
+        for gone in _gone(place):
+            yield from self._inner(gone, place)
+        if not leaves and isinstance(place, StepNode):  # else its first leaves wait for all this themselves
+            for one in (place, *around(place)):
+                yield from self._before(one)
+
+
+def _gone(place: StepNode | Round) -> Iterator[StepNode]:
+    """The leaves that conditions took out of a container or round; a loop's are those of its rounds."""
+    if not isinstance(place, StepNode) or place.is_epic:
+        yield from place.left_out_leaves()
+
+
+def _first_part(place: StepNode | Round) -> StepNode | Round:
+    """Of a loop its first round that has something to do."""
+    if isinstance(place, StepNode) and place.step.loop is not None:
+        return next((one for one in place.rounds if any(one.leaves())), place)
+    return place
+
+
+def around(node: StepNode) -> list[StepNode | Round]:
+    """The containers, rounds and loops that a node is in, the nearest first."""
+    found: list[StepNode | Round] = []
+    place: StepNode | None = node
+    while place is not None:
+        if place.above is not None:
+            found += [place.above, place.above.loop]
+            place = place.above.loop
+        else:
+            place = place.parent
+            found += [place] if place is not None else []
+    return found

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, gathered
-from beads_ralph.formula import conditions, derive, ranges, regex
+from beads_ralph.formula import expressions
 from beads_ralph.formula.model import Formula, Step, Var, plain_text
-from beads_ralph.formula.substitution import names_of, names_of_root
-from beads_ralph.formula.values import Value, Values
+from beads_ralph.formula.values import Value, Values, names_of, names_of_root
 
 Given = str | int | bool | Sequence[str]
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
@@ -42,7 +41,7 @@ def used_names(formula: Formula) -> list[str]:
 
 def _sources(formula: Formula, name: str) -> list[str]:
     """What a variable follows from where it is not given."""
-    call = derive.parsed(formula.vars[name].derive) if name in formula.vars else None
+    call = expressions.parse_derivation(formula.vars[name].derive) if name in formula.vars else None
     return [call.source] if call is not None else []
 
 
@@ -54,14 +53,14 @@ def _every(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def _condition_name(step: Step) -> list[str]:
-    condition = conditions.parse(step.condition)
+    condition = expressions.parse_condition(step.condition)
     return [condition.name] if condition is not None else []
 
 
 def _remaining(steps: Sequence[Step], texts: Mapping[str, str]) -> Iterator[Step]:
     """The steps that no condition leaves out."""
     for step in steps:
-        condition = conditions.parse(step.condition)
+        condition = expressions.parse_condition(step.condition)
         if condition is None or condition.holds(lambda name: texts.get(name, "")):
             yield step
             yield from _remaining(step.children, texts)
@@ -119,7 +118,7 @@ class _Checking:
         """What follows from the values that there are; a rule may refuse it as if it had been given."""
         made: dict[str, Value] = {}
         for name, var in self.formula.vars.items():
-            call = derive.parsed(var.derive)
+            call = expressions.parse_derivation(var.derive)
             if call is None or name in found or call.source not in found or self._is_blamed(name):
                 continue
             source = found[call.source]
@@ -150,7 +149,7 @@ class _Checking:
     def _check_ranges(self, found: Mapping[str, Value]) -> None:
         values = Values(found)
         loops = [step.loop for step in _every(self.formula.steps) if step.loop is not None]
-        for name in dict.fromkeys(name for loop in loops for name in ranges.names(loop.range)):
+        for name in dict.fromkeys(name for loop in loops for name in expressions.range_names(loop.range)):
             if name in values and not WHOLE.fullmatch(values.text(name)):
                 self._invalid(
                     name, f"must be a whole number, not {_shown(values.text(name))}: a loop counts with it"
@@ -208,7 +207,7 @@ def _typed(var: Var, said: Any) -> Value | _Refused:
         )
     if var.type == "bool":
         word = text.strip().lower()
-        known = word in YES or word in conditions.NO
+        known = word in YES or word in expressions.NO
         return word in YES if known else _Refused(f"must be true or false, not {_shown(text)}")
     return text
 
@@ -240,7 +239,7 @@ def _refusal(var: Var, value: Value) -> _Refused | None:
         if var.enum and text not in var.enum:
             return _Refused(f"must be one of {', '.join(var.enum)}, not {_shown(text)}")
         if var.pattern:
-            wrong = regex.refusal(var.pattern, text)
+            wrong = expressions.pattern_refusal(var.pattern, text)
             if wrong is not None:
                 return _Refused(wrong)
     return None

@@ -1,206 +1,421 @@
-"""The journal: past-tense facts, one writer, append-only JSON lines; every view only reads it."""
+"""What can happen in a run: one frozen dataclass per kind of event.
+
+A line of the journal has `kind`, `at` and `run_id`, then `bead`, `team` and `attempt` where they apply, then
+the fields of its class under their own names. A field that an older version did not write gets its default;
+kinds and fields of a later version are kept as they are.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import IO, Any, Final, Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, Self, TypeAlias, get_args
 
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.bead import json_fields
+from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
+from beads_ralph.bead.evidence import Evidence, Ruling
+from beads_ralph.bead.items import ItemBrief
+from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
+from beads_ralph.process.ports import PortRange
 
-Kind = Literal[
-    "run_started",
-    "strays_ended",
-    "attempt_interrupted",
-    "bead_claimed",
-    "worktree_prepared",
-    "lease_taken",
-    "baseline_taken",
-    "agent_started",
-    "agent_ended",
-    "verifier_ended",
-    "verdict_given",
-    "conflict_foreseen",
-    "pull_request_opened",
-    "bead_closed",
-    "bead_blocked",
-    "bead_released",
-    "bead_parked",
-    "program_unavailable",
-    "program_replaced",
-    "program_recovered",
-    "parallelism_changed",
-    "gate_checked",
-    "gates_overridden",
-    "gate_passed",
-    "items_settled",
-    "run_waiting",
-    "run_paused",
-    "run_resumed",
-    "run_draining",
-    "run_ended",
-    "warning_given",
-]
-
-NAME: Final = "events.jsonl"
-POLL_SECONDS: Final = 0.2
+STAMP: Final = ("kind", "at", "run_id")
+WHOSE: Final = ("bead", "team", "attempt")
+CALL: Final = frozenset(one.name for one in fields(AgentCall))
 
 
-@dataclass(frozen=True)
-class Event:
-    """One thing that happened."""
+@dataclass(frozen=True, kw_only=True)
+class BaseEvent:
+    """What every event says."""
 
-    kind: Kind
-    at: str
-    run_id: str
+    kind: ClassVar[str]
+    underway: ClassVar[bool] = False
+    """Whether it lies between two changes of a bead; the next change takes it to the disk with it."""
+
+    at: str = ""
+    """The journal says when it is written, unless somebody elsewhere has said it already."""
+    run_id: str = ""
     bead: str | None = None
     team: str | None = None
     attempt: int | None = None
-    data: Mapping[str, Any] = field(default_factory=dict)
-    beside: Mapping[str, Any] = field(default_factory=dict)
-    """What listeners hear and the journal does not keep, being too long for a line of it."""
-
-    @classmethod
-    def now(
-        cls,
-        kind: Kind,
-        run_id: str,
-        bead: str | None = None,
-        team: str | None = None,
-        attempt: int | None = None,
-        *,
-        beside: Mapping[str, Any] | None = None,
-        **data: Any,
-    ) -> Event:
-        return cls(kind, _now(), run_id, bead, team, attempt, data, beside or {})
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a later version."""
 
     def to_json(self) -> dict[str, Any]:
-        row = {"kind": self.kind, "at": self.at, "run_id": self.run_id}
-        named = {"bead": self.bead, "team": self.team, "attempt": self.attempt}
-        return {**row, **{key: value for key, value in named.items() if value is not None}, **self.data}
+        """A line of the journal."""
+        whose = {name: getattr(self, name) for name in WHOSE if getattr(self, name) is not None}
+        return {"kind": self.kind, "at": self.at, "run_id": self.run_id, **whose, **self.facts()}
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of its own."""
+        said = json_fields.to_json(self)
+        return {key: value for key, value in said.items() if key not in (*STAMP, *WHOSE)}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return json_fields.from_json(cls, {key: value for key, value in row.items() if key != "kind"})
+
+
+# --- the run ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(BaseEvent):
+    kind = "run_started"
+    max_parallel: int
+    actor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StraysEnded(BaseEvent):
+    kind = "strays_ended"
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPaused(BaseEvent):
+    kind = "run_paused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResumed(BaseEvent):
+    kind = "run_resumed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDraining(BaseEvent):
+    kind = "run_draining"
+    reason: str
+    running: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelismChanged(BaseEvent):
+    kind = "parallelism_changed"
+    parallel: int
+    most: int
+
+
+@dataclass(frozen=True)
+class WaitingFor:
+    """A gate or a person's step that holds beads up."""
+
+    id: str
+    type: str
+    gate: str | None
+    title: str
+    state: str
+    reason: str
+    beads: tuple[str, ...]
+    command: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunWaiting(BaseEvent):
+    kind = "run_waiting"
+    gates: tuple[WaitingFor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsSettled(BaseEvent):
+    kind = "items_settled"
+    closed: tuple[ItemBrief, ...]
+    reopened: tuple[ItemBrief, ...]
+
+
+@dataclass(frozen=True)
+class BlockedId:
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProposedBead:
+    """A bead and its pull request."""
+
+    bead: str
+    number: int | None
+    url: str | None
+    branch: str
+    target: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(BaseEvent):
+    kind = "run_ended"
+    ended: str
+    reason: str
+    closed: tuple[str, ...]
+    blocked: tuple[BlockedId, ...]
+    waiting_for: tuple[WaitingFor, ...]
+    finished: tuple[ItemBrief, ...]
+    left_for_people: tuple[ItemBrief, ...]
+    pull_requests: tuple[ProposedBead, ...]
+    attempts: int
+    duration_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarningGiven(BaseEvent):
+    kind = "warning_given"
+    message: str
+    commit: str | None = seldom(None)
+
+
+# --- a bead -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeadClaimed(BaseEvent):
+    kind = "bead_claimed"
+    title: str
+    bead_kind: str
+    sprint: str | None = seldom(None)
+    plan_file: str
+    branch: str
+    template: str | None = None
+    max_attempts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptInterrupted(BaseEvent):
+    kind = "attempt_interrupted"
+    holder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorktreePrepared(BaseEvent):
+    kind = "worktree_prepared"
+    underway = True
+    path: str
+    branch: str
+    conflict: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseTaken(BaseEvent):
+    kind = "lease_taken"
+    ports: PortRange | None
+    files: tuple[str, ...]
+    setup: str | None
+    seconds: float | None = seldom(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineTaken(BaseEvent):
+    kind = "baseline_taken"
+    underway = True
+    red: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConflictForeseen(BaseEvent):
+    kind = "conflict_foreseen"
+    underway = True
+    other: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequestOpened(BaseEvent):
+    kind = "pull_request_opened"
+    number: int | None
+    url: str | None
+    branch: str
+    target: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeadClosed(BaseEvent):
+    kind = "bead_closed"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeadBlocked(BaseEvent):
+    kind = "bead_blocked"
+    reason: str
+    failure_reason: str | None = seldom(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeadReleased(BaseEvent):
+    kind = "bead_released"
+    reason: str
+    cancelled: bool = seldom(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeadParked(BaseEvent):
+    kind = "bead_parked"
+    reason: str
+    until: str
+
+
+# --- agents and their programs ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallEvent(BaseEvent):
+    """An event whose fields are those of a call."""
+
+    told: ClassVar[frozenset[str]]
+    underway = True
+    call: AgentCall
+
+    def facts(self) -> dict[str, Any]:
+        said = json_fields.to_json(self.call)
+        return {key: value for key, value in said.items() if key in self.told} | dict(self.extra)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        call = {key: value for key, value in row.items() if key in CALL}
+        rest = {key: value for key, value in row.items() if key not in CALL or key in WHOSE}
+        return super().from_row({**rest, "call": call})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentStarted(CallEvent):
+    kind = "agent_started"
+    told = BEGUN - {"attempt"}
+    prompt: str = unwritten("")
+    """Too long for a line of the journal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentEnded(CallEvent):
+    kind = "agent_ended"
+    told = CALL - UNTOLD - {"attempt"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramUnavailable(BaseEvent):
+    kind = "program_unavailable"
+    program: str
+    trouble: str
+    until: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramReplaced(BaseEvent):
+    kind = "program_replaced"
+    role: str
+    agent: str
+    program: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramRecovered(BaseEvent):
+    kind = "program_recovered"
+    program: str
+
+
+# --- checks and gates ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierEnded(BaseEvent):
+    kind = "verifier_ended"
+    underway = True
+    name: str
+    ruling: Ruling
+    exit_code: int | None
+    seconds: float
+    commit: str
+    stage: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictGiven(BaseEvent):
+    kind = "verdict_given"
+    program: str | None = seldom(None)
+    role: str | None = seldom(None)
+    ruling: Ruling
+    message: str
+    flags: tuple[str, ...]
+    will_retry: bool
+    checks: tuple[Evidence, ...]
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "checks": [one.summary() for one in self.checks]}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        checks = row.get("checks") or ()
+        return super().from_row({**row, "checks": [Evidence.of_summary(one) for one in checks]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateChecked(BaseEvent):
+    kind = "gate_checked"
+    ruling: Ruling
+    message: str
+    commit: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatesOverridden(BaseEvent):
+    kind = "gates_overridden"
+    gates: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatePassed(BaseEvent):
+    kind = "gate_passed"
+    gate: str
+    title: str
+    reason: str
+    beads: tuple[str, ...]
+
+
+# --- all of them --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownEvent(BaseEvent):
+    """An event of a later version, or one that somebody spoiled; `extra` has all of its fields."""
+
+    kind: str  # type: ignore[misc]
+
+    def facts(self) -> dict[str, Any]:
+        return dict(self.extra)
+
+
+Known: TypeAlias = (
+    RunStarted | StraysEnded | RunPaused | RunResumed | RunDraining | ParallelismChanged | RunWaiting
+    | ItemsSettled | RunEnded | WarningGiven
+    | BeadClaimed | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken | ConflictForeseen
+    | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadParked
+    | AgentStarted | AgentEnded | ProgramUnavailable | ProgramReplaced | ProgramRecovered
+    | VerifierEnded | VerdictGiven | GateChecked | GatesOverridden | GatePassed
+)  # fmt: skip
+Event: TypeAlias = Known | UnknownEvent
+KINDS: Final[Mapping[str, type[Known]]] = {one.kind: one for one in get_args(Known)}
 
 
 def event_of(row: Mapping[str, Any]) -> Event:
-    """A line of the journal, read back; keys of its own go into `data`."""
-    known = {"kind", "at", "run_id", "bead", "team", "attempt"}
-    data = {key: value for key, value in row.items() if key not in known}
-    return Event(
-        row["kind"], row["at"], row["run_id"], row.get("bead"), row.get("team"), row.get("attempt"), data
-    )
-
-
-Listener = Callable[[Event], None]
-
-
-class EventSink(Protocol):
-    """Whoever is told what happened."""
-
-    def emit(self, event: Event) -> None:
-        """Take the event; it is out of the caller's hands when this returns."""
-
-
-UNDERWAY: Final[frozenset[Kind]] = frozenset(
-    {
-        "worktree_prepared",
-        "baseline_taken",
-        "agent_started",
-        "agent_ended",
-        "verifier_ended",
-        "conflict_foreseen",
-    }
-)
-"""What goes on between two changes of a bead; the next change takes it to the disk with it."""
-
-
-class Journal:
-    """Writes events. Each is out of our hands before `tell` returns, so that killing us loses none. What
-    changes a bead or the run is on the disk by then, whatever becomes of the machine."""
-
-    def __init__(self, path: Path, run_id: str) -> None:
-        self.path = path
-        self.run_id = run_id
-        self.listeners: list[Listener] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = path.open("a", encoding="utf-8", errors="backslashreplace")
-
-    def tell(
-        self,
-        kind: Kind,
-        bead: str | None = None,
-        team: str | None = None,
-        attempt: int | None = None,
-        *,
-        beside: Mapping[str, Any] | None = None,
-        **data: Any,
-    ) -> Event:
-        event = Event.now(kind, self.run_id, bead, team, attempt, beside=beside, **data)
-        self.emit(event)
-        return event
-
-    def emit(self, event: Event) -> None:
-        line = json.dumps(event.to_json(), ensure_ascii=False, default=str) + "\n"
-        self._write(line, sync=event.kind not in UNDERWAY)
-        for listener in self.listeners:
-            listener(event)
-
-    def _write(self, line: str, *, sync: bool) -> None:
-        try:
-            self._file.write(line)
-            self._file.flush()
-            if sync:
-                os.fsync(self._file.fileno())
-        except OSError as problem:  # above all a full disk: what cannot be noted down is not done
-            message = f"cannot write {self.path}: {problem.strerror or problem}"
-            raise RalphError(Code.WRITE_FAILED, message) from None
-
-    def close(self) -> None:
-        with suppress(OSError):  # what could not be written has been said already
-            self._file.close()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def read(path: Path) -> Iterator[Event]:
-    """Every whole line of a journal; a last line cut off by a crash is left out."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            event = _parsed(line)
-            if event is not None:
-                yield event
-
-
-def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:
-    """The journal from its start, then as it grows, until `ended` says that nobody writes any more."""
-    position = 0
-    while True:
-        last_look = ended()  # asked first: what was written before the end is still read
-        if path.exists():
-            with path.open("rb") as file:
-                file.seek(position)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    position += len(line)
-                    event = _parsed(line.decode("utf-8", "replace"))
-                    if event is not None:
-                        yield event
-        if last_look:
-            return
-        time.sleep(POLL_SECONDS)
-
-
-def _parsed(line: str) -> Event | None:
+    """A line of the journal, read back; without its kind or its stamp it is none."""
+    for name in STAMP:
+        if not isinstance(row.get(name), str):
+            raise FieldError(name, "is not a text")
+    known = KINDS.get(row["kind"])
     try:
-        return event_of(json.loads(line)) if line.endswith("\n") else None
-    except (ValueError, KeyError, TypeError):
-        return None
+        return known.from_row(row) if known else _unknown(row)
+    except FieldError:
+        return _unknown(row)
+
+
+def _unknown(row: Mapping[str, Any]) -> UnknownEvent:
+    whose = {name: row[name] for name in WHOSE if name in row and isinstance(row[name], TYPES[name])}
+    stamp = {name: row[name] for name in STAMP}
+    rest = {key: value for key, value in row.items() if key not in stamp and key not in whose}
+    return UnknownEvent(**stamp, **whose, extra=rest)
+
+
+TYPES: Final[Mapping[str, type]] = {"bead": str, "team": str, "attempt": int}

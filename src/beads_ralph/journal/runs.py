@@ -18,7 +18,7 @@ from typing import Final
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.journal import events
+from beads_ralph.journal.journal import NAME
 from beads_ralph.process.jobs import Transcript
 
 RUNS: Final = "runs"
@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def journal(self) -> Path:
-        return self.path / events.NAME
+        return self.path / NAME
 
     def transcript(self, bead_id: str, name: str) -> Transcript:
         """Files of their own for each job: one that is done again must not read the old answer."""

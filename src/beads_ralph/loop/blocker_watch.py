@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from beads_ralph.bead.items import CONTAINERS
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import GatePassed, RunWaiting
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import Look, Survey, Wait, gather, strangers, survey
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.process.threads import in_thread
@@ -90,9 +91,8 @@ class Waiting:
                 raise
             return False
         self.pool.may_settle |= wait.item.parent is not None
-        self.journal.tell(
-            "gate_passed", gate=name, title=wait.item.title, reason=reason, beads=list(wait.beads)
-        )
+        event = GatePassed(gate=name, title=wait.item.title, reason=reason, beads=tuple(wait.beads))
+        self.journal.emit(event)
         return True
 
     async def _settled(self, waits: Sequence[Wait]) -> bool:
@@ -106,8 +106,7 @@ class Waiting:
         names = tuple(wait.item.id for wait in self.survey.pending)
         if names != self.told:
             self.told = names
-            waits = [wait.to_json() for wait in self.survey.pending]
-            self.journal.tell("run_waiting", gates=waits)
+            self.journal.emit(RunWaiting(gates=tuple(wait.told for wait in self.survey.pending)))
 
     async def rest(self, seconds: float, also: asyncio.Task[None] | None) -> None:
         """Until a look or another task has ended, at most so long."""

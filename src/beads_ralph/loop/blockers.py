@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from beads_ralph.bead import json_fields
 from beads_ralph.bead.field_types import moment_of, plural, seconds_of, utc_text
 from beads_ralph.bead.items import CONTAINERS, GATE, GateRule, Item, Standing
 from beads_ralph.bead.model import Bead
+from beads_ralph.journal.events import WaitingFor
 from beads_ralph.store.protocol import ItemQuery, Query, Store
 
 Look = Callable[[Item], Standing]
@@ -68,18 +70,24 @@ class Wait:
         helps = self.standing.state in ("person", "failed") and self.item.issue_type not in CONTAINERS
         return f"beads-ralph close {self.item.id}" if helps else None
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def told(self) -> WaitingFor:
+        """In an event or an answer."""
         rule = rule_of(self.item)
-        return {
-            "id": self.item.id,
-            "type": self.item.issue_type,
-            "gate": rule.type if rule else None,
-            "title": self.item.title,
-            "state": self.standing.state,
-            "reason": self.standing.text,
-            "beads": list(self.beads),
-            "command": self.command,
-        }
+        return WaitingFor(
+            id=self.item.id,
+            type=self.item.issue_type,
+            gate=rule.type if rule else None,
+            title=self.item.title,
+            state=self.standing.state,
+            reason=self.standing.text,
+            beads=tuple(self.beads),
+            command=self.command,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        said: dict[str, Any] = json_fields.to_json(self.told)
+        return said
 
     def __str__(self) -> str:
         return f"{self.kind} {self.item.id} ({self.item.title}): {self.standing.text}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.usage import Budget, Usage
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import AgentEnded, Event, ParallelismChanged, ProgramUnavailable
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.limits import Parallelism, ProgramLimits
 
 
@@ -38,19 +40,19 @@ class Meter:
 
     def _note_usage(self, event: Event) -> None:
         """As it is spent, not when the bead ends: three attempts later may be too late."""
-        if event.kind == "agent_ended" and event.data.get("usage"):
-            self.spent = self.spent + Usage(**event.data["usage"])
+        if isinstance(event, AgentEnded):
+            self.spent = self.spent + event.call.usage
 
     def _note_limits(self, event: Event) -> None:
         """Fewer at once from the moment a limit is met; more again, one by one, as calls go well."""
-        if event.kind == "program_unavailable" and event.data.get("trouble") == "limit":
-            changed = self.parallelism.lower()
-        elif event.kind == "agent_ended" and not event.data.get("trouble"):
-            changed = not self.programs.limited and self.parallelism.widen()
-        else:
-            return
+        match event:
+            case ProgramUnavailable(trouble="limit"):
+                changed = self.parallelism.lower()
+            case AgentEnded(call=AgentCall(trouble="")):
+                changed = not self.programs.limited and self.parallelism.widen()
+            case _:
+                return
         if changed:
             self.widened = True
-            self.journal.tell(
-                "parallelism_changed", parallel=self.parallelism.now, most=self.parallelism.most
-            )
+            now, most = self.parallelism.now, self.parallelism.most
+            self.journal.emit(ParallelismChanged(parallel=now, most=most))

@@ -11,7 +11,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.dod import gates
 from beads_ralph.dod.gates import Checker, Gate
 from beads_ralph.dod.imports import is_feature
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import GatesOverridden, WarningGiven
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.run_settings import Settings
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Tools
@@ -41,7 +42,7 @@ class Gating:
     @classmethod
     def of(cls, store: Store, tools: Tools, journal: Journal, settings: Settings) -> Gating:
         def warn(text: str) -> None:
-            journal.tell("warning_given", message=text)
+            journal.emit(WarningGiven(message=text))
 
         checker = Checker(tools.root, tools.config, tools.bench(journal), store, settings.actor, warn)
         return cls(checker, journal, settings.force_gates, tools.config.gate_interval)
@@ -86,7 +87,7 @@ class Gating:
         if self.forced and any(gate.holds for gate in found):
             red = [gate.key for gate in found if gate.holds]
             found = await in_thread(lambda: self.checker.override(found, BY, lasting=False))
-            self.journal.tell("gates_overridden", gates=red, by=BY)
+            self.journal.emit(GatesOverridden(gates=tuple(red), by=BY))
         self.gates = found
         self.checked = True
         self.next_check = asyncio.get_running_loop().time() + self.interval

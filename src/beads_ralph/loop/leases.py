@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
+from beads_ralph.journal.events import WarningGiven
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.session import Outcome
 
@@ -27,5 +28,5 @@ async def _is_held(pool: Pool, bead: Bead) -> bool:
     try:
         return await pool.holds(bead)
     except RalphError as error:  # the next beat comes before the lease runs out
-        pool.journal.tell("warning_given", bead.id, message=f"no heartbeat: {error.message}")
+        pool.journal.emit(WarningGiven(bead=bead.id, message=f"no heartbeat: {error.message}"))
         return True

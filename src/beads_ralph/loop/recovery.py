@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState, Spending
-from beads_ralph.journal import events
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import AgentEnded, AgentStarted, BeadClaimed, Event
+from beads_ralph.journal.journal import read
 from beads_ralph.session.history import dev_row, usage_of
 
 
 def unrecorded(bead: Bead, journal: Path) -> RunState:
     """What the bead's run state lacks: who had worked on it when the run was killed, in which session, and
     what that had cost. So the next run goes on with the same sessions, and no money is forgotten."""
-    calls = [call for event in _unjudged(bead, events.read(journal)) for call in _calls(event)]
+    calls = [call for call in _unjudged(bead, read(journal)) if _is_sound(call)]
     if not calls:
         return RunState()
     state = bead.metadata
@@ -32,35 +29,29 @@ def unrecorded(bead: Bead, journal: Path) -> RunState:
     )
 
 
-def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[Event]:
+def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[AgentCall]:
     """Those since the bead was last claimed that belong to no attempt which was judged: of all others
     the store has been told. One that was cut off is known by its start alone."""
-    ended: list[Event] = []
-    begun: dict[tuple[Any, ...], Event] = {}
+    ended: list[AgentCall] = []
+    begun: dict[tuple[str, int], AgentCall] = {}
     for event in (one for one in told if one.bead == bead.id):
-        whose = (event.data.get("role"), event.data.get("seat"))
-        if event.kind == "bead_claimed":
-            ended.clear()
-            begun.clear()
-        elif event.kind == "agent_started":
-            begun[whose] = event
-        elif event.kind == "agent_ended":
-            begun.pop(whose, None)
-            ended.append(event)
-    return [one for one in (*ended, *begun.values()) if (one.attempt or 0) > bead.metadata.attempt_count]
+        match event:
+            case BeadClaimed():
+                ended.clear()
+                begun.clear()
+            case AgentStarted(call=call):
+                cut = replace(call, started_at=event.at, problem=INTERRUPTED, trouble=INTERRUPTED)
+                begun[call.role, call.seat] = cut
+            case AgentEnded(call=call):
+                begun.pop((call.role, call.seat), None)
+                ended.append(replace(call, started_at=call.started_at or event.at, completed_at=event.at))
+    return [one for one in (*ended, *begun.values()) if one.attempt > bead.metadata.attempt_count]
 
 
-def _calls(event: Event) -> Iterator[AgentCall]:
-    """Nothing for an event that does not say who was called when: anybody may have written there."""
-    with suppress(ValueError):
-        call = _call(event)
+def _is_sound(call: AgentCall) -> bool:
+    """Whether it says who was called when: anybody may have written there."""
+    try:
         dev_row(DevCall.of(call))
-        yield call
-
-
-def _call(event: Event) -> AgentCall:
-    """As a bead keeps it, but for the words: they are in the transcript."""
-    call = json_fields.from_json(AgentCall, {**event.data, "attempt": event.attempt})
-    if event.kind == "agent_ended":
-        return replace(call, started_at=call.started_at or event.at, completed_at=event.at)
-    return replace(call, started_at=event.at, problem=INTERRUPTED, trouble=INTERRUPTED)
+    except ValueError:
+        return False
+    return True

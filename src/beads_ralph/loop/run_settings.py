@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import MERGE, Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
+from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded
 from beads_ralph.loop.blockers import Overview, Wait, sentence
-from beads_ralph.plan import graph
 from beads_ralph.session.fallback import template_of
 from beads_ralph.store.protocol import UnreadableBead
 
@@ -84,19 +85,25 @@ class Ended:
     for_people: tuple[Item, ...] = ()
     """Steps of people that nothing holds up any more, now that this run has done its part."""
 
+    @property
+    def told(self) -> RunEnded:
+        """As the journal has it."""
+        pulls = self.pull_requests
+        return RunEnded(
+            ended=self.why,
+            reason=self.reason,
+            closed=self.closed,
+            blocked=tuple(BlockedId(bead, reason) for bead, reason in self.blocked),
+            waiting_for=tuple(wait.told for wait in self.waits),
+            finished=tuple(item.brief for item in self.finished),
+            left_for_people=tuple(item.brief for item in self.for_people),
+            pull_requests=tuple(ProposedBead(bead=bead, **pull.to_json()) for bead, pull in pulls),
+            attempts=self.attempts,
+            duration_seconds=round(self.seconds, 3),
+        )
+
     def to_json(self) -> dict[str, Any]:
-        return {
-            "ended": self.why,
-            "reason": self.reason,
-            "closed": list(self.closed),
-            "blocked": [{"id": bead_id, "reason": reason} for bead_id, reason in self.blocked],
-            "waiting_for": [wait.to_json() for wait in self.waits],
-            "finished": [item.brief for item in self.finished],
-            "left_for_people": [item.brief for item in self.for_people],
-            "pull_requests": [{"bead": bead, **pull.to_json()} for bead, pull in self.pull_requests],
-            "attempts": self.attempts,
-            "duration_seconds": round(self.seconds, 3),
-        }
+        return self.told.facts()
 
 
 def foresee(
@@ -123,18 +130,21 @@ def foresee(
     return graph.waves({name: others for name, others in unmet.items() if name not in waiting}), waiting
 
 
-def about(bead: Bead) -> dict[str, Any]:
+def taken_up(bead: Bead) -> BeadClaimed:
     """What the journal is told of a bead that is taken up."""
     place = bead.metadata
-    return {
-        "title": bead.title,
-        "bead_kind": "merge" if bead.issue_type == MERGE else "work",
-        "sprint": place.sprint,
-        "plan_file": place.plan_file,
-        "branch": place.branch,
-        "template": template_of(bead),
-        "max_attempts": (place.attempts_forgiven or 0) + place.max_retry_attempts,
-    }
+    return BeadClaimed(
+        bead=bead.id,
+        team=place.team_name,
+        attempt=place.attempt_count + 1,
+        title=bead.title,
+        bead_kind="merge" if bead.issue_type == MERGE else "work",
+        sprint=place.sprint,
+        plan_file=place.plan_file,
+        branch=place.branch,
+        template=template_of(bead),
+        max_attempts=(place.attempts_forgiven or 0) + place.max_retry_attempts,
+    )
 
 
 def why_of(

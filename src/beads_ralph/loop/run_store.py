@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
@@ -17,11 +18,11 @@ from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Journal
+from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
-from beads_ralph.plan import graph
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import Order, Outcome, Tools
@@ -132,7 +133,8 @@ class Pool:
             await self.keep(bead, known.changed(RunState(interruptions=told[-INTERRUPTIONS_KEPT:])))
         reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
         await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
-        self.journal.tell("attempt_interrupted", bead.id, bead.metadata.team_name, attempt, holder=holder)
+        team = bead.metadata.team_name
+        self.journal.emit(AttemptInterrupted(bead=bead.id, team=team, attempt=attempt, holder=holder))
 
     # --- what may start -----------------------------------------------------------------------------
 
@@ -254,8 +256,8 @@ class Pool:
         if not (settled.closed or settled.reopened):
             return []
         closed, reopened = await self.ask(convoys.changed, self.store, settled)
-        again = [item.brief for item in reopened]
-        self.journal.tell("items_settled", closed=[item.brief for item in closed], reopened=again)
+        again = tuple(item.brief for item in reopened)
+        self.journal.emit(ItemsSettled(closed=tuple(item.brief for item in closed), reopened=again))
         return closed
 
     async def for_people(self) -> list[Item]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
@@ -17,14 +17,26 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.git import worktrees
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import Journal, Kind
+from beads_ralph.journal.events import (
+    BeadBlocked,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    Event,
+    ProgramRecovered,
+    RunDraining,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, Wait, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import Parallelism, ParkedBeads, ProgramLimits
-from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, about, and_before, counted, why_of
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, and_before, counted, taken_up, why_of
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.threads import in_thread
@@ -90,7 +102,8 @@ class Loop:
 
     async def run(self) -> Ended:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
-        self.journal.tell("run_started", max_parallel=self.settings.max_parallel, actor=self.settings.actor)
+        most, actor = self.settings.max_parallel, self.settings.actor
+        self.journal.emit(RunStarted(max_parallel=most, actor=actor))
         self.journal.listeners.append(self.meter.hear)
         beats = asyncio.create_task(
             leases.keep(self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
@@ -108,7 +121,7 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
         ended = await self._account()
-        self.journal.tell("run_ended", **ended.to_json())
+        self.journal.emit(ended.told)
         return ended
 
     def _begin(self, found: Sequence[Bead]) -> None:
@@ -138,7 +151,7 @@ class Loop:
         lifted = self.parking.lift()
         for program in self.programs.lift():
             lifted = True
-            self.journal.tell("program_recovered", program=program)
+            self.journal.emit(ProgramRecovered(program=program))
         if not (self.changed or lifted or self.meter.widened or now >= self.next_poll):
             return False
         self.changed = self.meter.widened = False
@@ -208,9 +221,7 @@ class Loop:
         if claimed is None:
             return
         self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
-        place = claimed.metadata
-        attempt = place.attempt_count + 1
-        self.journal.tell("bead_claimed", bead.id, place.team_name, attempt, **about(claimed))
+        self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
         session = self.run_session(order, self._host(claimed))
         task = asyncio.create_task(session, name=bead.id)
@@ -250,7 +261,7 @@ class Loop:
         except RalphError as error:
             if error.code.startswith("VALIDATION."):  # somebody has spoiled the bead meanwhile
                 await self.pool.let_go(bead, error.message)
-                self._tell("bead_released", bead, error.message)
+                self._tell(bead, BeadReleased(reason=error.message))
             elif error.code in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
                 await self._refused(bead, error)
             else:
@@ -265,7 +276,7 @@ class Loop:
             await self._block(bead, outcome)
         else:
             await self.pool.give_back(bead, "open", outcome)
-            self._tell("bead_released", bead, outcome.reason)
+            self._tell(bead, BeadReleased(reason=outcome.reason))
             reason = f"{bead.id}: {outcome.reason}" if outcome.ending == "broken" else outcome.reason
             self.drain("stopped", reason)
 
@@ -275,7 +286,7 @@ class Loop:
         self.gating.stale = True
         if outcome.pull_request is not None:
             self.pulls.append((bead.id, outcome.pull_request))
-        self._tell("bead_closed", bead, outcome.reason)
+        self._tell(bead, BeadClosed(reason=outcome.reason))
         self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
 
     async def _tidy(self, bead: Bead) -> None:
@@ -295,12 +306,12 @@ class Loop:
         waits = (outcome.state.parked or ParkedUntil()).model_copy(update={"until": text})
         state = outcome.state.changed(RunState(parked=waits))
         await self.pool.give_back(bead, "open", replace(outcome, state=state))
-        self._tell("bead_parked", bead, outcome.reason, until=text)
+        self._tell(bead, BeadParked(reason=outcome.reason, until=text))
 
     async def _block(self, bead: Bead, outcome: Outcome) -> None:
         self.blocked[bead.id] = outcome.reason
         await self.pool.give_back(bead, "blocked", outcome)
-        self._tell("bead_blocked", bead, outcome.reason, **outcome.facts)
+        self._tell(bead, BeadBlocked(reason=outcome.reason, failure_reason=outcome.failure))
         if outcome.ending == "stopped" or self.settings.stop_on_failure:
             self.drain("stopped", f"{bead.id}: {outcome.reason}")
 
@@ -310,7 +321,7 @@ class Loop:
             self._give_up(bead, "it is held by another now; nothing of it was closed here")
             return
         await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
-        self._tell("bead_released", bead, "the run was cancelled", cancelled=True)
+        self._tell(bead, BeadReleased(reason="the run was cancelled", cancelled=True))
 
     async def _refused(self, bead: Bead, error: RalphError) -> None:
         """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
@@ -323,15 +334,15 @@ class Loop:
             await self._block(bead, Outcome("blocked", f"the store will not take its end: {error.message}"))
         else:
             await self.pool.give_back(bead, "open", Outcome("paused", error.message))
-            self._tell("bead_released", bead, error.message)
+            self._tell(bead, BeadReleased(reason=error.message))
 
     def _give_up(self, bead: Bead, reason: str) -> None:
         self.lost.add(bead.id)
         self.blocked.pop(bead.id, None)
-        self._tell("bead_released", bead, reason, cancelled=True)
+        self._tell(bead, BeadReleased(reason=reason, cancelled=True))
 
-    def _tell(self, kind: Kind, bead: Bead, reason: str, **more: Any) -> None:
-        self.journal.tell(kind, bead.id, bead.metadata.team_name, reason=reason, **more)
+    def _tell(self, bead: Bead, event: Event) -> None:
+        self.journal.emit(replace(event, bead=bead.id, team=bead.metadata.team_name))
 
     # --- ending -------------------------------------------------------------------------------------
 
@@ -339,8 +350,8 @@ class Loop:
         """Start nothing more; what runs may finish."""
         if self.halt is None:
             self.halt = (why, reason)
-            at_work = [bead.id for bead in self.running.values()]
-            self.journal.tell("run_draining", reason=reason, running=at_work)
+            at_work = tuple(bead.id for bead in self.running.values())
+            self.journal.emit(RunDraining(reason=reason, running=at_work))
 
     def cancel(self) -> None:
         """End what runs, and give its beads back as they were."""
@@ -359,7 +370,7 @@ class Loop:
         for bead in self.running.values():
             with suppress(RalphError):  # what it is that failed is on its way up already
                 await self.pool.give_back(bead, "open", Outcome("paused", "the run failed"))
-                self._tell("bead_released", bead, "the run failed", cancelled=True)
+                self._tell(bead, BeadReleased(reason="the run failed", cancelled=True))
         self.running.clear()
 
     def _heed_orders(self) -> None:
@@ -370,7 +381,7 @@ class Loop:
         if (word == "pause") != self.paused:
             self.paused = word == "pause"
             self.changed = True
-            self.journal.tell("run_paused" if self.paused else "run_resumed")
+            self.journal.emit(RunPaused() if self.paused else RunResumed())
 
     # --- the account --------------------------------------------------------------------------------
 

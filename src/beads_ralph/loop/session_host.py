@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import Event, ProgramUnavailable
+from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.limits import ProgramLimits
 from beads_ralph.loop.run_store import Pool
@@ -46,15 +47,15 @@ class LoopHost:
         """The journal is told once, however many sessions meet the same."""
         limit, news = self.programs.begin(trouble)
         if news:
-            self.journal.tell(
-                "program_unavailable",
-                self.bead.id,
-                self.bead.metadata.team_name,
+            event = ProgramUnavailable(
+                bead=self.bead.id,
+                team=self.bead.metadata.team_name,
                 program=limit.program,
                 trouble=limit.trouble,
                 until=utc_text(limit.until),
                 reason=limit.reason,
             )
+            self.journal.emit(event)
         return limit
 
     async def report_success(self, program: str, seconds: float) -> None:

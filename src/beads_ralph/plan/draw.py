@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.field_types import plural
-from beads_ralph.plan import graph
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from beads_ralph.bead.model import AgentSpec, TemplateName
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.errors import Fault
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import fields, markdown
 from beads_ralph.plan.model import At, FieldError, Phase, Plan, Pour, Sprint, Struck

@@ -1,4 +1,4 @@
-"""Runs that share something, such as their agent, counted together."""
+"""Runs that share something, such as their agent, counted together; and verifiers by what they said."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from beads_ralph.report.numbers import Rate, Spread, shortened
 
 Outcome = Literal["success", "failed", "timeout", "running", "waiting"]
 FINISHED: Final = ("success", "failed", "timeout")
+COUNTED: Final = (*FINISHED, "running", "waiting", "retried", "retries")
 OUTCOMES: Final[dict[str, Outcome]] = {
     "done": "success",
     "failed": "failed",
@@ -54,18 +55,9 @@ class Group:
     """Of finished runs, where known."""
 
     def add(self, outcome: Outcome, attempt: int, seconds: float | None, cost: float | None) -> None:
-        if outcome == "running":
-            self.running += 1
+        setattr(self, outcome, getattr(self, outcome) + 1)
+        if outcome not in FINISHED:
             return
-        if outcome == "waiting":
-            self.waiting += 1
-            return
-        if outcome == "success":
-            self.success += 1
-        elif outcome == "failed":
-            self.failed += 1
-        else:
-            self.timeout += 1
         if attempt > 1:
             self.retried += 1
             self.retries += attempt - 1
@@ -76,13 +68,8 @@ class Group:
 
     def take(self, other: Group) -> None:
         """Count the other's runs, too."""
-        self.success += other.success
-        self.failed += other.failed
-        self.timeout += other.timeout
-        self.running += other.running
-        self.waiting += other.waiting
-        self.retried += other.retried
-        self.retries += other.retries
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.seconds.extend(other.seconds)
         self.costs.extend(other.costs)
 
@@ -141,3 +128,94 @@ class Group:
             "avg_retries": shortened(self.retries / self.finished) if self.finished else None,
             "confidence": self.confidence,
         }
+
+
+# --- verifiers that say red and green of one commit -------------------------------------------------
+
+
+RED: Final = 1
+GREEN: Final = 2
+BOTH: Final = RED | GREEN
+AGAIN: Final = 4
+BITS: Final = 3
+MASK: Final = BOTH | AGAIN
+RULINGS: Final = {"pass": GREEN, "fail": RED, "stop": RED}
+
+
+@dataclass
+class Seen:
+    """What is known of one verifier."""
+
+    name: str
+    place: int
+    """Where its bits begin in what was said of a commit."""
+    runs: int = 0
+    red: int = 0
+    flips: int = 0
+    """Commits of which it said both."""
+    repeated: int = 0
+    """Commits on which it ran more than once: only there it could be caught."""
+    beads: set[str] = field(default_factory=set)
+    """In which it was caught."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verifier": self.name,
+            "runs": self.runs,
+            "red": self.red,
+            "commits_repeated": self.repeated,
+            "commits_flaky": self.flips,
+            "beads": sorted(self.beads),
+        }
+
+
+class Verifiers:
+    """Every verifier, by its name and its command."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, str], Seen] = {}
+        self.said: dict[str, int] = {}
+        """By commit three bits a verifier: RED, GREEN, and AGAIN where it was asked more than once. There may
+        be a hundred thousand commits, each judged by the same few verifiers."""
+
+    def add(self, bead: str, checks: Any) -> None:
+        """The checks of one attempt."""
+        for check in checks if isinstance(checks, list) else ():
+            if not isinstance(check, dict) or check.get("kind") != "verifier":
+                continue
+            said = check.get("ruling")
+            ruling = RULINGS.get(said) if type(said) is str else None
+            seen = self._named(check.get("name"), check.get("command") or "")
+            if ruling is not None and seen is not None:
+                seen.runs += 1
+                seen.red += ruling == RED
+                commit = check.get("commit")
+                if (
+                    type(commit) is str and commit
+                ):  # else nobody can say whether something was changed between
+                    self._judge(bead, seen, ruling, commit)
+
+    def _named(self, name: Any, command: Any) -> Seen | None:
+        if type(name) is not str or type(command) is not str or not name:
+            return None
+        seen = self.seen.get((name, command))
+        if seen is None:
+            seen = self.seen[name, command] = Seen(name, BITS * len(self.seen))
+        return seen
+
+    def _judge(self, bead: str, seen: Seen, ruling: int, commit: str) -> None:
+        said = self.said.get(commit, 0)
+        before = said >> seen.place & MASK
+        if before:
+            seen.repeated += not before & AGAIN
+            if (before | ruling) & BOTH == BOTH:
+                seen.flips += before & BOTH != BOTH
+                seen.beads.add(bead)
+            ruling |= AGAIN
+        self.said[commit] = said | ruling << seen.place
+
+    @property
+    def flaky(self) -> list[Seen]:
+        """Those that were caught, the worst first."""
+        caught = (seen for seen in self.seen.values() if seen.flips)
+        return sorted(caught, key=lambda seen: (-seen.flips, seen.name))

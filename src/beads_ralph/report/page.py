@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.gantt import bounds, end_of, last_run
 from beads_ralph.report.groups import FINISHED, Group
 from beads_ralph.report.numbers import Spread, money_text, time_text
-from beads_ralph.report.plots import Piece, Table, text
+from beads_ralph.report.plots import Piece, Table, bounds, end_of, last_run, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
 
 # No request leaves the page, and no script runs in it, even if a record smuggled one in.

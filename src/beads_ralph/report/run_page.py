@@ -11,7 +11,14 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import (
+    AgentEnded,
+    BeadClaimed,
+    Event,
+    VerdictGiven,
+    VerifierEnded,
+    WorktreePrepared,
+)
 from beads_ralph.plan.draw import Drawing
 
 BOX: Final = (196, 46)
@@ -111,8 +118,8 @@ def story(subject: PageSubject) -> Iterator[tuple[str, str]]:
     for bead in subject.beads:
         told = [event for event in subject.events if event.bead == bead.id]
         for event in told:
-            if event.kind == "worktree_prepared" and event.data.get("conflict"):
-                where = str(event.data["conflict"]).rpartition(": ")[2]
+            if isinstance(event, WorktreePrepared) and event.conflict:
+                where = event.conflict.rpartition(": ")[2]
                 yield bead.metadata.sprint, f"a real conflict in {where}; the merge agent was called"
         for attempt in _attempts(bead, told):
             if attempt.ruling != "pass":
@@ -256,22 +263,21 @@ def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
     rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
     for event in told:
-        if not event.attempt or event.kind not in ("agent_ended", "verifier_ended", "verdict_given"):
+        if not event.attempt or not isinstance(event, AgentEnded | VerifierEnded | VerdictGiven):
             continue
         attempt = found.setdefault(event.attempt, ShownAttempt(event.attempt))
-        data = event.data
-        if event.kind == "verdict_given":
-            attempt.ruling, attempt.message = str(data["ruling"]), str(data["message"])
-        elif event.kind == "verifier_ended":
-            ok = data["ruling"] == "pass"
-            how = f"exit code {data['exit_code']}, {data['seconds']:.2f} s"
-            attempt.rows.append((ok, str(data["name"]), how))
-        else:
-            key = (event.attempt, str(data["agent"]))
-            ok = not data["problem"] and rulings.get(key, "pass") == "pass"
-            words = said.get(key) if data["role"] == "qa" else ""
-            how = str(data["problem"] or words or f"worked for {data['seconds']:.2f} s")
-            attempt.rows.append((ok, f"{data['role']} {_persona(data['agent'])}", how))
+        match event:
+            case VerdictGiven(ruling=ruling, message=message):
+                attempt.ruling, attempt.message = ruling, message
+            case VerifierEnded():
+                how = f"exit code {event.exit_code}, {event.seconds:.2f} s"
+                attempt.rows.append((event.ruling == "pass", event.name, how))
+            case AgentEnded(call=call):
+                key = (event.attempt, call.agent)
+                ok = not call.problem and rulings.get(key, "pass") == "pass"
+                words = said.get(key) if call.role == "qa" else ""
+                how = call.problem or words or f"worked for {call.seconds:.2f} s"
+                attempt.rows.append((ok, f"{call.role} {_persona(call.agent)}", how))
     return [found[number] for number in sorted(found)]
 
 
@@ -279,21 +285,21 @@ def _spans(told: Sequence[Event]) -> Iterator[Span]:
     """Who was at work when."""
     mark = 0.0
     for event in told:
-        now, data = _moment(event), event.data
-        if event.kind == "bead_claimed":
-            mark = now
-        elif event.kind == "worktree_prepared":
-            yield Span("prepare", mark, now, KINDS["prepare"])
-        elif event.kind == "verifier_ended":
-            kind = "baseline" if data["stage"] == "baseline" else "verify"
-            yield Span(kind, now - data["seconds"], now, str(data["name"]))
-        elif event.kind == "agent_ended":
-            kind = str(data["role"])
-            yield Span(kind, now - data["seconds"], now, f"{kind} {_persona(data['agent'])}")
+        now = _moment(event)
+        match event:
+            case BeadClaimed():
+                mark = now
+            case WorktreePrepared():
+                yield Span("prepare", mark, now, KINDS["prepare"])
+            case VerifierEnded(stage=stage, seconds=seconds, name=name):
+                kind = "baseline" if stage == "baseline" else "verify"
+                yield Span(kind, now - seconds, now, name)
+            case AgentEnded(call=call):
+                yield Span(call.role, now - call.seconds, now, f"{call.role} {_persona(call.agent)}")
 
 
-def _persona(agent: Any) -> str:
-    return PurePosixPath(str(agent)).stem
+def _persona(agent: str) -> str:
+    return PurePosixPath(agent).stem
 
 
 def _moment(event: Event) -> float:

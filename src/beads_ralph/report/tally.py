@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.flaky import Verifiers
-from beads_ralph.report.groups import FINISHED, Group, Outcome, outcome_of
+from beads_ralph.report.groups import FINISHED, Group, Outcome, Verifiers, outcome_of
 from beads_ralph.report.numbers import Rate, Spread, shortened
 
 TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, hearing
-from beads_ralph.agents.agent_types import AgentTask, Reply
-from beads_ralph.bead import json_fields, personas
-from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall, Session
+from beads_ralph.agents import environment, reply_reader
+from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.bead import personas
+from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
@@ -21,7 +21,8 @@ from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
-from beads_ralph.journal.events import Event, EventSink
+from beads_ralph.journal.events import AgentEnded, AgentStarted
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.process import proc
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.process.threads import in_thread
@@ -122,18 +123,18 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
         started_at=utc_text(datetime.now(UTC)),
     )
     begun = _in_session(begun, session_after(asked.session, _told_session(Reply(), asked, given)))
-    whose = (order.run_id, order.bead.id, order.bead.metadata.team_name, asked.attempt)
-    facts = json_fields.to_json(begun)
-    told = {key: facts[key] for key in facts if key in BEGUN - {"attempt"}}
-    events.emit(Event.now("agent_started", *whose, beside={"prompt": asked.prompt}, **told))
+    whose: dict[str, Any] = {
+        "bead": order.bead.id,
+        "team": order.bead.metadata.team_name,
+        "attempt": asked.attempt,
+    }
+    events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     ended = await tools.executor.run(job)
-    reply = await in_thread(hearing.heard, cli, job, ended)
+    reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
-    facts = json_fields.to_json(done)
-    told = {key: facts[key] for key in facts if key not in UNTOLD | {"attempt"}}
-    events.emit(Event.now("agent_ended", *whose, **told))
+    events.emit(AgentEnded(call=done, **whose))
     return Answered(done, spec, ended, reply)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from beads_ralph.bead.legacy import persona_name
+from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.session import agent_calls, handover
 from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
@@ -51,19 +52,19 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Prog
     session = handover.session_of(case, asked, player.program)
     if met:
         why = "; ".join(limit.reason for limit in met.values())
-        case.tell(
-            "program_replaced",
-            asked.attempt,
+        event = ProgramReplaced(
+            attempt=asked.attempt,
             role=asked.role,
             agent=asked.spec.agent,
             program=next(iter(met)),
             by=player.key,
             reason=why,
         )
+        case.tell(event)
     done = await _called(case, replace(asked, spec=player.spec, session=session))
     if done.reply.trouble == "forgotten" and session is not None:
         text = f"{player.program} has forgotten session {session.id}; a fresh one goes on"
-        case.tell("warning_given", asked.attempt, message=text)
+        case.tell(WarningGiven(attempt=asked.attempt, message=text))
         done = await _called(case, replace(asked, spec=player.spec, session=None))
     if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
         await case.host.report_success(player.key, done.ended.seconds)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from beads_ralph.bead.evidence import Verdict
+from beads_ralph.journal.events import VerdictGiven
 from beads_ralph.journal.records.reasons import Reason
 
 
@@ -55,15 +56,16 @@ async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
     return exhausted
 
 
-def told(verdict: Verdict, *, will_retry: bool) -> dict[str, Any]:
-    """What the journal is told of a verdict."""
-    return {
-        "ruling": verdict.ruling,
-        "message": verdict.message,
-        "flags": list(verdict.flags),
-        "will_retry": will_retry,
-        "checks": [row.summary() for row in verdict.evidence],
-    }
+def verdict_event(number: int, verdict: Verdict, *, will_retry: bool) -> VerdictGiven:
+    """What the journal is told of an attempt."""
+    return VerdictGiven(
+        attempt=number,
+        ruling=verdict.ruling,
+        message=verdict.message,
+        flags=tuple(verdict.flags),
+        will_retry=will_retry,
+        checks=tuple(verdict.evidence),
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents import environment
-from beads_ralph.agents.agent_types import AgentTask
+from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.bead.model import Bead
 from beads_ralph.config import Config
 from beads_ralph.errors import Code, RalphError

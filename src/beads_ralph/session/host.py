@@ -19,7 +19,7 @@ from typing import Final, Literal, Protocol
 
 from beads_ralph.bead import field_types
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.journal.events import EventSink
+from beads_ralph.journal.journal import EventSink
 
 TroubleKind = Literal["limit", "server", "auth", "missing"]
 """Why a program cannot play an agent: at a limit, its server is down, not signed in, not installed."""

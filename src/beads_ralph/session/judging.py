@@ -15,6 +15,7 @@ from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import several
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.git import commands, merges, worktree_status
+from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
@@ -35,7 +36,7 @@ async def take_baseline(case: Case) -> None:
         return
     evidence = await _verified(case, case.base, 0, "baseline")
     case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
-    case.tell("baseline_taken", red=[row.name for row in evidence if row.ruling != "pass"])
+    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
 async def look_around(case: Case) -> Surroundings:
@@ -106,10 +107,10 @@ async def _settled(case: Case, attempt: int) -> str:
         return f"a {left.unfinished} was left unfinished in the worktree"
     if left.nested:
         text = f"git repositories inside the worktree were not committed: {several(left.nested)}"
-        case.tell("warning_given", attempt, message=text)
+        case.tell(WarningGiven(attempt=attempt, message=text))
     if left.commit:
         text = "uncommitted work was committed for the agent"
-        case.tell("warning_given", attempt, message=text, commit=left.commit)
+        case.tell(WarningGiven(attempt=attempt, message=text, commit=left.commit))
     return await _rewritten(case)
 
 
@@ -170,7 +171,7 @@ async def _warn_of_conflicts(case: Case, attempt: int) -> None:
     for branch in (name for name in others if name in known):
         files = await in_thread(merges.foresee, case.tools.root, own, branch)
         if files:
-            case.tell("conflict_foreseen", attempt, other=branch, files=files)
+            case.tell(ConflictForeseen(attempt=attempt, other=branch, files=tuple(files)))
 
 
 # --- verifiers and merges -----------------------------------------------------------------------------

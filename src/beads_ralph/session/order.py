@@ -24,7 +24,7 @@ from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
-from beads_ralph.journal.events import EventSink
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.ports import Ports
@@ -133,11 +133,6 @@ class Outcome(Travels):
     """When a parked bead may go on."""
     failure: Reason | None = None
     """The records' word for it, where it is not that of the last attempt."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the journal is told besides the reason."""
-        return {"failure_reason": self.failure} if self.failure else {}
 
 
 RunSession = Callable[[Order, SessionHost], Coroutine[Any, Any, Outcome]]

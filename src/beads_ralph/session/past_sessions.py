@@ -15,7 +15,7 @@ from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import checkouts, commands, worktree_status
-from beads_ralph.journal.events import EventSink
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.history import dev_calls, qa_calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 from beads_ralph.bead.run_state import LastVerdict, RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import merges
+from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import Case
@@ -21,11 +22,22 @@ async def propose(case: Case, commit: str) -> Outcome:
     if pull.commit != commit:
         where = pull.url or pull.branch
         raise Halted("broken", f"{where} holds {pull.commit[:12]}, not the proven {commit[:12]}")
-    case.tell("pull_request_opened", case.record.attempts, **pull.to_json())
+    case.tell(_opened(case.record.attempts, pull))
     if case.claimed_pull not in (None, pull.url):
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"
-        case.tell("warning_given", case.record.attempts, message=text)
+        case.tell(WarningGiven(attempt=case.record.attempts, message=text))
     return _done(case, pull)
+
+
+def _opened(attempt: int, pull: PullRequest) -> PullRequestOpened:
+    return PullRequestOpened(
+        attempt=attempt,
+        number=pull.number,
+        url=pull.url,
+        branch=pull.branch,
+        target=pull.target,
+        commit=pull.commit,
+    )
 
 
 def _is_in_source(case: Case, commit: str) -> bool:

@@ -11,7 +11,7 @@ from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
-from beads_ralph.session.attempts import Exhausted, told, until_proven
+from beads_ralph.session.attempts import Exhausted, until_proven, verdict_event
 from beads_ralph.session.develop import develop
 from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.host import SessionHost
@@ -113,7 +113,7 @@ class BeadWork:
         record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
         await case.host.keep(record.state())
         will_retry = verdict.ruling == "fail" and self._may_retry
-        case.tell("verdict_given", number, **told(verdict, will_retry=will_retry))
+        case.tell(verdict_event(number, verdict, will_retry=will_retry))
 
 
 def _with_denials(verdict: Verdict, denied: list[str]) -> Verdict:

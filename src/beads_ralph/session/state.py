@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
-from beads_ralph.journal.events import Event, Kind
+from beads_ralph.journal.events import Event
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
@@ -88,9 +87,9 @@ class Case:
         unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}
         return list(unique.values())
 
-    def tell(self, kind: Kind, attempt: int | None = None, **data: Any) -> None:
-        whose = (self.order.run_id, self.bead.id, self.place.team_name, attempt)
-        self.host.emit(Event.now(kind, *whose, **data))
+    def tell(self, event: Event) -> None:
+        """Tell whoever sent us what happened to this bead."""
+        self.host.emit(replace(event, bead=self.bead.id, team=self.place.team_name))
 
     # --- what it may cost ---
 

@@ -14,8 +14,9 @@ from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import plural, several
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.git import git_files
-from beads_ralph.journal.events import Event, EventSink
+from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.protocol import Executor
@@ -91,23 +92,24 @@ async def run_verifiers(
         if red_before is not None and verifier.command in red_before:
             row = _compared(row, was_red=red_before[verifier.command])
         found.append(row)
-        event = Event.now(
-            "verifier_ended",
-            bench.folder.run_id,
-            subject.bead_id,
-            subject.team,
-            subject.attempt,
-            name=row.name,
-            ruling=row.ruling,
-            exit_code=row.exit_code,
-            seconds=round(row.seconds, 3),
-            commit=row.commit,
-            stage=subject.label,
-        )
-        bench.events.emit(event)
+        bench.events.emit(_told(row, subject))
         if row.ruling != "pass" and verifier.on_failure == "stop":
             break
     return found
+
+
+def _told(row: Evidence, subject: Subject) -> VerifierEnded:
+    return VerifierEnded(
+        bead=subject.bead_id,
+        team=subject.team,
+        attempt=subject.attempt,
+        name=row.name,
+        ruling=row.ruling,
+        exit_code=row.exit_code,
+        seconds=round(row.seconds, 3),
+        commit=row.commit,
+        stage=subject.label,
+    )
 
 
 async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) -> Evidence:

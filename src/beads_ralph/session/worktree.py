@@ -10,6 +10,7 @@ from typing import Final
 
 from beads_ralph import prompts
 from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
+from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import merge_check, worktree_setup
 from beads_ralph.session.agent_calls import Asked
@@ -42,10 +43,7 @@ async def prepare(case: Case) -> str | None:
         conflict = await _merge(case, wanted)
     case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
     case.tell(
-        "worktree_prepared",
-        path=str(case.worktree),
-        branch=case.place.branch,
-        conflict=str(conflict or ""),
+        WorktreePrepared(path=str(case.worktree), branch=case.place.branch, conflict=str(conflict or ""))
     )
     await worktree_setup.furnish(case)
     if not prepared.unfinished:
@@ -93,7 +91,7 @@ async def clear_locks(case: Case) -> None:
     cleared = await in_thread(_clear_locks, case.worktree, case.place.branch)
     if cleared:
         text = f"removed what a killed git left: {', '.join(cleared)}"
-        case.tell("warning_given", message=text)
+        case.tell(WarningGiven(message=text))
 
 
 def _clear_locks(worktree: Path, branch: str) -> list[str]:
@@ -117,7 +115,7 @@ async def bring_back(case: Case) -> None:
     did there stays on that branch, or gets one where there is none."""
     told = await in_thread(_bring_back, case.tools.root, case.worktree, case.place.branch, case.bead.id)
     if told:
-        case.tell("warning_given", message=told)
+        case.tell(WarningGiven(message=told))
 
 
 def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.git import git_files, worktree_status
+from beads_ralph.journal.events import LeaseTaken
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files
@@ -42,9 +43,8 @@ async def furnish(case: Case) -> None:
         _tell(case, setup="pending" if case.tools.config.worktree_setup else None)
 
 
-def _tell(case: Case, setup: str | None, **more: Any) -> None:
-    ports = case.ports.to_json() if case.ports else None
-    case.tell("lease_taken", ports=ports, files=case.lent, setup=setup, **more)
+def _tell(case: Case, setup: str | None, seconds: float | None = None) -> None:
+    case.tell(LeaseTaken(ports=case.ports, files=tuple(case.lent), setup=setup, seconds=seconds))
 
 
 # --- setup --------------------------------------------------------------------------------------------

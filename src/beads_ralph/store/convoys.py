@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.items import CONTAINERS, CONVOY, Item
 from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.slugs import slug
+from beads_ralph.bead.names import slug
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
 

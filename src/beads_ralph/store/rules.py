@@ -1,4 +1,4 @@
-"""What every store promises, in one set of words: reading, batches, claims, changes of status."""
+"""What every store promises, in one set of words: reading, batches, claims, changes of status, containers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.bead import schema
+from beads_ralph.bead import graph, schema
 from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import CONVOY, Item
 from beads_ralph.bead.model import ASSIGNEE, Bead
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.plan import graph
-from beads_ralph.store.protocol import ItemQuery, Listing, Stored, UnreadableBead
+from beads_ralph.store.protocol import ItemQuery, Listing, Settled, Stored, UnreadableBead
 
 Raw = Mapping[str, Any]
 SHOWN_IDS: Final = 5
@@ -290,3 +289,42 @@ def _against(thing: Burning, gone: Collection[str]) -> Iterator[str]:
     outside = [name for name in thing.dependents if name not in gone]
     if outside:
         yield f"{', '.join(outside)} waits for {thing.id}"
+
+
+# --- when a molecule, an epic or a convoy is done ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as it is stored: what it holds, and what it waits for itself."""
+
+    id: str
+    closed: bool
+    members: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+def settled(containers: Iterable[Container], is_open: Callable[[str], bool]) -> Settled:
+    """Which of them to close and which to open again; `is_open` tells of anything that is none of them."""
+    known = {container.id: container for container in containers}
+    held_open = _held_open(known, is_open)
+    return Settled(
+        closed=tuple(name for name, it in known.items() if not it.closed and name not in held_open),
+        reopened=tuple(name for name, it in known.items() if it.closed and name in held_open),
+    )
+
+
+def _held_open(known: dict[str, Container], is_open: Callable[[str], bool]) -> set[str]:
+    """From what is open up through everything around it, so that nesting and even circles come to an end."""
+    around: dict[str, list[str]] = defaultdict(list)
+    for container in known.values():
+        for name in (*container.members, *(() if container.closed else container.needs)):
+            around[name].append(container.id)
+    empty = [name for name, it in known.items() if not it.members and not it.closed]
+    waiting = [*empty, *(name for name in around if name not in known and is_open(name))]
+    found = set(empty)
+    while waiting:
+        reached = [name for name in around[waiting.pop()] if name not in found]
+        found.update(reached)
+        waiting += reached
+    return found

@@ -10,7 +10,7 @@ from beads_ralph.agents import environment, reply_reader, streams
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.agent_types import AgentTask, Reply
+    from beads_ralph.agents.protocol import AgentTask, Reply
 
 DEFAULT_EXECUTABLE: Final = "claude"  # what a spec without an executable means
 

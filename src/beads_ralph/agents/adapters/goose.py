@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.agent_types import Reply
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.agent_types import AgentTask
+    from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.agents.streams import Event
     from beads_ralph.bead.agent_call import Trouble
 

@@ -12,7 +12,7 @@ from beads_ralph.agents import environment
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.agent_types import AgentTask, Reply
+    from beads_ralph.agents.protocol import AgentTask, Reply
 
 SCRIPT: Final = "BEADS_RALPH_SCRIPT"
 OPTION: Final = "--script"
@@ -43,9 +43,7 @@ class Scripted:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        from beads_ralph.agents import (
-            reply_reader,  # heavy, and the player, which imports us, has no use for it
-        )
+        from beads_ralph.agents import reply_reader
 
         return reply_reader.read(ended, lines)
 

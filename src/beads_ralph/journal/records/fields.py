@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph import __version__
+from beads_ralph.bead import json_fields
+from beads_ralph.bead.agent_call import AgentCall
+from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.usage import COUNTS, Usage
-from beads_ralph.journal.events import Event
+from beads_ralph.journal.events import BeadBlocked, BeadParked, BeadReleased, Event
 from beads_ralph.journal.records.model import (
     Called,
     Checked,
@@ -41,44 +44,29 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def program(event: Event) -> str:
-    return PurePath(str(event.data.get("program") or NOBODY)).name or NOBODY
+def program(said: str | None) -> str:
+    return PurePath(said or NOBODY).name or NOBODY
 
 
-def model(event: Event) -> str:
-    return str(event.data.get("model") or "none")
+def exit_code(call: AgentCall) -> int | None:
+    return TIMEOUT_CODE if call.cut_short == "timeout" else call.exit_code
 
 
-def exit_code(event: Event) -> int | None:
-    return TIMEOUT_CODE if event.data.get("cut_short") == "timeout" else event.data.get("exit_code")
-
-
-def call(event: Event) -> Called:
-    data = event.data
-    usage = data.get("usage") or {}
-    return Called(
-        role=str(data.get("role")),
-        agent=str(data.get("agent")),
-        program=data.get("program"),
-        model=data.get("model"),
-        seat=data.get("seat") or 1,
-        started_at=data.get("started_at"),
-        seconds=data.get("seconds"),
-        exit_code=data.get("exit_code"),
-        problem=plain(str(data.get("problem") or "")),
-        trouble=str(data.get("trouble") or ""),
-        session_id=data.get("session_id"),
-        usage=Spent(**{name: usage.get(name) for name in COUNTS}),
-        transcript=data.get("transcript"),
-        cut_short=str(data.get("cut_short") or ""),
+def called(call: AgentCall) -> Called:
+    """What the record of an attempt keeps of a call: those of its fields that have a key there."""
+    said = json_fields.to_json(call)
+    kept = {name: value for name, value in said.items() if name in Called.model_fields}
+    return Called.model_validate(
+        {**kept, "started_at": call.started_at or None, "problem": plain(call.problem)}
     )
 
 
-def check(row: Mapping[str, Any]) -> Checked:
-    known = ("name", "kind", "ruling", "message", "command", "commit", "seconds", "exit_code", "red_before")
-    said = {name: row[name] for name in known if row.get(name) is not None}
-    texts = {name: plain(value) for name, value in said.items() if isinstance(value, str)}
-    return Checked.model_validate({**said, **texts})
+def checked(row: Evidence) -> Checked:
+    """The same of a check."""
+    said = row.summary()
+    kept = {name: said[name] for name in Checked.model_fields if said[name] is not None}
+    texts = {name: plain(value) for name, value in kept.items() if isinstance(value, str)}
+    return Checked.model_validate({**kept, **texts})
 
 
 def total(one: Spent, other: Spent) -> Spent:
@@ -110,16 +98,15 @@ def _ruling(rows: Sequence[Checked]) -> str:
 # --- why it came to nothing -------------------------------------------------------------------------
 
 
-def reason_of(run: RunRecord, rows: Sequence[Mapping[str, Any]]) -> Reason:
+def reason_of(run: RunRecord, rows: Sequence[Evidence]) -> Reason:
     """A stop goes before every failure; else what failed first, an agent before what it left undone."""
-    bad = [row for row in rows if row.get("ruling") != "pass"]
-    bad.sort(key=lambda row: row.get("ruling") != "stop")
+    bad = sorted((row for row in rows if row.ruling != "pass"), key=lambda row: row.ruling != "stop")
     if not bad:
         return "other"
     workers = [one for one in _calls(run) if one.role != "qa"]
-    called = _call_reason(workers) if bad[0].get("kind") == "git" else None
-    said = next((one for one in REASONS if one == bad[0].get("reason")), None)
-    return called or said or CHECKS.get((str(bad[0].get("kind")), str(bad[0].get("ruling"))), "other")
+    called = _call_reason(workers) if bad[0].kind == "git" else None
+    said = next((one for one in REASONS if one == bad[0].reason), None)
+    return called or said or CHECKS.get((bad[0].kind, bad[0].ruling), "other")
 
 
 def _calls(run: RunRecord) -> Sequence[Called]:
@@ -134,20 +121,20 @@ def _call_reason(calls: Sequence[Called]) -> Reason | None:
     return CUT_SHORT.get(last.cut_short) or TROUBLES.get(last.trouble) or "agent-crash"
 
 
-def exhausted(event: Event) -> Reason | None:
+def exhausted(event: BeadBlocked) -> Reason | None:
     """What a bead had no more of when it ended."""
-    return next((one for one in EXHAUSTED if one == event.data.get("failure_reason")), None)
+    return next((one for one in EXHAUSTED if one == event.failure_reason), None)
 
 
-def broken_reason(run: RunRecord, event: Event) -> Reason:
+def broken_reason(run: RunRecord, event: BeadBlocked | BeadReleased | BeadParked) -> Reason:
     """Without a verdict of its own."""
-    if event.data.get("cancelled"):
+    if isinstance(event, BeadReleased) and event.cancelled:
         return "interrupted"
-    if FULL in str(event.data.get("reason") or ""):
+    if FULL in event.reason:
         return "disk-full"
     if run.extra and run.extra.ruling == "pass":
         return "proposal-failed"
-    if event.kind == "bead_blocked" and run.extra and run.extra.role == "scrum-master":
+    if isinstance(event, BeadBlocked) and run.extra and run.extra.role == "scrum-master":
         return "scrum-master-failed"
     return _call_reason(_calls(run)) or "infrastructure"
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from beads_ralph import __version__
-from beads_ralph.journal.events import Event, Journal
+from beads_ralph.journal.events import (
+    AgentEnded,
+    AgentStarted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    Event,
+    VerdictGiven,
+)
+from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import fields
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.model import PROMPT_LENGTH, SUMMARY_LENGTH, Extra, RunRecord, changed
 from beads_ralph.journal.records.reasons import EXHAUSTED, Reason
+
+NO_MODEL: Final = "none"
 
 
 @dataclass
@@ -27,20 +40,10 @@ class Keeper:
     source: str = "run"
 
     def __post_init__(self) -> None:
-        self.beads: dict[str, Event] = {}
+        self.beads: dict[str, BeadClaimed] = {}
         """How each bead that is at work was claimed."""
         self.open: dict[str, RunRecord] = {}
         """The attempts that have begun and not ended."""
-        self.handlers: dict[str, Callable[[str, Event], None]] = {
-            "bead_claimed": self._claimed,
-            "agent_started": self._called,
-            "agent_ended": self._answered,
-            "verdict_given": self._judged,
-            "bead_closed": self._closed,
-            "bead_blocked": self._blocked,
-            "bead_parked": self._given_back,
-            "bead_released": self._given_back,
-        }
 
     @contextmanager
     def listening(self, journal: Journal) -> Iterator[None]:
@@ -56,37 +59,47 @@ class Keeper:
 
     def hear(self, event: Event) -> None:
         """What is told is on disk when this returns."""
-        handler = self.handlers.get(event.kind)
-        if handler is not None and event.bead is not None:
-            handler(event.bead, event)
+        match event:
+            case BeadClaimed(bead=str(bead)):
+                self.beads[bead] = event
+            case AgentStarted(bead=str(bead)):
+                self._called(bead, event)
+            case AgentEnded(bead=str(bead)):
+                self._answered(bead, event)
+            case VerdictGiven(bead=str(bead)):
+                self._judged(bead, event)
+            case BeadClosed(bead=str(bead)):
+                self._closed(bead, event)
+            case BeadBlocked(bead=str(bead)):
+                self._blocked(bead, event)
+            case BeadParked(bead=str(bead)) | BeadReleased(bead=str(bead)):
+                self._given_back(bead, event)
 
     # --- while it lasts ---
 
-    def _claimed(self, bead: str, event: Event) -> None:
-        self.beads[bead] = event
-
-    def _called(self, bead: str, event: Event) -> None:
-        run = self.open.get(bead)
+    def _called(self, bead: str, event: AgentStarted) -> None:
+        run, call = self.open.get(bead), event.call
         if run is None or run.attempt != event.attempt:
             self._begin(bead, event)
-        elif run.extra and event.data.get("role") == run.extra.role and event.data.get("seat", 1) == 1:
+        elif run.extra and call.role == run.extra.role and call.seat == 1:
             # Another program plays the same agent: what comes of it is its work.
-            self.open[bead] = changed(run, agent=fields.program(event), model=fields.model(event))
+            self.open[bead] = changed(run, agent=fields.program(call.program), model=call.model or NO_MODEL)
 
-    def _begin(self, bead: str, event: Event) -> RunRecord:
+    def _begin(self, bead: str, event: AgentStarted | VerdictGiven) -> RunRecord:
         run = self.folder.begin(self._record(bead, event))
         self.open[bead] = run
         return run
 
-    def _record(self, bead: str, event: Event) -> RunRecord:
-        said = self.beads[bead].data if bead in self.beads else {}
-        prompt = fields.plain(str(event.beside.get("prompt") or ""))
+    def _record(self, bead: str, event: AgentStarted | VerdictGiven) -> RunRecord:
+        claimed = self.beads.get(bead)
+        call = event.call if isinstance(event, AgentStarted) else None
+        prompt = fields.plain(event.prompt) if isinstance(event, AgentStarted) else ""
         attempt = event.attempt or 1
         return RunRecord(
             bead=bead,
             status="running",
-            agent=fields.program(event),
-            model=fields.model(event),
+            agent=fields.program(event.call.program if isinstance(event, AgentStarted) else event.program),
+            model=call.model if call and call.model else NO_MODEL,
             repo=str(self.repo),
             prompt=prompt[:PROMPT_LENGTH],
             prompt_full=prompt,
@@ -95,38 +108,38 @@ class Keeper:
             finished_at=None,
             duration_seconds=None,
             attempt=attempt,
-            max_retries=max(int(said.get("max_attempts") or 1), attempt),
+            max_retries=max(claimed.max_attempts if claimed else 1, attempt),
             exit_code=None,
             output_summary=None,
             failure_reason=None,
-            template_name=said.get("template") or None,
+            template_name=(claimed.template if claimed else None) or None,
             session_name=f"agent-{bead}",
             result_file=str(self.folder.result_file(bead)),
-            extra=self._extra(event, said),
+            extra=self._extra(event, claimed),
         )
 
-    def _extra(self, event: Event, said: Mapping[str, Any]) -> Extra:
+    def _extra(self, event: AgentStarted | VerdictGiven, claimed: BeadClaimed | None) -> Extra:
+        call = event.call if isinstance(event, AgentStarted) else None
         return Extra(
             run_id=self.run_id,
             program_version=__version__,
             source=self.source,
             team=event.team,
-            role=event.data.get("role"),
-            persona=event.data.get("agent"),
-            kind=said.get("bead_kind"),
-            title=said.get("title"),
-            sprint=said.get("sprint"),
-            plan_file=said.get("plan_file"),
-            branch=said.get("branch"),
+            role=event.call.role if isinstance(event, AgentStarted) else event.role,
+            persona=call.agent if call else None,
+            kind=claimed.bead_kind if claimed else None,
+            title=claimed.title if claimed else None,
+            sprint=claimed.sprint if claimed else None,
+            plan_file=claimed.plan_file if claimed else None,
+            branch=claimed.branch if claimed else None,
             parallel=max(len(self.beads), 1),
         )
 
-    def _answered(self, bead: str, event: Event) -> None:
+    def _answered(self, bead: str, event: AgentEnded) -> None:
         run = self.open.get(bead)
         if run is None or run.extra is None:
             return
-        call = fields.call(event)
-        worked = call.role != "qa"
+        call, worked = fields.called(event.call), event.call.role != "qa"
         extra = run.extra.model_copy(
             update={
                 "calls": (*run.extra.calls, call),
@@ -134,49 +147,48 @@ class Keeper:
                 "agent_seconds": fields.more(run.extra.agent_seconds, call.seconds if worked else None),
             }
         )
-        summary = fields.plain(str(event.data.get("output_summary") or ""))[-SUMMARY_LENGTH:]
-        ended = {"exit_code": fields.exit_code(event), "output_summary": summary} if worked else {}
+        summary = fields.plain(event.call.output_summary)[-SUMMARY_LENGTH:]
+        ended = {"exit_code": fields.exit_code(event.call), "output_summary": summary} if worked else {}
         self._write(changed(run, extra=extra, **ended))
 
-    def _judged(self, bead: str, event: Event) -> None:
+    def _judged(self, bead: str, event: VerdictGiven) -> None:
         """What passed is not over yet: it is to be proposed, and then closed."""
         if not event.attempt:  # a look before any work
             return
         run = self.open.get(bead)
         if run is None or run.attempt != event.attempt:  # no agent was asked: git could merge it alone
             run = self._begin(bead, event)
-        checks = tuple(fields.check(row) for row in event.data.get("checks") or ())
+        checks = tuple(fields.checked(row) for row in event.checks)
         extra = (run.extra or Extra()).model_copy(
             update={
                 "checks": checks,
-                "ruling": event.data["ruling"],
+                "ruling": event.ruling,
                 "commit": next((row.commit for row in checks if row.commit), None),
             }
         )
         run = changed(run, extra=extra, verification=fields.verification(checks))
-        if event.data["ruling"] == "pass":
+        if event.ruling == "pass":
             self._write(run)
         else:
-            reason = fields.reason_of(run, event.data.get("checks") or ())
-            again = bool(event.data.get("will_retry"))
-            self._end(run, event, reason, str(event.data.get("message") or reason), will_retry=again)
+            reason = fields.reason_of(run, event.checks)
+            self._end(run, event, reason, event.message or reason, will_retry=event.will_retry)
 
     # --- how it ends ---
 
-    def _closed(self, bead: str, event: Event) -> None:
+    def _closed(self, bead: str, event: BeadClosed) -> None:
         """Also where a run was killed between the proof and the closing, and this one only closed."""
         run = self.open.get(bead) or self._left_proven(bead)
         self._forget(bead)
         if run is not None:
-            self._end(run, event, None, str(event.data.get("reason") or "closed"), will_retry=False)
+            self._end(run, event, None, event.reason or "closed", will_retry=False)
 
     def _left_proven(self, bead: str) -> RunRecord | None:
         run = self.folder.last_run(bead)
         proven = run is not None and run.extra is not None and run.extra.ruling == "pass"
         return run if proven and run is not None and run.status != "done" else None
 
-    def _blocked(self, bead: str, event: Event) -> None:
-        run, text = self.open.get(bead), str(event.data.get("reason") or "blocked")
+    def _blocked(self, bead: str, event: BeadBlocked) -> None:
+        run, text = self.open.get(bead), event.reason or "blocked"
         self._forget(bead)
         exhausted = fields.exhausted(event)
         if run is not None:
@@ -200,7 +212,7 @@ class Keeper:
         self.folder.write(changed(run, failure_reason=reason, extra=extra))
         self.folder.write(changed(result, will_retry=False, reason=f"{text}; the last: {result.reason}"))
 
-    def _given_back(self, bead: str, event: Event) -> None:
+    def _given_back(self, bead: str, event: BeadParked | BeadReleased) -> None:
         """The attempt begins again some time, so there is no result of it."""
         run = self.open.get(bead)
         self._forget(bead)

@@ -16,7 +16,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.store import rules
-from beads_ralph.store.bd import claims, edit, insert, pour, queries, setup, shape
+from beads_ralph.store.bd import claims, queries, setup, shape, write
 from beads_ralph.store.bd.claims import Listed
 from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
 from beads_ralph.store.bd.items import BdItems
@@ -132,9 +132,9 @@ class BdStore:
         if not batch:
             return []
         with self._writing() as bd:
-            insert.check(bd, batch, self._root)
+            write.check_new(bd, batch, self._root)
             self._register(bd, batch)
-            insert.insert(bd, batch, progress)
+            write.insert(bd, batch, progress)
             for bead in (thing for thing in batch if not isinstance(thing, Item)):
                 for said in bead.comments:
                     _comment(bd, bead.id, *_spoken(said))
@@ -143,9 +143,9 @@ class BdStore:
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._writing() as bd:
             row = queries.one(bd, bead_id)
-            edit.check(bd, row, changes, self._root)
+            write.check_changes(bd, row, changes, self._root)
             try:
-                row = edit.edit(bd, row, changes)
+                row = write.edit(bd, row, changes)
             finally:
                 if changes.status is not None or changes.dependencies is not None:
                     setup.graph_changed(bd)
@@ -219,7 +219,7 @@ class BdStore:
 
     def _check_end(self, bd: Bd, row: Row, actor: str, found: Findings) -> None:
         claims.check_held(row, actor)
-        edit.check(bd, row, found.changes, self._root)
+        write.check_changes(bd, row, found.changes, self._root)
 
     # --- formulas -----------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class BdStore:
         """By bd, which finds the formulas of the checkout as well as those of the root."""
         with self._writing() as bd:
             here = replace(bd, place=self._checkout)
-            return pour.pour(here, formula, values, wisp=wisp, assignee=assignee)
+            return write.pour(here, formula, values, wisp=wisp, assignee=assignee)
 
     # --- snapshots ----------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ def _check_far_blockers(bd: Bd, row: Row) -> None:
 
 def _hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
     """The end of the actor's work and what it found, in one write: there is no moment in between."""
-    words, done = edit.write(
+    words, done = write.update(
         bd,
         row,
         found.changes,

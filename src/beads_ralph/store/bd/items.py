@@ -13,8 +13,8 @@ from beads_ralph.store import rules
 from beads_ralph.store.bd import queries, setup, shape
 from beads_ralph.store.bd.cli import OURSELVES, Bd
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.containers import Container, settled
 from beads_ralph.store.protocol import ItemQuery, Listing, Settled
+from beads_ralph.store.rules import Container, settled
 
 BATCH: Final = ("batch",)  # one transaction, and alone among bd's writing commands it never guesses an id
 ALL_CLOSED: Final = "everything in it is closed"

@@ -15,7 +15,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.ralph_dir import NAME, check_ralph_dir, ralph_dir
-from beads_ralph.store.embedded.tables import STEPS, VERSION
+from beads_ralph.store.embedded.rows import STEPS, VERSION
 
 FILE_NAME: Final = "beads.db"
 APPLICATION: Final = 0x52616C70  # "Ralp": tells our file from another program's

@@ -12,10 +12,10 @@ from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import CONTAINERS, Item
 from beads_ralph.errors import gathered
 from beads_ralph.store import rules
-from beads_ralph.store.containers import Container, settled
 from beads_ralph.store.embedded import rows
 from beads_ralph.store.embedded.database import Database
 from beads_ralph.store.protocol import ItemQuery, Listing, Settled
+from beads_ralph.store.rules import Container, settled
 
 CLOSE: Final = """UPDATE beads SET status = 'closed', updated_at = :now, closed_at = :now,
         close_reason = :reason

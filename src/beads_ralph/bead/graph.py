@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from beads_ralph.bead.sprint_id import SprintId
+from beads_ralph.bead.names import SprintId
 
 Edges = Mapping[str, Sequence[str]]
 Tracks = Mapping[tuple[int, str], Mapping[int, Sequence[SprintId]]]

@@ -1,14 +1,14 @@
-"""One formula file → a Formula, or every fault of its form."""
+"""A formula's file, TOML or JSON: its text → a Formula or every fault of its form; and back to text."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -152,3 +152,145 @@ def field_path(parts: Iterable[int | str]) -> str:
 def _fault(file: Path, path: str, message: str) -> Fault:
     said = f"{path}: {message}" if path else message
     return Fault(Code.FORMULA_INVALID, said, file=str(file), field=path)
+
+
+# --- back to text -----------------------------------------------------------------------------------
+
+
+Format = Literal["toml", "json"]
+BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+CLOSING: Final = re.compile(r'"(?="")|"\Z')
+"""Quotes that would end a text of several lines too early."""
+WIDE: Final = 100
+
+
+def dumps(formula: Mapping[str, Any], form: Format) -> str:
+    if form == "json":
+        return json.dumps(formula, indent=2, ensure_ascii=False) + "\n"
+    return "\n".join(_table((), formula)).lstrip("\n") + "\n"
+
+
+def null_in(value: Any, path: str = "") -> str | None:
+    """Where the first null stands, which JSON can say and TOML cannot; None where there is none."""
+    if value is None:
+        return path
+    inner: Sequence[tuple[str, Any]] = ()
+    if isinstance(value, Mapping):
+        inner = [(f"{path}.{key}" if path else str(key), entry) for key, entry in value.items()]
+    elif isinstance(value, list):
+        inner = [(f"{path}[{at}]", entry) for at, entry in enumerate(value)]
+    return next((found for place, entry in inner if (found := null_in(entry, place)) is not None), None)
+
+
+# --- TOML -------------------------------------------------------------------------------------------
+
+
+def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
+    """The plain values of a table first, since a header ends it; then the tables inside."""
+    for key, value in table.items():
+        if not _is_table(value) and not _is_tables(value):
+            yield f"{_key(key)} = {_value(value, (*path, key))}"
+    for key, value in table.items():
+        below = (*path, key)
+        header = ".".join(map(_key, below))
+        if _is_table(value):
+            yield from _section(f"[{header}]", below, value)
+        elif _is_tables(value):
+            for entry in value:
+                yield from ("", f"[[{header}]]", *_table(below, entry))
+
+
+def _section(header: str, path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
+    """Without a header of its own where it holds tables alone."""
+    if not table or any(not _is_table(value) and not _is_tables(value) for value in table.values()):
+        yield from ("", header)
+    yield from _table(path, table)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_table(entry) for entry in value)
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else _basic(key)
+
+
+def _value(value: Any, path: Sequence[str]) -> str:
+    if value is None:
+        message = f"{'.'.join(path)} is null, which TOML cannot say"
+        raise RalphError(Code.FORMULA_INVALID, message, suggested_action="Write it with --format json")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return _array([_value(entry, path) for entry in value])
+    if isinstance(value, Mapping):  # among other values of a list
+        inner = (f"{_key(key)} = {_value(entry, (*path, key))}" for key, entry in value.items())
+        return f"{{ {', '.join(inner)} }}" if value else "{}"
+    return json.dumps(value)
+
+
+def _array(entries: Sequence[str]) -> str:
+    line = f"[{', '.join(entries)}]"
+    if len(line) <= WIDE and "\n" not in line:
+        return line
+    return "[\n" + "".join(f"  {entry},\n" for entry in entries) + "]"
+
+
+def _text(text: str) -> str:
+    if "\n" not in text:
+        return f"'{text}'" if _reads_as_it_is(text) else _basic(text)
+    escaped = CLOSING.sub(r'\\"', _escaped(text.replace("\\", "\\\\")))
+    return f'"""\n{escaped}"""'
+
+
+def _reads_as_it_is(text: str) -> bool:
+    """Patterns read best without escapes."""
+    return "\\" in text and "'" not in text and CONTROL.search(text) is None
+
+
+def _basic(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{_escaped(escaped)}"'
+
+
+def _escaped(text: str) -> str:
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# --- rows of values ---------------------------------------------------------------------------------
+
+
+SPECIAL: Final = re.compile(r'[,"\r\n]|^\s|\s$')
+
+
+def sheet(rows: Sequence[Mapping[str, Any]], form: Literal["csv", "json"]) -> str:
+    """The rows as `pour --vars-file` reads them."""
+    if form == "json":
+        return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    names = list(rows[0])
+    lines = [names, *([cell(row[name]) for name in names] for row in rows)]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    """The csv module leaves a lone carriage return bare, and cannot read it back."""
+    return '"' + text.replace('"', '""') + '"' if SPECIAL.search(text) else text
+
+
+def cell(value: Any) -> str:
+    """A value as text: a list is its lines, or a JSON array where its lines would say something else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, list | tuple):
+        return str(value)
+    lines = "\n".join(value)
+    readable = [line.strip() for line in lines.splitlines() if line.strip()]
+    is_plain = readable == list(value) and not lines.startswith("[")
+    return lines if is_plain else json.dumps(list(value), ensure_ascii=False)
