@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from beads_ralph.compile.build import Built
     from beads_ralph.config.kinds import StoreChoice
     from beads_ralph.errors import RalphError
-    from beads_ralph.journal.events import Event, Journal
+    from beads_ralph.journal.events import Event
+    from beads_ralph.journal.journal import Journal
     from beads_ralph.loop import Ended
     from beads_ralph.plan import Plan
     from beads_ralph.store.protocol import Query, Store
@@ -102,11 +103,11 @@ def follow(start: str | PathLike[str] = ".") -> Iterator[Event]:
     from pathlib import Path
 
     from beads_ralph.config import workspace
-    from beads_ralph.journal import events, runs
+    from beads_ralph.journal import journal, runs
 
     home = workspace.find(Path(start)).home
     folder = runs.require_latest(home)
-    return events.follow(folder.journal, lambda: not runs.is_running(home))
+    return journal.follow(folder.journal, lambda: not runs.is_running(home))
 
 
 def __getattr__(name: str) -> object:
