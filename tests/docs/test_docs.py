@@ -26,6 +26,7 @@ from beads_ralph.cli import parser
 from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
+from beads_ralph.journal.base_event import BaseEvent
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
 from tests.cli.running import ralph
@@ -162,7 +163,7 @@ def test_every_field_of_an_event_is_documented(kind: str) -> None:
         told |= set(events.AgentStarted.told)
     if row.strip().startswith("as the data of `run`"):
         told |= set(re.findall(r"`(\w+)`", sections("json.md", "###")["run"]))
-    common = {one.name for one in dataclasses.fields(events.BaseEvent)}
+    common = {one.name for one in dataclasses.fields(BaseEvent)}
     own = {one.name for one in dataclasses.fields(events.KINDS[kind]) if "unwritten" not in one.metadata}
     wanted = getattr(events.KINDS[kind], "told", own - common)
     assert wanted <= told, f"not documented: {sorted(wanted - told)}"

@@ -258,3 +258,19 @@ def test_what_only_feeds_another_variable_is_used() -> None:
     report = check(formula(step("a", description="{{name}}"), variables=variables))
     assert (report.faults, report.warnings) == ((), ())
     assert "follows from another variable" in (why_not_plain(formula(step("a"), variables=variables)) or "")
+
+
+@pytest.mark.parametrize("value", ["x", "{{v}}", {"until": "2099-01-01"}, 1, True])
+@pytest.mark.parametrize("key", ["parked", "proven", "attempt_count", "gate_override"])
+def test_a_bead_cannot_be_given_what_runs_keep(key: str, value: object) -> None:
+    bead = step("a", type="beads-ralph-work", metadata={key: value})
+    (fault,) = check(formula(bead)).faults
+    assert fault.field == f"steps[0].metadata.{key}"
+    assert "kept by runs" in fault.message
+    assert check(formula(step("a", metadata={key: value}))).faults == (), "a person's task is not worked on"
+
+
+@pytest.mark.parametrize("value", [None, 0, "", []])
+def test_what_says_that_no_run_was_there_may_stand_in_a_formula(value: object) -> None:
+    bead = step("a", type="beads-ralph-work", metadata={"attempt_count": value})
+    assert check(formula(bead)).faults == ()

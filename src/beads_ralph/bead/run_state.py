@@ -251,6 +251,10 @@ KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
 KEYS: Final = frozenset(KEYS_IN_ORDER)
 """The metadata that only runs write: neither a plan nor a formula says it. Besides, runs fill in the
 `agent_id` of the bead's agents."""
+HISTORY: Final = frozenset(
+    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result"}
+)
+"""Keys that grow with every attempt, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(
     attempt_count=0,
     scrum_master_session_id=None,

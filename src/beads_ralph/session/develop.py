@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from beads_ralph import prompts
 from beads_ralph.bead.model import AgentSpec
-from beads_ralph.bead.run_state import ScrumResult
+from beads_ralph.bead.run_state import HISTORY, ScrumResult
 from beads_ralph.prompts import guidance
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
@@ -19,7 +19,6 @@ from beads_ralph.session.order import Halted
 from beads_ralph.session.state import Case
 
 LAST_WORDS: Final = 4000
-NOT_SHOWN: Final = ("dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result")
 
 
 async def develop(case: Case, attempt: int, feedback: str | None) -> str:
@@ -128,7 +127,7 @@ def _result(done: Answered) -> tuple[ScrumResult | None, str]:
 def _scrum_prompt(case: Case) -> str:
     place = case.place
     told = case.bead.to_json()
-    told["metadata"] = {key: value for key, value in told["metadata"].items() if key not in NOT_SHOWN}
+    told["metadata"] = {key: value for key, value in told["metadata"].items() if key not in HISTORY}
     return prompts.render(
         "scrum-master",
         bead_id=case.bead.id,

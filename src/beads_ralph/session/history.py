@@ -6,11 +6,11 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
-from beads_ralph.bead.evidence import Evidence, Verdict
+from beads_ralph.bead.evidence import Verdict
+from beads_ralph.bead.json_fields import FieldError
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import without_sessions
 from beads_ralph.bead.run_state import (
@@ -179,15 +179,11 @@ def last_feedback(state: RunState) -> str | None:
     last = state.last_verdict
     if last is None or last.ruling != "fail":
         return None
-    fields = {*Evidence.__dataclass_fields__}
-    rows: list[dict[str, Any]] = [row.model_dump(include=fields) for row in last.evidence]
-    return Verdict("fail", last.message, [Evidence(**row) for row in rows]).feedback
+    try:
+        return Verdict.from_json(last.to_json()).feedback
+    except FieldError:  # somebody else wrote a check of it
+        return last.message
 
 
 def verdict_kept(verdict: Verdict) -> LastVerdict:
-    return LastVerdict.made(
-        ruling=verdict.ruling,
-        message=verdict.message,
-        flags=verdict.flags,
-        evidence=[row.to_json() for row in verdict.evidence],
-    )
+    return LastVerdict.made(**verdict.to_json())
