@@ -437,5 +437,5 @@ def test_the_architecture_page_names_every_module_or_its_room_and_no_other() -> 
 
 def test_every_decision_ends_with_its_date_and_status() -> None:
     entries = [text for text in page("decisions.md").split("\n\n") if text.startswith("**")]
-    status = re.compile(r"\*20\d\d-\d\d,\s(in\sforce|until\s20\d\d-\d\d:)[^*]*\*\s*$")
+    status = re.compile(r"\*20\d\d-\d\d(-\d\d)?,\s(in\sforce|until\s20\d\d-\d\d:)[^*]*\*\s*$")
     assert [text.splitlines()[0] for text in entries if not status.search(text)] == []

@@ -149,7 +149,7 @@ class Verifier(FrozenModel):
 
     name: Filled
     command: Filled
-    expect: Expectation = Expectation()
+    expect: Expectation = Expectation.model_construct()
     timeout_seconds: Positive = 300
     on_failure: Literal["stop", "continue"] = "stop"
 

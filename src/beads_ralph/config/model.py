@@ -19,6 +19,7 @@ CONFIG_NAME: Final = "beads-ralph.yaml"
 
 class Section(BaseModel):
     # Strict, so that `min_free_gb: true` is a fault, and the published schema says the same.
+    # Built when first used, and the defaults below are not validated: start-up is part of the product.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
@@ -143,9 +144,11 @@ class Config(Section):
         "auto", description="Where beads live; `--store` goes first.", examples=["embedded"]
     )
     bd_timeout: Seconds = Field(30.0, description="How long one call of bd may take.", examples=["1m"])
-    plan: PlanDefaults = Field(PlanDefaults(), description="Defaults for what a sprint does not say.")
+    plan: PlanDefaults = Field(
+        PlanDefaults.model_construct(), description="Defaults for what a sprint does not say."
+    )
     agent_defaults: AgentDefaults = Field(
-        AgentDefaults(), description="For agents that do not say it themselves."
+        AgentDefaults.model_construct(), description="For agents that do not say it themselves."
     )
     executor: ExecutorName = Field(
         "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
@@ -295,7 +298,9 @@ class Config(Section):
         description="Where run and result records go, seen from the repository's root.",
         examples=["../state"],
     )
-    logging: Logging = Field(Logging(), description="What a run writes down for finding faults.")
+    logging: Logging = Field(
+        Logging.model_construct(), description="What a run writes down for finding faults."
+    )
 
 
 INNER: Final[Mapping[str, type[Section]]] = {
