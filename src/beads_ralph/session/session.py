@@ -17,7 +17,7 @@ from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.host import SessionHost
 from beads_ralph.session.order import NOTHING, Ending, Halted, Order, Outcome, Parked, RunSession, Tools
 from beads_ralph.session.proposal import propose
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 WORDS: Final = 3
 ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
@@ -38,7 +38,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
 
     Cancelled, it leaves no process and no checkout; what the agents did so far stays in the worktree.
     """
-    case = Case(order, tools, host, BeadHistory.of(order.bead, order.session_id))
+    case = BeadSession(order, tools, host, BeadHistory.of(order.bead, order.session_id))
     try:
         with worktree_setup.taken(case):
             return await _work(case)
@@ -52,7 +52,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
         return _failed(case, ending, _words(error))
 
 
-async def _work(case: Case) -> Outcome:
+async def _work(case: BeadSession) -> Outcome:
     record = case.record
     await worktree.clear_locks(case)
     await worktree.bring_back(case)
@@ -64,7 +64,7 @@ async def _work(case: Case) -> Outcome:
     finished = await _taken_up(case)
     await in_thread(_open_shelf, case)
     await judging.take_baseline(case)
-    feedback = unfinished or last_feedback(case.place)
+    feedback = unfinished or last_feedback(case.metadata)
     ended = await until_proven(BeadWork(case, finished=finished), feedback)
     if isinstance(ended, Exhausted):
         return _exhausted(case, ended)
@@ -77,7 +77,7 @@ async def _work(case: Case) -> Outcome:
 class BeadWork:
     """A bead of a store, tried in its worktree."""
 
-    case: Case
+    case: BeadSession
     finished: bool
     """Whether the developers had done their part when the bead was parked."""
 
@@ -87,7 +87,7 @@ class BeadWork:
 
     @property
     def _may_retry(self) -> bool:
-        return self.case.record.counted < self.case.place.max_retry_attempts
+        return self.case.record.counted < self.case.metadata.max_retry_attempts
 
     async def before_next(self) -> Exhausted | None:
         case, record = self.case, self.case.record
@@ -125,7 +125,7 @@ def _with_denials(verdict: Verdict, denied: list[str]) -> Verdict:
     return replace(verdict, message=message, flags=[*verdict.flags, *hints])
 
 
-async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
+async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
     if not case.worktree.is_dir():  # the last agent removed it; what it had committed is on the branch
         await worktree.prepare(case)
     await worktree.clear_locks(case)
@@ -143,28 +143,28 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     return await judging.check(case, attempt, outside)
 
 
-def _open_shelf(case: Case) -> None:
+def _open_shelf(case: BeadSession) -> None:
     """Evidence counts from the first attempt on, in whichever run that was."""
     if case.shelf is not None and not case.shelf.begun:
         case.shelf.make()
         case.shelf.begin()
 
 
-async def _taken_up(case: Case) -> bool:
+async def _taken_up(case: BeadSession) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
-    parked = case.place.parked
+    parked = case.metadata.parked
     return parked is not None and bool(parked.commit) and parked.commit == await case.head()
 
 
 # --- ends ---------------------------------------------------------------------------------------------
 
 
-def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
+def _failed(case: BeadSession, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
     return _ended(case, ending, reason, RunState(scrum_result=result))
 
 
-def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
+def _exhausted(case: BeadSession, used_up: Exhausted) -> Outcome:
     if used_up.paused:
         return _ended(case, "paused", used_up.text)
     return replace(_failed(case, "blocked", used_up.text), failure=used_up.failure)
@@ -177,13 +177,13 @@ def _words(error: RalphError) -> str:
     return f"{error.message}{': ' if said else ''}{said} ({error.suggested_action})"
 
 
-def _ended(case: Case, ending: Ending, reason: str, more: RunState = NOTHING) -> Outcome:
+def _ended(case: BeadSession, ending: Ending, reason: str, more: RunState = NOTHING) -> Outcome:
     record = case.record
     state = record.state().changed(more)
     return Outcome(ending, reason, state, None, record.attempts - record.before, record.usage)
 
 
-def _parked(case: Case, parked: Parked) -> Outcome:
+def _parked(case: BeadSession, parked: Parked) -> Outcome:
     record = case.record
     waits = ParkedUntil(
         until=utc_text(parked.until),

@@ -23,7 +23,7 @@ from beads_ralph.session.verify import Bench
 
 
 @dataclass
-class Case:
+class BeadSession:
     """What the stages of a session share."""
 
     order: Order
@@ -54,12 +54,12 @@ class Case:
         return self.order.bead
 
     @property
-    def place(self) -> Metadata:
+    def metadata(self) -> Metadata:
         return self.order.bead.metadata
 
     @property
     def worktree(self) -> Path:
-        return Path(self.place.worktree_path)
+        return Path(self.metadata.worktree_path)
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -70,7 +70,7 @@ class Case:
     @property
     def shelf(self) -> Shelf | None:
         """Where evidence goes; None where the bead asks for none."""
-        asked = self.place.dod is not None and self.place.dod.evidence_required
+        asked = self.metadata.dod is not None and self.metadata.dod.evidence_required
         return Shelf(self.tools.root, self.bead.id) if asked else None
 
     @property
@@ -83,20 +83,20 @@ class Case:
 
     @property
     def verifiers(self) -> list[Verifier]:
-        own = self.place.dod.verifiers if self.place.dod else []
+        own = self.metadata.dod.verifiers if self.metadata.dod else []
         unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}
         return list(unique.values())
 
     def tell(self, event: Event) -> None:
         """Tell whoever sent us what happened to this bead."""
-        self.host.emit(replace(event, bead=self.bead.id, team=self.place.team_name))
+        self.host.emit(replace(event, bead=self.bead.id, team=self.metadata.team_name))
 
     # --- what it may cost ---
 
     @property
     def budget(self) -> Budget:
         """What the bead itself says goes before the settings."""
-        own, config = self.place, self.tools.config
+        own, config = self.metadata, self.tools.config
         return Budget(
             own.timeout_minutes or config.bead_budget_minutes,
             own.budget_usd or config.bead_budget_usd,
@@ -112,7 +112,7 @@ class Case:
     @property
     def deadline(self) -> datetime | None:
         """By when it must be done."""
-        return moment_of(self.place.deadline)
+        return moment_of(self.metadata.deadline)
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""
