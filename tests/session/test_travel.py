@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.app import CloneOfRemote
+from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
@@ -156,7 +157,8 @@ def shape(value: Any) -> Any:
 
 def test_an_order_comes_back_from_json_as_it_was(travel: Travel) -> None:
     order = travel().order
-    full = replace(order, dependency_branches=("feature/a", "feature/b"), merged_verifiers=())
+    verifier = Verifier(name="tests", command="make test", expect=Expectation(exit_code=2))
+    full = replace(order, dependency_branches=("feature/a", "feature/b"), merged_verifiers=(verifier,))
     for one in (order, full, order.at(Path("/somewhere/else"))):
         assert Order.from_json(json.loads(json.dumps(one.to_json()))) == one
 
@@ -282,6 +284,24 @@ def test_a_killed_process_is_a_broken_session_whose_pushed_work_is_there(
     assert git(trip.remote, "log", "-1", "--format=%s", trip.pushed()) == "attempt 1"
     assert [state.attempt_count for state in host.kept] == [1]
     soon(lambda: trip.processes() == [])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_remote_that_is_not_there_breaks_the_session(travel: Travel, place: str) -> None:
+    trip = travel()
+    away = replace(trip, order=replace(trip.order, remote=str(trip.folder / "nowhere.git")))
+    outcome = away.run(place, Host())
+    assert outcome.ending == "broken"
+    assert "nowhere.git" in outcome.reason
+    assert trip.processes() == []
+
+
+def test_a_worker_that_cannot_start_breaks_the_session(travel: Travel) -> None:
+    trip = travel()
+    sessions = PipedSessions(("/nowhere/python",), trip.folder)
+    outcome = asyncio.run(sessions(trip.order, Host()))
+    assert outcome.ending == "broken"
+    assert "/nowhere/python" in outcome.reason
 
 
 def test_another_machine_goes_on_where_the_first_one_stopped(travel: Travel, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def _clone(clone: Path, remote: str) -> None:
 
 def push(clone: Path, refs: Sequence[str]) -> str:
     """Push those of the refs that exist, never by force; why it failed, empty where it did not."""
-    there = [ref for ref in refs if commands.commit_of(ref, clone)]
+    there = [ref for ref in refs if clone.is_dir() and commands.commit_of(ref, clone)]
     if not there:
         return ""
     ended = commands.run("push", "--quiet", "origin", *there, cwd=clone, timeout=PUSH_SECONDS)

@@ -13,13 +13,13 @@ from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.fallback import Player, players
 from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.order import Halted, Parked
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 REPLACED: Final[Mapping[str, TroubleKind]] = {"limit": "limit", "server": "server", "auth": "auth"}
 """TroubleKind that is the program's and not the work's: another program may not have it."""
 
 
-async def ask(case: Case, asked: Asked) -> Answered:
+async def ask(case: BeadSession, asked: Asked) -> Answered:
     """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
     asked then, in the same worktree; where there is none, the work ends here for now."""
     able = players(asked.spec, case.tools)
@@ -47,7 +47,7 @@ def _is_replaced(done: Answered) -> bool:
     return done.reply.trouble in REPLACED and not done.ended.timed_out
 
 
-async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Answered:
+async def _play(case: BeadSession, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Answered:
     """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
     session = handover.session_of(case, asked, player.program)
     if met:
@@ -71,7 +71,7 @@ async def _play(case: Case, asked: Asked, player: Player, met: Mapping[str, Prog
     return done
 
 
-async def _called(case: Case, asked: Asked) -> Answered:
+async def _called(case: BeadSession, asked: Asked) -> Answered:
     prompt = await handover.told(case, asked, asked.session)
     seconds, money = case.seconds_left(), case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
@@ -112,7 +112,11 @@ def _is_waited_for(limit: ProgramLimit, *, unproven: bool) -> bool:
 
 
 async def _nobody(
-    case: Case, asked: Asked, able: list[Player], met: Mapping[str, ProgramLimit], last: Answered | None
+    case: BeadSession,
+    asked: Asked,
+    able: list[Player],
+    met: Mapping[str, ProgramLimit],
+    last: Answered | None,
 ) -> Answered:
     """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
     what a reviewer's server does says nothing of the work, and costs its developer no attempt."""

@@ -16,16 +16,16 @@ from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.fallback import names_scrum_master, template_of
 from beads_ralph.session.order import Halted
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 LAST_WORDS: Final = 4000
 
 
-async def develop(case: Case, attempt: int, feedback: str | None) -> str:
+async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
     """Have the tasks done; why that came to nothing, empty where it did not."""
     if names_scrum_master(case.bead):
         return await _lead(case, attempt, feedback)
-    for number, spec in enumerate(case.place.dev_agents, 1):
+    for number, spec in enumerate(case.metadata.dev_agents, 1):
         asked = Asked(
             spec,
             "dev",
@@ -42,12 +42,12 @@ async def develop(case: Case, attempt: int, feedback: str | None) -> str:
     return ""
 
 
-def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None) -> str:
+def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str | None) -> str:
     shared: dict[str, Any] = {
         "bead_id": case.bead.id,
         "worktree": str(case.worktree),
-        "branch": case.place.branch,
-        "tasks": case.place.dev_prompts,
+        "branch": case.metadata.branch,
+        "tasks": case.metadata.dev_prompts,
         "acceptance_criteria": _criteria(case),
         "verifiers": [verifier.command for verifier in case.verifiers],
         "context": spec.context or "",
@@ -57,21 +57,21 @@ def _dev_prompt(case: Case, spec: AgentSpec, attempt: int, feedback: str | None)
             "dev-retry",
             **shared,
             attempt=attempt - case.record.forgiven,
-            max_attempts=case.place.max_retry_attempts,
+            max_attempts=case.metadata.max_retry_attempts,
             feedback=feedback,
         )
     return prompts.render(
         "dev",
         **shared,
-        source_branch=case.place.source_branch,
+        source_branch=case.metadata.source_branch,
         title=case.bead.title,
         description=case.bead.description,
         guidance=guidance.guidance(template_of(case.bead) or "custom"),
     )
 
 
-def _criteria(case: Case) -> list[str]:
-    own = list(case.place.acceptance_criteria or ())
+def _criteria(case: BeadSession) -> list[str]:
+    own = list(case.metadata.acceptance_criteria or ())
     if case.shelf is None:
         return own
     text = f"A file in {case.shelf.evidence} shows the result to a person, such as a log or a picture"
@@ -81,7 +81,7 @@ def _criteria(case: Case) -> list[str]:
 # --- a scrum-master of the user's own -----------------------------------------------------------------
 
 
-async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
+async def _lead(case: BeadSession, attempt: int, feedback: str | None) -> str:
     """It leads the dev and QA agents in its own way. What it reports decides only what is worth checking:
     the branch, the checks and the pull request are looked at afterwards, as for any other developer."""
     prompt = _scrum_prompt(case) if feedback is None else _recovery_prompt(case, attempt, feedback, "")
@@ -103,8 +103,8 @@ async def _lead(case: Case, attempt: int, feedback: str | None) -> str:
     return ""
 
 
-async def _call(case: Case, attempt: int, prompt: str, name: str, feedback: str | None) -> Answered:
-    spec = case.place.scrum_master_agent
+async def _call(case: BeadSession, attempt: int, prompt: str, name: str, feedback: str | None) -> Answered:
+    spec = case.metadata.scrum_master_agent
     asked = Asked(spec, "scrum-master", prompt, case.worktree, attempt, name, feedback=feedback)
     done = await ask(case, asked)
     case.record.session_id = done.reply.session_id or case.record.session_id
@@ -124,8 +124,8 @@ def _result(done: Answered) -> tuple[ScrumResult | None, str]:
         return None, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _scrum_prompt(case: Case) -> str:
-    place = case.place
+def _scrum_prompt(case: BeadSession) -> str:
+    place = case.metadata
     told = case.bead.to_json()
     told["metadata"] = {key: value for key, value in told["metadata"].items() if key not in HISTORY}
     return prompts.render(
@@ -141,15 +141,15 @@ def _scrum_prompt(case: Case) -> str:
     )
 
 
-def _recovery_prompt(case: Case, attempt: int, problem: str, answer: str) -> str:
+def _recovery_prompt(case: BeadSession, attempt: int, problem: str, answer: str) -> str:
     return prompts.render(
         "scrum-recovery",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
-        branch=case.place.branch,
-        source_branch=case.place.source_branch,
+        branch=case.metadata.branch,
+        source_branch=case.metadata.source_branch,
         recovery=max(attempt - case.record.forgiven - 1, 1),
-        max_recoveries=max(case.place.max_retry_attempts - 1, 1),
+        max_recoveries=max(case.metadata.max_retry_attempts - 1, 1),
         problem=problem,
         last_answer=answer[-LAST_WORDS:],
     )

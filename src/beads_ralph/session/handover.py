@@ -9,7 +9,7 @@ from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.agent_calls import Asked
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 GO_ON: Final = ("dev", "scrum-master")
 """The roles that are asked again about the same work. A reviewer looks with fresh eyes each time."""
@@ -18,7 +18,7 @@ FILES_SHOWN: Final = 100
 SAID_SHOWN: Final = 2000
 
 
-def session_of(case: Case, asked: Asked, program: str) -> Session | None:
+def session_of(case: BeadSession, asked: Asked, program: str) -> Session | None:
     """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
     if asked.role not in GO_ON:
         return None
@@ -30,7 +30,7 @@ def _is_of(call: AgentCall, asked: Asked) -> bool:
     return (call.role, call.seat, call.agent) == (asked.role, asked.seat, asked.spec.agent)
 
 
-async def told(case: Case, asked: Asked, session: Session | None) -> str:
+async def told(case: BeadSession, asked: Asked, session: Session | None) -> str:
     """The prompt; before it what was done so far, where the session does not know that by itself."""
     own = [call for call in case.record.dev if _is_of(call, asked)]
     if asked.role not in GO_ON or not (own or _cut_off(case, asked.attempt)):
@@ -42,12 +42,12 @@ async def told(case: Case, asked: Asked, session: Session | None) -> str:
     return f"{done}\n{asked.prompt}" if done else asked.prompt
 
 
-def _cut_off(case: Case, attempt: int) -> bool:
+def _cut_off(case: BeadSession, attempt: int) -> bool:
     """Whether a run was killed in this attempt, so that nobody could write down who had worked."""
-    return any(row.attempt == attempt for row in case.place.interruptions or ())
+    return any(row.attempt == attempt for row in case.metadata.interruptions or ())
 
 
-def _account(case: Case, words: str) -> str:
+def _account(case: BeadSession, words: str) -> str:
     commits, files = _work(case)
     if not (commits or files or words):
         return ""
@@ -61,7 +61,7 @@ def _account(case: Case, words: str) -> str:
     )
 
 
-def _work(case: Case) -> tuple[list[str], list[str]]:
+def _work(case: BeadSession) -> tuple[list[str], list[str]]:
     """The commits of the bead so far, newest first, and the files that differ, committed or not."""
     if not case.worktree.is_dir():
         return [], []
@@ -74,6 +74,6 @@ def _work(case: Case) -> tuple[list[str], list[str]]:
     return commits, files[:FILES_SHOWN]
 
 
-def _checks(case: Case) -> str:
+def _checks(case: BeadSession) -> str:
     last = case.record.last_verdict
     return f"{last.ruling}: {last.message}"[:SAID_SHOWN] if last and last.ruling else ""

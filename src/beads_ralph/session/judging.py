@@ -21,7 +21,7 @@ from beads_ralph.session import confinement, lent_files, qa_guard, verify, workt
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.merge_check import SHOWN, survival
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verify import Subject
 from beads_ralph.session.worktree import clear_locks, ref_word
 
@@ -30,7 +30,7 @@ OWN: Final = (".beads/", ".ralph/")
 """Folders that the harness itself writes to."""
 
 
-async def take_baseline(case: Case) -> None:
+async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
@@ -39,12 +39,12 @@ async def take_baseline(case: Case) -> None:
     case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
-async def look_around(case: Case) -> Surroundings:
+async def look_around(case: BeadSession) -> Surroundings:
     """Before an attempt, to be compared with afterwards."""
-    return await in_thread(_surroundings, case.tools.root, case.place.source_branch)
+    return await in_thread(_surroundings, case.tools.root, case.metadata.source_branch)
 
 
-async def failed(case: Case, problem: str, flags: Sequence[str] = (), reason: str = "") -> Verdict:
+async def failed(case: BeadSession, problem: str, flags: Sequence[str] = (), reason: str = "") -> Verdict:
     """The verdict on an attempt that came to nothing one could check; `reason` is the records' word."""
     there = case.worktree.is_dir()
     commit = await case.head() if there else case.base
@@ -53,7 +53,7 @@ async def failed(case: Case, problem: str, flags: Sequence[str] = (), reason: st
     return Verdict("fail", problem, [row], flags)
 
 
-async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
+async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdict:
     """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
     problem = await _settled(case, attempt)
     flags = _strayed(before, await look_around(case))
@@ -76,7 +76,7 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
     evidence += await in_thread(_lost, case, commit)
     flags += _rewritings(evidence)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
-        text = f"{case.place.branch} moved on to {now[:12]} while {commit[:12]} was checked"
+        text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
@@ -90,17 +90,17 @@ async def check(case: Case, attempt: int, before: Surroundings) -> Verdict:
 # --- what stands on the branch ------------------------------------------------------------------------
 
 
-async def _settled(case: Case, attempt: int) -> str:
+async def _settled(case: BeadSession, attempt: int) -> str:
     """The agent's work as commits on the branch; what hinders that, empty where nothing does."""
     if not case.worktree.is_dir():
         return f"the worktree {case.worktree} was removed"
     await clear_locks(case)
     branch = await in_thread(worktree_status.current_branch, case.worktree)
-    if branch != case.place.branch:
+    if branch != case.metadata.branch:
         waiting = await in_thread(worktree_status.unfinished, case.worktree)
         if waiting:
             return f"a {waiting} was left unfinished in the worktree"
-        return f"the worktree was left on {branch or 'no branch'}, not on {case.place.branch}"
+        return f"the worktree was left on {branch or 'no branch'}, not on {case.metadata.branch}"
     message = f"{case.bead.id}: {case.bead.title} (attempt {attempt})"
     left = await in_thread(worktree_status.commit_leftovers, case.worktree, message)
     if left.unfinished:
@@ -114,12 +114,12 @@ async def _settled(case: Case, attempt: int) -> str:
     return await _rewritten(case)
 
 
-async def _rewritten(case: Case) -> str:
+async def _rewritten(case: BeadSession) -> str:
     """What lay there before the work began is not the agent's to change: others have built on it."""
     head = await case.head()
     if head == case.base or await in_thread(merges.contains, case.worktree, head, case.base):
         return ""
-    branch = case.place.branch
+    branch = case.metadata.branch
     return (
         f"the history was rewritten: {branch} does not contain {case.base} any more, where this work began; "
         f"put your changes on top of it (git rebase --onto {case.base}, or git merge {case.base})"
@@ -163,8 +163,8 @@ def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
     return [name for name, _ in rows], [name for name, status in rows if status == "A"]
 
 
-async def _warn_of_conflicts(case: Case, attempt: int) -> None:
-    own = case.place.branch
+async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
+    own = case.metadata.branch
     beside = dict.fromkeys(await case.host.branches_beside())
     others = [branch for branch in beside if branch != own][-NEIGHBOURS:]
     known = await in_thread(merges.find_branches, case.tools.root, others)
@@ -177,7 +177,7 @@ async def _warn_of_conflicts(case: Case, attempt: int) -> None:
 # --- verifiers and merges -----------------------------------------------------------------------------
 
 
-async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[Evidence]:
+async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) -> list[Evidence]:
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -191,20 +191,20 @@ async def _verified(case: Case, commit: str, attempt: int, stage: str) -> list[E
         ):
             return unready
         subject = Subject(
-            case.bead.id, attempt, checkout, commit, stage, case.place.team_name, limit, case.env
+            case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
         )
         red = None if baseline else case.record.red_before
         return await verify.run_verifiers(verifiers, subject, case.bench, red)
 
 
-def _lost(case: Case, commit: str) -> list[Evidence]:
+def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them."""
-    names = case.place.branches_to_merge or []
+    names = case.metadata.branches_to_merge or []
     sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
     return [_loss(case, commit, name, sides) for name in names if name in sides]
 
 
-def _loss(case: Case, commit: str, name: str, sides: dict[str, str]) -> Evidence:
+def _loss(case: BeadSession, commit: str, name: str, sides: dict[str, str]) -> Evidence:
     others = [case.base, *(other for key, other in sides.items() if key != name)]
     found = survival(case.tools.root, sides[name], commit, others)
     rows = {"lost": found.lost, "rewritten": found.rewritten}
@@ -230,11 +230,11 @@ def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
 
 
 async def _examined(
-    case: Case, attempt: int, commit: str, changed: Sequence[str]
+    case: BeadSession, attempt: int, commit: str, changed: Sequence[str]
 ) -> tuple[list[Evidence], list[str]]:
     """Every QA agent at the same time, on one clean checkout; what they change there is thrown away."""
     case.examined = commit
-    place = (case.tools.root, case.worktree, case.place.branch, commit)
+    place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     before = await in_thread(qa_guard.scene, *place)
     async with case.clean_checkout(commit, attempt) as checkout:
         if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
@@ -242,7 +242,7 @@ async def _examined(
         furnished = await in_thread(worktree_status.uncommitted, checkout)
         asked = [
             _question(case, number, spec, attempt, commit, changed, checkout)
-            for number, spec in enumerate(case.place.qa_agents, 1)
+            for number, spec in enumerate(case.metadata.qa_agents, 1)
         ]
         answered = await _all(case, asked)
         flags = await in_thread(qa_guard.in_checkout, before, checkout, furnished)
@@ -255,7 +255,7 @@ async def _examined(
     return found, [*flags, *more]
 
 
-async def _all(case: Case, asked: Sequence[Asked]) -> list[Answered]:
+async def _all(case: BeadSession, asked: Sequence[Asked]) -> list[Answered]:
     """Where one of them ends the work, the others are not left running without anybody to hear them."""
     tasks = [asyncio.ensure_future(ask(case, one)) for one in asked]
     try:
@@ -267,7 +267,7 @@ async def _all(case: Case, asked: Sequence[Asked]) -> list[Answered]:
 
 
 def _question(
-    case: Case,
+    case: BeadSession,
     number: int,
     spec: AgentSpec,
     attempt: int,
@@ -279,20 +279,20 @@ def _question(
         "qa",
         bead_id=case.bead.id,
         worktree=str(checkout),
-        branch=case.place.branch,
-        source_branch=case.place.source_branch,
+        branch=case.metadata.branch,
+        source_branch=case.metadata.source_branch,
         commit=commit,
         context=spec.context or "",
         title=case.bead.title,
-        tasks=case.place.dev_prompts,
-        acceptance_criteria=case.place.acceptance_criteria or [],
+        tasks=case.metadata.dev_prompts,
+        acceptance_criteria=case.metadata.acceptance_criteria or [],
         changed_files=list(changed),
         output_schema=json.dumps(spec.output_schema or OUTPUT_SCHEMA, indent=2),
     )
     return Asked(spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seat=number)
 
 
-def _finding(case: Case, commit: str, done: Answered) -> Evidence:
+def _finding(case: BeadSession, commit: str, done: Answered) -> Evidence:
     judged = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
     case.record.add_qa(done.call, commit, judged)
     ruling, message, details = judged

@@ -75,9 +75,12 @@ class PipedSessions:
 
     async def __call__(self, order: Order, host: SessionHost) -> Outcome:
         """The session's outcome. One that dies without a word is broken; what it pushed is on the remote."""
-        async with self._started(order) as talk:
-            talk.send({"order": order.to_json()})
-            outcome = await _served(talk, host)
+        try:
+            async with self._started(order) as talk:
+                talk.send({"order": order.to_json()})
+                outcome = await _served(talk, host)
+        except RalphError as error:
+            return Outcome("broken", f"{error.message} ({error.suggested_action})")
         return outcome or Outcome("broken", "the process of the session ended without an outcome")
 
     @asynccontextmanager

@@ -8,15 +8,15 @@ from beads_ralph.git import merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.order import Halted, Outcome
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 
-async def propose(case: Case, commit: str) -> Outcome:
+async def propose(case: BeadSession, commit: str) -> Outcome:
     """Exactly the commit that was proven; a pull request that the branch has already is brought up to it."""
     if case.merges and await in_thread(_is_in_source, case, commit):
-        return _done(case, PullRequest(None, None, case.place.branch, case.place.source_branch, commit))
+        return _done(case, PullRequest(None, None, case.metadata.branch, case.metadata.source_branch, commit))
     proposal = Proposal(
-        case.bead.id, case.bead.title, _body(case), case.place.branch, case.place.source_branch, commit
+        case.bead.id, case.bead.title, _body(case), case.metadata.branch, case.metadata.source_branch, commit
     )
     pull = await in_thread(case.tools.forge.propose, proposal)
     if pull.commit != commit:
@@ -40,14 +40,14 @@ def _opened(attempt: int, pull: PullRequest) -> PullRequestOpened:
     )
 
 
-def _is_in_source(case: Case, commit: str) -> bool:
+def _is_in_source(case: BeadSession, commit: str) -> bool:
     """People may merge every side before the merge's turn comes: then there is nothing left to propose."""
-    found = merges.find_branches(case.tools.root, [case.place.source_branch])
-    source = found.get(case.place.source_branch)
+    found = merges.find_branches(case.tools.root, [case.metadata.source_branch])
+    source = found.get(case.metadata.source_branch)
     return source is not None and merges.contains(case.tools.root, source.commit, commit)
 
 
-def _done(case: Case, pull: PullRequest) -> Outcome:
+def _done(case: BeadSession, pull: PullRequest) -> Outcome:
     record = case.record
     result = record.result(success=True, error=None, fatal=False, pull=pull)
     found = RunState(pr_url=pull.url, pr_number=pull.number, scrum_result=result)
@@ -56,14 +56,14 @@ def _done(case: Case, pull: PullRequest) -> Outcome:
     return Outcome("done", reason, state, pull, record.attempts - record.before, record.usage)
 
 
-def _body(case: Case) -> str:
+def _body(case: BeadSession) -> str:
     """What a reviewer wants to know: the tasks, and what was proven how."""
     verdict = case.record.last_verdict or LastVerdict()
-    tasks = [f"- {task}" for task in case.place.dev_prompts]
+    tasks = [f"- {task}" for task in case.metadata.dev_prompts]
     checks = [f"- {row.ruling}: {row.name} — {row.message}" for row in verdict.evidence]
     flags = [f"- {flag}" for flag in verdict.flags]
     parts = [
-        f"Bead `{case.bead.id}`, sprint {case.place.sprint} of `{case.place.plan_file}`.",
+        f"Bead `{case.bead.id}`, sprint {case.metadata.sprint} of `{case.metadata.plan_file}`.",
         "## Tasks\n\n" + "\n".join(tasks),
         "## Checks\n\n" + ("\n".join(checks) or "none"),
     ]

@@ -13,25 +13,17 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
+from beads_ralph.session.attempts import Exhausted, TimeLeft
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.host import SessionHost, moment_of
 from beads_ralph.session.order import ORDER, Order, Tools
 from beads_ralph.session.verify import Bench
 
 
-@dataclass(frozen=True)
-class Exhausted:
-    """What a bead has no more of."""
-
-    failure: Reason
-    text: str
-
-
 @dataclass
-class Case:
+class BeadSession:
     """What the stages of a session share."""
 
     order: Order
@@ -62,12 +54,12 @@ class Case:
         return self.order.bead
 
     @property
-    def place(self) -> Metadata:
+    def metadata(self) -> Metadata:
         return self.order.bead.metadata
 
     @property
     def worktree(self) -> Path:
-        return Path(self.place.worktree_path)
+        return Path(self.metadata.worktree_path)
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -78,7 +70,7 @@ class Case:
     @property
     def shelf(self) -> Shelf | None:
         """Where evidence goes; None where the bead asks for none."""
-        asked = self.place.dod is not None and self.place.dod.evidence_required
+        asked = self.metadata.dod is not None and self.metadata.dod.evidence_required
         return Shelf(self.tools.root, self.bead.id) if asked else None
 
     @property
@@ -91,20 +83,20 @@ class Case:
 
     @property
     def verifiers(self) -> list[Verifier]:
-        own = self.place.dod.verifiers if self.place.dod else []
+        own = self.metadata.dod.verifiers if self.metadata.dod else []
         unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}
         return list(unique.values())
 
     def tell(self, event: Event) -> None:
         """Tell whoever sent us what happened to this bead."""
-        self.host.emit(replace(event, bead=self.bead.id, team=self.place.team_name))
+        self.host.emit(replace(event, bead=self.bead.id, team=self.metadata.team_name))
 
     # --- what it may cost ---
 
     @property
     def budget(self) -> Budget:
         """What the bead itself says goes before the settings."""
-        own, config = self.place, self.tools.config
+        own, config = self.metadata, self.tools.config
         return Budget(
             own.timeout_minutes or config.bead_budget_minutes,
             own.budget_usd or config.bead_budget_usd,
@@ -114,15 +106,13 @@ class Case:
     def seconds_left(self) -> float | None:
         """What is left of the bead's time; None where it has no limit."""
         minutes = self.budget.minutes
-        limits = [] if minutes is None else [minutes * 60 - self.record.seconds]
-        if self.deadline is not None:
-            limits.append((self.deadline - datetime.now(UTC)).total_seconds())
-        return min(limits, default=None)
+        budget = None if minutes is None else minutes * 60
+        return TimeLeft.of(self.deadline, budget, self.record.seconds).seconds
 
     @property
     def deadline(self) -> datetime | None:
         """By when it must be done."""
-        return moment_of(self.place.deadline)
+        return moment_of(self.metadata.deadline)
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""
@@ -133,10 +123,10 @@ class Case:
         """Which of the bead's own budgets is used up."""
         if self.deadline is not None and self.deadline <= datetime.now(UTC):
             text = f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
-            return Exhausted("deadline-passed", text)
+            return Exhausted(text, "deadline-passed")
         used_up = self.budget.used_up(self.record.spent, self.record.seconds)
         again = f"beads-ralph retry {self.bead.id} gives it as much again"
-        return Exhausted("budget-used-up", f"the bead's {used_up}; {again}") if used_up else None
+        return Exhausted(f"the bead's {used_up}; {again}", "budget-used-up") if used_up else None
 
     # --- doing it ---
 

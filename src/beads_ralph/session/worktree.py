@@ -16,22 +16,22 @@ from beads_ralph.session import merge_check, worktree_setup
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.order import Halted
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 
 STARTS: Final = "refs/beads-ralph/start"
 """Where a bead's work began is a ref of the repository: it costs no call of the store, and outlives us."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-async def prepare(case: Case) -> str | None:
+async def prepare(case: BeadSession) -> str | None:
     """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
-    wanted = case.place.branches_to_merge or [] if case.merges else []
+    wanted = case.metadata.branches_to_merge or [] if case.merges else []
     prepared = await in_thread(
         worktrees.prepare,
         case.tools.root,
         case.worktree,
-        case.place.branch,
-        case.place.source_branch,
+        case.metadata.branch,
+        case.metadata.source_branch,
         [branch for branch in case.order.dependency_branches if branch not in wanted],
     )
     conflict = prepared.conflict
@@ -43,7 +43,7 @@ async def prepare(case: Case) -> str | None:
         conflict = await _merge(case, wanted)
     case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
     case.tell(
-        WorktreePrepared(path=str(case.worktree), branch=case.place.branch, conflict=str(conflict or ""))
+        WorktreePrepared(path=str(case.worktree), branch=case.metadata.branch, conflict=str(conflict or ""))
     )
     await worktree_setup.furnish(case)
     if not prepared.unfinished:
@@ -87,9 +87,9 @@ def forget_start(root: Path, bead_id: str) -> None:
 # --- locks --------------------------------------------------------------------------------------------
 
 
-async def clear_locks(case: Case) -> None:
+async def clear_locks(case: BeadSession) -> None:
     """An agent that was killed inside git leaves git's locks, over which the next one would stumble."""
-    cleared = await in_thread(_clear_locks, case.worktree, case.place.branch)
+    cleared = await in_thread(_clear_locks, case.worktree, case.metadata.branch)
     if cleared:
         text = f"removed what a killed git left: {', '.join(cleared)}"
         case.tell(WarningGiven(message=text))
@@ -111,10 +111,10 @@ def _clear_locks(worktree: Path, branch: str) -> list[str]:
 # --- another branch -----------------------------------------------------------------------------------
 
 
-async def bring_back(case: Case) -> None:
+async def bring_back(case: BeadSession) -> None:
     """The worktree on its branch again, where an agent left another one there. Nothing is lost: what it
     did there stays on that branch, or gets one where there is none."""
-    told = await in_thread(_bring_back, case.tools.root, case.worktree, case.place.branch, case.bead.id)
+    told = await in_thread(_bring_back, case.tools.root, case.worktree, case.metadata.branch, case.bead.id)
     if told:
         case.tell(WarningGiven(message=told))
 
@@ -148,7 +148,7 @@ def _name_detached(worktree: Path, branch: str, commit: str) -> str:
 # --- merging ------------------------------------------------------------------------------------------
 
 
-async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
+async def bring_together(case: BeadSession, attempt: int, feedback: str | None) -> str:
     """Merge what is to be merged, and ask the merge agent where git cannot; why not, empty where it is."""
     wanted = _wanted(case)
     while case.unmerged:
@@ -164,45 +164,45 @@ async def bring_together(case: Case, attempt: int, feedback: str | None) -> str:
     return ""
 
 
-async def _merge(case: Case, wanted: Sequence[str]) -> merges.Conflict | None:
+async def _merge(case: BeadSession, wanted: Sequence[str]) -> merges.Conflict | None:
     outcome = await in_thread(merges.merge_all, case.worktree, wanted)
     if outcome.missing and case.merges:
         raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
     return outcome.conflict
 
 
-def _wanted(case: Case) -> list[str]:
-    return list(dict.fromkeys([*case.order.dependency_branches, *(case.place.branches_to_merge or ())]))
+def _wanted(case: BeadSession) -> list[str]:
+    return list(dict.fromkeys([*case.order.dependency_branches, *(case.metadata.branches_to_merge or ())]))
 
 
-async def _resolve(case: Case, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
+async def _resolve(case: BeadSession, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
     """Ask the merge agent, then see for ourselves whether the merge is concluded."""
     again = [f"An earlier attempt was not accepted:\n{feedback}"] if feedback else []
     prompt = prompts.render(
         "merge",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
-        branch=case.place.branch,
+        branch=case.metadata.branch,
         merging=conflict.branch,
         branches=_wanted(case),
         conflicts=list(conflict.files or conflict.markers),
-        tasks=[*case.place.dev_prompts, *again],
+        tasks=[*case.metadata.dev_prompts, *again],
         verifiers=[verifier.command for verifier in case.verifiers],
     )
-    spec = case.place.dev_agents[0]
+    spec = case.metadata.dev_agents[0]
     name = f"a{attempt}-merge"
     done = await ask(case, Asked(spec, "merge", prompt, case.worktree, attempt, name, feedback=feedback))
     if done.call.problem:
         return f"merge agent {done.name} {done.call.problem}"
-    if await in_thread(worktree_status.current_branch, case.worktree) != case.place.branch:
-        return f"the merge agent left the branch {case.place.branch}"
+    if await in_thread(worktree_status.current_branch, case.worktree) != case.metadata.branch:
+        return f"the merge agent left the branch {case.metadata.branch}"
     outcome = await in_thread(merges.finish_merge, case.worktree, conflict)
     if outcome.conflict:
         return f"the merge is not resolved: {outcome.conflict}"
     return "" if case.merges else await _kept(case, attempt, conflict)
 
 
-async def _kept(case: Case, attempt: int, conflict: merges.Conflict) -> str:
+async def _kept(case: BeadSession, attempt: int, conflict: merges.Conflict) -> str:
     """A merge bead is judged by it at the end. Here work begins that may well change what was merged, so
     it is now or never: a merge that left something out is taken back, and asked for again."""
     merged = await case.head()

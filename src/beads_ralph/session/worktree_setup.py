@@ -15,7 +15,7 @@ from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files
 from beads_ralph.session.order import Halted
-from beads_ralph.session.state import Case
+from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verify import SHELL
 
 MARK: Final = "beads-ralph-setup"
@@ -24,7 +24,7 @@ LAST_WORDS: Final = 2000
 
 
 @contextmanager
-def taken(case: Case) -> Iterator[None]:
+def taken(case: BeadSession) -> Iterator[None]:
     """Ports for the bead until its work ends, however it ends."""
     ports = case.tools.ports
     if ports is None:
@@ -35,7 +35,7 @@ def taken(case: Case) -> Iterator[None]:
         yield
 
 
-async def furnish(case: Case) -> None:
+async def furnish(case: BeadSession) -> None:
     """The lent files in the worktree; told, so that `status` can show it."""
     patterns = case.tools.config.worktree_files
     case.lent = await in_thread(lent_files.lend, case.tools.root, case.worktree, patterns) if patterns else []
@@ -43,14 +43,14 @@ async def furnish(case: Case) -> None:
         _tell(case, setup="pending" if case.tools.config.worktree_setup else None)
 
 
-def _tell(case: Case, setup: str | None, seconds: float | None = None) -> None:
+def _tell(case: BeadSession, setup: str | None, seconds: float | None = None) -> None:
     case.tell(LeaseTaken(ports=case.ports, files=tuple(case.lent), setup=setup, seconds=seconds))
 
 
 # --- setup --------------------------------------------------------------------------------------------
 
 
-async def set_up(case: Case) -> None:
+async def set_up(case: BeadSession) -> None:
     """Run the setup command, once for every worktree; what it cannot do, no agent can do without it."""
     command = case.tools.config.worktree_setup
     if command is None:
@@ -66,7 +66,7 @@ async def set_up(case: Case) -> None:
     _tell(case, setup="done", seconds=round(ended.seconds, 3))
 
 
-async def furnish_checkout(case: Case, checkout: Path, commit: str, name: str) -> list[Evidence]:
+async def furnish_checkout(case: BeadSession, checkout: Path, commit: str, name: str) -> list[Evidence]:
     """The same for a clean checkout: checks need what the work needs. A failure is one of the work's, since
     it succeeded before; empty where there is none."""
     config = case.tools.config
@@ -92,7 +92,7 @@ async def furnish_checkout(case: Case, checkout: Path, commit: str, name: str) -
     return [row]
 
 
-async def _run(case: Case, tree: Path, command: str, name: str) -> Exit:
+async def _run(case: BeadSession, tree: Path, command: str, name: str) -> Exit:
     tools, config = case.tools, case.tools.config
     job = Job(
         (*SHELL, command),
