@@ -402,7 +402,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
 
 async def _executed(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
     """One after the other; an end from outside ends what runs, and leaves the bead as far as it is."""
-    work = asyncio.ensure_future(_each(beads, desk, verify_only=verify_only))
+    work = asyncio.ensure_future(execute.one_by_one(beads, desk, verify_only=verify_only))
     running = asyncio.get_running_loop()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
@@ -412,12 +412,3 @@ async def _executed(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool)
     except asyncio.CancelledError:
         message = "interrupted; the beads are as far as they were"
         raise RalphError(Code.INTERRUPTED, message) from None
-
-
-async def _each(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
-    done = []
-    for one in beads:
-        desk.say(f"▶ {one.key}  {one.bead.name}")
-        act = execute.verify_only if verify_only else execute.execute
-        done.append(await act(one, desk))
-    return done

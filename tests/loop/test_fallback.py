@@ -265,10 +265,11 @@ def test_rows_say_who_played_what_it_cost_and_what_was_denied(repo: Path) -> Non
 
 def test_what_a_killed_run_had_spent_is_not_forgotten(repo: Path) -> None:
     spends = [{"usage": {"input_tokens": 7}}, *work()]
-    hang = {"once": [{"hang": True}]}
+    hanging = repo.parent / "hanging"
+    hang = {"once": [{"run": f"touch {hanging}"}, {"hang": True}]}
     project = Project.make(repo, ONE, script={"*": {"dev": spends, "qa": [hang, *passes()]}})
     with project.running() as process:
-        soon(lambda: "qa" in names(project.events("agent_started"), "role"))
+        soon(hanging.exists)
         process.kill()
         process.wait()
         assert project.run().code == 0

@@ -43,6 +43,15 @@ MOST_LIMITS: Final = 20
 INTERRUPTIONS_KEPT: Final = 20
 
 
+async def one_by_one(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
+    """Work on bead files in the order given."""
+    done = []
+    for one in beads:
+        desk.say(f"▶ {one.key}  {one.bead.name}")
+        done.append(await (verify_once(one, desk) if verify_only else execute(one, desk)))
+    return done
+
+
 async def execute(found: BeadFile, desk: Desk) -> Done:
     """Work on one bead until it is done or cannot be."""
     with held(found, desk) as (shelf, bench):
@@ -64,7 +73,7 @@ def _released(shelf: Shelf, bench: ExecBench) -> Iterator[None]:
         raise
 
 
-async def verify_only(found: BeadFile, desk: Desk) -> Done:
+async def verify_once(found: BeadFile, desk: Desk) -> Done:
     """Only what the verifiers say; no agent is called, and the bead's file stays as it is."""
     with held(found, desk) as (shelf, bench):
         began = time.monotonic()
