@@ -34,6 +34,8 @@ from tools import architecture_page
 from tools.metrics import levels
 
 SOURCE: Final = str(architecture_page.PROJECT / "src" / "beads_ralph") + os.sep
+FRONT_DOOR: Final = "__init__.py"
+"""The public API belongs to no room; its `__getattr__` only imports."""
 BLOCK: Final = "trace"
 JOURNAL: Final = "journal"
 WIDTH: Final = 116
@@ -142,6 +144,8 @@ class Trace:
         if event != "call" or not name.startswith(SOURCE) or _resumed(frame):
             return
         file = name.removeprefix(SOURCE)
+        if file == FRONT_DOOR:
+            return
         room = room_of(file)
         entered = room != getattr(self.thread, "room", None)
         if (entered or file not in self.files) and not _importing(frame):

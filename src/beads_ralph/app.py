@@ -33,7 +33,8 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import checkouts, commands, worktrees
+from beads_ralph.git import checkouts, clones, commands, worktrees
+from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
@@ -43,9 +44,20 @@ from beads_ralph.process import executors, process_tree
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry
 from beads_ralph.process.threads import in_thread
-from beads_ralph.session import Tools, confinement, fallback, in_process, past_sessions
+from beads_ralph.session import (
+    Order,
+    Outcome,
+    SessionHost,
+    Tools,
+    confinement,
+    fallback,
+    in_process,
+    past_sessions,
+    work,
+)
 from beads_ralph.session.past_sessions import Heard, Talk
 from beads_ralph.session.verify import Bench
+from beads_ralph.session.worktree import start_ref
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
@@ -262,6 +274,26 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         forge.choose(config.forge, root, network=Network.of(config)),
         ports=confinement.ports_of(config),
     )
+
+
+@dataclass(frozen=True)
+class CloneOfRemote:
+    """A place of work of its own, as on another machine: commits come and go by the order's git remote."""
+
+    root: Path
+
+    async def run_session(self, order: Order, host: SessionHost) -> Outcome:
+        try:
+            await in_thread(clones.fetch, self.root, order.remote or "", order.bead.metadata.source_branch)
+            folder = runs.RunFolder(ralph_dir(self.root), order.run_id)
+            tools = tools_at(self.root, order.config, folder)
+        except RalphError as error:
+            return Outcome("broken", f"{error.message} ({error.suggested_action})")
+        return await work(order.at(self.root), tools, host)
+
+    async def publish(self, order: Order) -> str:
+        refs = (f"{HEADS}{order.bead.metadata.branch}", start_ref(order.bead.id))
+        return await in_thread(clones.push, self.root, refs)
 
 
 def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:

@@ -304,6 +304,7 @@ def test_every_fault_is_told_with_file_row_step_and_field() -> None:
     assert [fault.field for fault in faults] == [
         "steps.a.metadata.branch",
         "steps.b.metadata.dev_agents.0",
+        "steps.b.metadata.attempt_count",
         "steps.c.title",
         "steps.d.assignee",
     ]

@@ -287,6 +287,6 @@ def test_a_fault_names_the_file_that_it_stands_in(tmp_path: Path) -> None:
 def test_a_formula_file_anywhere_finds_its_parents(tmp_path: Path) -> None:
     write(project(tmp_path), "p.formula.json", raw("p"))
     file = write(tmp_path / "elsewhere", "q.formula.json", raw("q", step("b", "a"), extends=["p"]))
-    found = Folders.of(tmp_path).load_file(file)
+    found = Folders.of(tmp_path).entry_of(file).sound()
     assert [one.id for one in found.steps] == ["a", "b"]
     assert (found.name, found.place) == ("q", None)

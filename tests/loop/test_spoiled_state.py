@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from beads_ralph.bead.run_state import KEYS_IN_ORDER, RunState
-from tests.loop.plans import Project, sprint
+from tests.loop.plans import Project, sprint, work
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 ANYTHING = st.recursive(
@@ -96,7 +97,7 @@ def hold(project: Project, state: dict[str, Any]) -> None:
         write(project, bead_of(key), key, value)
     spoiled = {bead_of(key): key for key, value in state.items() if not is_sound(key, value)}
 
-    ran = project.ralph("run", "--once", "--json")
+    ran = project.run("--once")
     assert ran.code in (0, 1), ran.err
     assert HEALTHY in ran.data["closed"]
     told = {row["id"]: row["reason"] for row in ran.data["blocked"]}
@@ -132,3 +133,39 @@ def test_what_a_hand_has_spoiled_ends_no_run(request: pytest.FixtureRequest, sto
     hold(project, BY_HAND)
     again = project.ralph("run", "--once", "--json")
     assert set(again.data["closed"]) == {bead_of(key) for key in BY_HAND}, "healed, they are worked on"
+
+
+SPOILS = """
+import json, os, sqlite3
+database = sqlite3.connect({path!r})
+(text,) = database.execute("SELECT metadata FROM beads WHERE id = 'bd-1-1a-spoiled'").fetchone()
+changed = json.dumps(json.loads(text) | {{"gate_results": 7}})
+database.execute("UPDATE beads SET metadata = ? WHERE id = 'bd-1-1a-spoiled'", (changed,))
+database.commit()
+"""
+
+
+def test_a_bead_that_is_spoiled_while_it_is_worked_on_is_let_go(repo: Path) -> None:
+    file = repo.parent / "spoil.py"
+    file.write_text(SPOILS.format(path=str(repo / ".ralph" / "beads.db")), "utf-8")
+    spoils = [{"run": f"{sys.executable} {file}"}, *work()]
+    script = {"1.1a": {"dev": spoils}, "*": {"dev": work()}}
+    project = Project.make(repo, sprint("1.1z", "Healthy"), sprint("1.1a", "Spoiled"), script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (1, [HEALTHY])
+    ((bead, reason),) = [(row["id"], row["reason"]) for row in ran.data["blocked"]]
+    assert bead == "bd-1-1a-spoiled"
+    assert "metadata.gate_results" in reason
+    assert project.ralph("retry", bead, "--json").data["dropped"] == ["metadata.gate_results"]
+    assert project.statuses() == {HEALTHY: "closed", bead: "open"}
+
+
+def test_what_builds_on_a_closed_bead_waits_until_that_can_be_read(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "First"), sprint("1.2", "Second"))
+    assert project.run("--bead", "bd-1-1-first").code == 0
+    write(project, "bd-1-1-first", "proven", 7)
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["closed"]) == (1, [])
+    assert "metadata.proven" in {row["id"]: row["reason"] for row in ran.data["blocked"]}["bd-1-1-first"]
+    assert project.ralph("retry", "bd-1-1-first", "--json").code == 0
+    assert project.ralph("run", "--json").data["closed"] == ["bd-1-2-second"]

@@ -6,15 +6,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from beads_ralph.bead import schema
 from beads_ralph.bead.items import MOLECULE, Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.run_state import KEYS
 from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
-from beads_ralph.store.protocol import AnyBead, ItemQuery, Progress, Query, Store, Stored, silent
+from beads_ralph.store.protocol import (
+    AnyBead,
+    ItemQuery,
+    Progress,
+    Query,
+    Store,
+    Stored,
+    UnreadableBead,
+    silent,
+)
 
 Mode = Literal["direct", "formula", "mixed"]
 
@@ -166,14 +177,23 @@ class StoredPlan:
 
 def held(store: Store, plan: Plan, plan_file: str) -> StoredPlan:
     listing = store.find(Query(plan_file=plan_file))
-    if listing.unreadable:
-        raise gathered([fault for bead in listing.unreadable for fault in bead.faults], "the store")
+    beads = (*listing.beads, *map(_as_planned, listing.unreadable))
     poured = any(sprint.is_poured for sprint in plan.sprints)
-    if not poured and not any(bead.metadata.molecule for bead in listing.beads):
-        return StoredPlan(listing.beads)
+    if not poured and not any(bead.metadata.molecule for bead in beads):
+        return StoredPlan(beads)
     found = store.items.find(ItemQuery(types=[MOLECULE]))
     roots = [root for root in found if root.metadata.get("plan_file") == plan_file and not root.ephemeral]
-    return StoredPlan(listing.beads, tuple(roots), tuple(_below(store, roots)))
+    return StoredPlan(beads, tuple(roots), tuple(_below(store, roots)))
+
+
+def _as_planned(broken: UnreadableBead) -> Bead:
+    """The bead without what runs keep about it: where only that is spoiled, the plan is not concerned."""
+    said = broken.raw.get("metadata")
+    planned = {key: said[key] for key in said.keys() - KEYS} if isinstance(said, dict) else said
+    found = schema.check({**broken.raw, "metadata": planned}, "4.1a").bead
+    if not isinstance(found, Bead):
+        raise gathered(broken.faults, "the store")
+    return found
 
 
 def _below(store: Store, above: Sequence[Item]) -> list[Item]:

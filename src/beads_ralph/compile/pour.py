@@ -39,8 +39,6 @@ class Account:
     members: list[str] = field(default_factory=list)
     failed: RalphError | None = None
     failed_row: int | None = None
-    next_row: int | None = None
-    """The first row that is not poured."""
     interrupted: bool = False
 
     @property
@@ -185,8 +183,6 @@ def _run(way: _Rendered | _Plain, ordered: Sequence[FilledRow], tell: Tell) -> A
                 account.failed, account.failed_row = error, ordered[account.poured].row.number
                 break
             tell(account.poured, account.rows)
-    if account.poured < account.rows:
-        account.next_row = ordered[account.poured].row.number
     return account
 
 

@@ -15,7 +15,6 @@ from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files.text_files import MAX_BYTES
 from beads_ralph.formula.variables import Given
 
-REST: Final = "the cells beyond the header"
 RANGE: Final = re.compile(r"(?P<first>\d{1,9})?(?P<dash>-)?(?P<last>\d{1,9})?")
 
 

@@ -75,7 +75,7 @@ def raw_bead(
     shaped, faults = _Shaping(step).all()
     defaults = _step_defaults(shaped, _defaults(setting, place))
     sprint = _sprint(step, shaped, slot, place)
-    faults += _missing(step, sprint, defaults) if not is_complete(step) else []
+    faults += _missing(sprint, defaults) if not is_complete(step) else []
     faults += _of_runs(step)
     if faults:
         return None, faults
@@ -167,7 +167,7 @@ def _step_defaults(shaped: Mapping[str, Any], defaults: PlanDefaults) -> PlanDef
     return defaults if master is None else defaults.model_copy(update={"scrum_master": master})
 
 
-def _missing(step: Ready, sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
+def _missing(sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
     wanted = {
         "source_branch": sprint.source_branch or defaults.source_branch,
         "dev_agents": sprint.dev_agents or defaults.dev_agents,

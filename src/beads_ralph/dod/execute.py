@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from beads_ralph import __version__
 from beads_ralph.bead.evidence import Evidence, Verdict
@@ -28,7 +28,6 @@ from beads_ralph.journal.events import (
     BeadClaimed,
     BeadClosed,
     BeadReleased,
-    VerdictGiven,
     WarningGiven,
 )
 from beads_ralph.journal.evidence_folder import Shelf
@@ -36,6 +35,7 @@ from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.session import verify
 from beads_ralph.session.agent_calls import Answered
+from beads_ralph.session.attempts import Exhausted, TimeLeft, until_proven, verdict_event
 from beads_ralph.session.host import moment_of
 
 MOST_LIMITS: Final = 20
@@ -85,14 +85,6 @@ async def verify_only(found: BeadFile, desk: Desk) -> Done:
         )
 
 
-class Over(NamedTuple):
-    """Why a bead may not be tried again."""
-
-    text: str
-    failure: Reason | None = None
-    """The records' word for it, where it is not that of the last attempt."""
-
-
 class Execution:
     """One bead, from what its file says to its end."""
 
@@ -100,11 +92,11 @@ class Execution:
         self.found, self.shelf, self.desk, self.bench, self.caller = found, shelf, desk, bench, caller
         self.examiner = Examiner(found, shelf, bench)
         self.run_id = caller.run_id
-        self.attempt = 0
-        """Attempts that are over."""
+        self.attempts = 0
+        """Those that are over."""
         self.cut = 0
         """The attempt that a killed run was at; it is made again."""
-        self.cut_by: Over | None = None
+        self.cut_by: Exhausted | None = None
         """What ended the agent of the last attempt: the bead's own time, and not that of a call."""
         self.spent = 0.0
         self.began = time.monotonic()
@@ -118,14 +110,17 @@ class Execution:
         again = self.found.bead.status == "completed"
         self._begin()
         verdict = await self._examine()
-        if again and verdict.ruling != "pass":
+        # What a killed agent had finished is the work of its attempt; what it had not, is not judged.
+        if not self.cut or verdict.ruling == "pass":
+            await self.judged(self.cut or self.attempts, verdict)
+        if verdict.ruling == "pass":
+            return self._end("completed", verdict.message)
+        if again:
             self.shelf.begin()  # it is new work, so the evidence of the old one does not count
-        while verdict.ruling != "pass":
-            why = self._exhausted() or await self._pause()
-            if why:
-                return self._end("failed", why.text, why.failure)
-            verdict = await self._attempt(verdict)
-        return self._end("completed", verdict.message)
+        ended = await until_proven(self, verdict.feedback)
+        if isinstance(ended, Exhausted):
+            return self._end("failed", ended.text, ended.failure)
+        return self._end("completed", ended.message)
 
     # --- the steps ----------------------------------------------------------------------------------
 
@@ -138,23 +133,6 @@ class Execution:
             plan_file=str(self.found.path),
             branch=branch_of(self.shelf.place),
             max_attempts=self.most,
-        )
-        self.bench.journal.emit(event)
-
-    def _tell_verdict(self, attempt: int, verdict: Verdict) -> None:
-        """Of an attempt; that it was red before the first one is no verdict on anybody."""
-        if not attempt:
-            return
-        event = VerdictGiven(
-            bead=self.shelf.key,
-            attempt=attempt,
-            program=self.caller.program,
-            role="dev",
-            ruling=verdict.ruling,
-            message=verdict.message,
-            flags=(),
-            will_retry=verdict.ruling != "pass" and attempt < self.most,
-            checks=tuple(verdict.evidence),
         )
         self.bench.journal.emit(event)
 
@@ -181,13 +159,13 @@ class Execution:
 
     def _resume(self, meta: Mapping[str, Any], now: str) -> None:
         """What a run that is no more has done counts; the attempt that it was at is made again."""
-        self.attempt = _count(meta.get("attempt_count"))
+        self.attempts = _count(meta.get("attempt_count"))
         spent = meta.get("elapsed_seconds")
         self.spent = float(spent) if isinstance(spent, int | float) and spent > 0 else 0.0
         self.caller.remember(meta.get("session"))
         told = list(said) if isinstance(said := meta.get("interruptions"), list) else []
         if meta.get("stage") == "agent":
-            self.cut, self.attempt = self.attempt, max(self.attempt - 1, 0)
+            self.cut, self.attempts = self.attempts, max(self.attempts - 1, 0)
             told.append({"run_id": meta.get("run_id"), "attempt": self.cut, "noticed_at": now})
             holder = str(meta.get("run_id"))
             self.bench.journal.emit(AttemptInterrupted(bead=self.shelf.key, attempt=self.cut, holder=holder))
@@ -196,25 +174,24 @@ class Execution:
         self._save(status="in_progress", stage=stage, interruptions=told[-INTERRUPTIONS_KEPT:])
 
     async def _examine(self) -> Verdict:
-        self.rows = await self.examiner.examine(self.attempt)
+        self.rows = await self.examiner.examine(self.attempts)
         verdict = verify.verdict(self.rows)
         show(self.rows, self.desk.say)
-        # What a killed agent had finished is the work of its attempt; what it had not, is not judged.
-        if not self.cut:
-            self._tell_verdict(self.attempt, verdict)
-        elif verdict.ruling == "pass":
-            self._tell_verdict(self.cut, verdict)
         results = [row.to_json() for row in self.rows]
         self._save(verifier_results=results, last_failure_summary=_summary(verdict))
         return verdict
 
-    async def _attempt(self, verdict: Verdict) -> Verdict:
-        number = self.attempt + 1
+    # --- attempts, as the engine asks for them --------------------------------------------------------
+
+    async def before_next(self) -> Exhausted | None:
+        return self._exhausted() or await self._pause()
+
+    async def attempt(self, number: int, feedback: str | None) -> Verdict:
         self.desk.say(f"→ attempt {number} of {self.most}")
         now = utc_text(datetime.now(UTC))
         self._save(stage="agent", attempt_count=number, last_attempt=now)
-        done = await self._call(number, verdict)
-        self.attempt, self.cut = number, 0
+        done = await self._call(number, feedback or "")
+        self.attempts, self.cut = number, 0
         session = self.caller.remembered()
         self.cut_by = self._out_of_time() if done.ended.timed_out else None
         if done.call.problem:
@@ -222,31 +199,37 @@ class Execution:
             self.desk.say(f"  ✗ {text}")
             self._save(stage="failed", session=session, last_failure_summary=text)
             row = Evidence("agent", "git", "", "", "fail", done.call.problem)
-            failed = Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
-            self._tell_verdict(number, failed)
-            return failed
+            return Verdict("fail", text, [row, *(one for one in self.rows if one.ruling != "pass")])
         self._save(stage="verifying", session=session)
         return await self._examine()
 
-    async def _call(self, number: int, verdict: Verdict) -> Answered:
+    async def judged(self, number: int, verdict: Verdict) -> None:
+        """Tell of it; the file has it. That it was red before the first attempt is no verdict on anybody."""
+        if number:
+            retry = verdict.ruling != "pass" and number < self.most
+            event = verdict_event(number, verdict, will_retry=retry)
+            whose = replace(event, bead=self.shelf.key, program=self.caller.program, role="dev")
+            self.bench.journal.emit(whose)
+
+    async def _call(self, number: int, feedback: str) -> Answered:
         """The agent's turn. A limit is nobody's failure: it is waited out, as long as there is time."""
         for turn in range(1, MOST_LIMITS + 1):
-            done = await self.caller.call(number, self.most, verdict.feedback, self._seconds_left())
+            done = await self.caller.call(number, self.most, feedback, self._left.seconds)
             if done.reply.trouble != "limit":
                 break
             wait = self._until(done.reply.limit_reset_at) or max(self.desk.pace.pause(turn), 1.0)
-            left = self._seconds_left()
+            left = self._left.seconds
             if left is not None and wait >= left:
                 break
             self.desk.say(f"  … {done.call.program} is at a limit; it is asked again in {wait:.0f} s")
             await asyncio.sleep(wait)
         return done
 
-    async def _pause(self) -> Over | None:
+    async def _pause(self) -> Exhausted | None:
         """Wait before the next attempt; why that would be in vain."""
-        if not self.attempt or self.cut:
+        if not self.attempts or self.cut:
             return None
-        seconds = self.desk.pace.pause(self.attempt)
+        seconds = self.desk.pace.pause(self.attempts)
         if over := self._out_of_time(seconds):
             return over
         self._save(stage="waiting", retry_backoff_seconds=math.ceil(seconds))
@@ -256,7 +239,7 @@ class Execution:
         return self._exhausted()
 
     def _end(self, status: str, reason: str, failure: Reason | None = None) -> Done:
-        attempts = max(self.attempt, self.cut)
+        attempts = max(self.attempts, self.cut)
         kind = "success" if status == "completed" else "failure"
         attached = self.shelf.attached()
         evidence = [self.shelf.shown(path) for path in attached]
@@ -297,36 +280,28 @@ class Execution:
 
     # --- limits -------------------------------------------------------------------------------------
 
-    def _exhausted(self) -> Over | None:
+    def _exhausted(self) -> Exhausted | None:
         """Why no further attempt may begin."""
-        if self.attempt >= self.most and self.cut_by is None:
-            text = f"max_iterations reached: {self.attempt} of {self.most} attempts, and it still fails"
-            return Over(text)
+        if self.attempts >= self.most and self.cut_by is None:
+            text = f"max_iterations reached: {self.attempts} of {self.most} attempts, and it still fails"
+            return Exhausted(text)
         return self.cut_by or self._out_of_time()
 
-    def _out_of_time(self, wanted: float = 0.0) -> Over | None:
+    def _out_of_time(self, wanted: float = 0.0) -> Exhausted | None:
         """Of the two limits of time, the one that is reached first, within the seconds that are wanted."""
-        left = self._seconds_left()
-        if left is None or left > wanted:
+        left = self._left
+        if left.seconds is None or left.seconds > wanted:
             return None
-        deadline, budget = self._until_deadline(), self._budget_left()
-        if deadline is not None and (budget is None or deadline <= budget):
+        if left.deadline_is_first:
             text = f"the deadline {self.found.bead.constraints.deadline} has passed or is too near"
-            return Over(text, "deadline-passed")
+            return Exhausted(text, "deadline-passed")
         minutes = self.found.bead.constraints.time_budget_minutes
-        return Over(f"the time budget of {minutes} minutes is used up", "budget-used-up")
+        return Exhausted(f"the time budget of {minutes} minutes is used up", "budget-used-up")
 
-    def _seconds_left(self) -> float | None:
-        known = [left for left in (self._until_deadline(), self._budget_left()) if left is not None]
-        return min(known) if known else None
-
-    def _until_deadline(self) -> float | None:
-        deadline = self.found.bead.deadline()
-        return None if deadline is None else (deadline - datetime.now(UTC)).total_seconds()
-
-    def _budget_left(self) -> float | None:
-        budget = self.found.bead.budget_seconds()
-        return None if budget is None else budget - self._elapsed()
+    @property
+    def _left(self) -> TimeLeft:
+        bead = self.found.bead
+        return TimeLeft.of(bead.deadline(), bead.budget_seconds(), self._elapsed())
 
     def _until(self, moment: str | None) -> float | None:
         found = moment_of(moment)

@@ -249,12 +249,12 @@ class Columns:
 
     def text(self, base: str, values: Sequence[str], extra: Sequence[Ingredient] = ()) -> Template:
         """A text that stays, or one made of what is known, or a variable."""
-        template = self._constant(base, values) or self._made_of_words(base, values, extra)
+        template = self._constant(values) or self._made_of_words(base, values, extra)
         if template is None and self.count == 1 and base not in NAMES | OWN and is_plain(values[0]):
             template = (values[0],)
         return template or (self.variable(base, values),)
 
-    def _constant(self, base: str, values: Sequence[str]) -> Template | None:
+    def _constant(self, values: Sequence[str]) -> Template | None:
         """Seen once is not seen to be the same: then even a constant may hide a name in it."""
         if self.count == 1 or len(set(values)) > 1 or not is_plain(values[0]):
             return None
@@ -292,7 +292,7 @@ class Columns:
 
     def _explained(self, base: str, entries: Sequence[Sequence[str]]) -> Iterator[Template]:
         for values in entries:
-            template = self._constant(base, values) or self._made_of_words(base, values, ())
+            template = self._constant(values) or self._made_of_words(base, values, ())
             if template is None and self.count == 1 and base not in OWN and is_plain(values[0]):
                 template = (values[0],)
             if template is None:

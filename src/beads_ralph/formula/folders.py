@@ -90,10 +90,6 @@ class Folders:
         """FORMULA.NOT_FOUND with names like it, or everything that is wrong with its files, gathered."""
         return self.entry(name).sound()
 
-    def load_file(self, file: Path) -> Formula:
-        """A formula from a file, wherever it lies; what it extends is looked for as always."""
-        return self.entry_of(file).sound()
-
     def entry(self, name: str) -> ListedFormula:
         """The one that counts of a name; FORMULA.NOT_FOUND."""
         found = self.file_of(name)

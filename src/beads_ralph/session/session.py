@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import VerdictGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
+from beads_ralph.session.attempts import Exhausted, until_proven, verdict_event
 from beads_ralph.session.develop import develop
 from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.host import SessionHost
 from beads_ralph.session.order import NOTHING, Ending, Halted, Order, Outcome, Parked, RunSession, Tools
 from beads_ralph.session.proposal import propose
-from beads_ralph.session.state import Case, Exhausted
+from beads_ralph.session.state import Case
 
 WORDS: Final = 3
 ITS_OWN: Final = ("VALIDATION.", Code.FORGE_DIVERGED)
@@ -65,31 +65,55 @@ async def _work(case: Case) -> Outcome:
     await in_thread(_open_shelf, case)
     await judging.take_baseline(case)
     feedback = unfinished or last_feedback(case.place)
-    while record.counted < case.place.max_retry_attempts:
+    ended = await until_proven(BeadWork(case, finished=finished), feedback)
+    if isinstance(ended, Exhausted):
+        return _exhausted(case, ended)
+    if ended.ruling == "stop":
+        raise Halted("stopped", ended.message)
+    return await propose(case, ended.evidence[0].commit)
+
+
+@dataclass
+class BeadWork:
+    """A bead of a store, tried in its worktree."""
+
+    case: Case
+    finished: bool
+    """Whether the developers had done their part when the bead was parked."""
+
+    @property
+    def attempts(self) -> int:
+        return self.case.record.attempts
+
+    @property
+    def _may_retry(self) -> bool:
+        return self.case.record.counted < self.case.place.max_retry_attempts
+
+    async def before_next(self) -> Exhausted | None:
+        case, record = self.case, self.case.record
+        if not self._may_retry:
+            last = record.verdict.message if record.verdict else "all of them were used up before"
+            text = f"{plural(record.counted, 'attempt')} did not suffice; the last: {last}"
+            return case.cut_by or Exhausted(text)
         if why := await case.host.why_pause():
-            return _ended(case, "paused", why)
-        if used_up := case.exhausted():
-            return _exhausted(case, used_up)
-        attempt = record.attempts + 1
-        verdict = await _attempt(case, attempt, feedback, finished=finished)
-        await _judged(case, attempt, verdict)
-        if verdict.ruling == "pass":
-            return await propose(case, verdict.evidence[0].commit)
-        if verdict.ruling == "stop":
-            raise Halted("stopped", verdict.message)
-        feedback, finished = verdict.feedback, False
-    if case.cut_by is not None:
-        return _exhausted(case, case.cut_by)
-    last = record.verdict.message if record.verdict else "all of them were used up before"
-    tried = plural(record.counted, "attempt")
-    return _failed(case, "blocked", f"{tried} did not suffice; the last: {last}")
+            return Exhausted(why, paused=True)
+        return case.exhausted()
 
+    async def attempt(self, number: int, feedback: str | None) -> Verdict:
+        self.case.denied.clear()
+        self.case.cut_by = None
+        verdict = await _tried(self.case, number, feedback, finished=self.finished)
+        self.finished = False
+        return _with_denials(verdict, list(dict.fromkeys(self.case.denied)))
 
-async def _attempt(case: Case, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
-    case.denied.clear()
-    case.cut_by = None
-    verdict = await _tried(case, attempt, feedback, finished=finished)
-    return _with_denials(verdict, list(dict.fromkeys(case.denied)))
+    async def judged(self, number: int, verdict: Verdict) -> None:
+        case, record = self.case, self.case.record
+        case.examined = None
+        record.attempts, record.verdict = number, verdict
+        record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+        await case.host.keep(record.state())
+        will_retry = verdict.ruling == "fail" and self._may_retry
+        case.tell(verdict_event(number, verdict, will_retry=will_retry))
 
 
 def _with_denials(verdict: Verdict, denied: list[str]) -> Verdict:
@@ -119,23 +143,6 @@ async def _tried(case: Case, attempt: int, feedback: str | None, *, finished: bo
     return await judging.check(case, attempt, outside)
 
 
-async def _judged(case: Case, attempt: int, verdict: Verdict) -> None:
-    record = case.record
-    case.examined = None
-    record.attempts, record.verdict = attempt, verdict
-    record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
-    await case.host.keep(record.state())
-    event = VerdictGiven(
-        attempt=attempt,
-        ruling=verdict.ruling,
-        message=verdict.message,
-        flags=tuple(verdict.flags),
-        will_retry=verdict.ruling == "fail" and record.counted < case.place.max_retry_attempts,
-        checks=tuple(verdict.evidence),
-    )
-    case.tell(event)
-
-
 def _open_shelf(case: Case) -> None:
     """Evidence counts from the first attempt on, in whichever run that was."""
     if case.shelf is not None and not case.shelf.begun:
@@ -158,6 +165,8 @@ def _failed(case: Case, ending: Ending, reason: str) -> Outcome:
 
 
 def _exhausted(case: Case, used_up: Exhausted) -> Outcome:
+    if used_up.paused:
+        return _ended(case, "paused", used_up.text)
     return replace(_failed(case, "blocked", used_up.text), failure=used_up.failure)
 
 

@@ -13,21 +13,13 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.process.ports import PortRange
 from beads_ralph.process.threads import in_thread
+from beads_ralph.session.attempts import Exhausted, TimeLeft
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.host import SessionHost, moment_of
 from beads_ralph.session.order import ORDER, Order, Tools
 from beads_ralph.session.verify import Bench
-
-
-@dataclass(frozen=True)
-class Exhausted:
-    """What a bead has no more of."""
-
-    failure: Reason
-    text: str
 
 
 @dataclass
@@ -114,10 +106,8 @@ class Case:
     def seconds_left(self) -> float | None:
         """What is left of the bead's time; None where it has no limit."""
         minutes = self.budget.minutes
-        limits = [] if minutes is None else [minutes * 60 - self.record.seconds]
-        if self.deadline is not None:
-            limits.append((self.deadline - datetime.now(UTC)).total_seconds())
-        return min(limits, default=None)
+        budget = None if minutes is None else minutes * 60
+        return TimeLeft.of(self.deadline, budget, self.record.seconds).seconds
 
     @property
     def deadline(self) -> datetime | None:
@@ -133,10 +123,10 @@ class Case:
         """Which of the bead's own budgets is used up."""
         if self.deadline is not None and self.deadline <= datetime.now(UTC):
             text = f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
-            return Exhausted("deadline-passed", text)
+            return Exhausted(text, "deadline-passed")
         used_up = self.budget.used_up(self.record.spent, self.record.seconds)
         again = f"beads-ralph retry {self.bead.id} gives it as much again"
-        return Exhausted("budget-used-up", f"the bead's {used_up}; {again}") if used_up else None
+        return Exhausted(f"the bead's {used_up}; {again}", "budget-used-up") if used_up else None
 
     # --- doing it ---
 

@@ -60,27 +60,28 @@ def ref_word(bead_id: str) -> str:
     return bead_id if plain else hashlib.sha256(bead_id.encode()).hexdigest()[:16]
 
 
-def _ref(bead_id: str) -> str:
+def start_ref(bead_id: str) -> str:
+    """Where the commit is noted that the bead's work began at."""
     return f"{STARTS}/{ref_word(bead_id)}"
 
 
 def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
     """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
     With it, whether it was."""
-    known = commands.commit_of(_ref(bead_id), root)
+    known = commands.commit_of(start_ref(bead_id), root)
     if known is not None and (known == head or merges.contains(root, head, known)):
         return known, True
     return _begin(root, bead_id, head)
 
 
 def _begin(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
-    locking.output("update-ref", _ref(bead_id), head, cwd=root)
+    locking.output("update-ref", start_ref(bead_id), head, cwd=root)
     return head, False
 
 
 def forget_start(root: Path, bead_id: str) -> None:
     """A closed bead that is opened again starts anew."""
-    locking.run("update-ref", "-d", _ref(bead_id), cwd=root)
+    locking.run("update-ref", "-d", start_ref(bead_id), cwd=root)
 
 
 # --- locks --------------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
     standing = worktree_status.current_branch(worktree)
     if standing == branch:
         return ""
-    known = (commands.commit_of(name, root) for name in (_ref(bead_id), f"{merges.HEADS}{branch}"))
+    known = (commands.commit_of(name, root) for name in (start_ref(bead_id), f"{merges.HEADS}{branch}"))
     if not all(known):  # without a start it is not known to be an agent's doing
         return ""
     if standing is None:

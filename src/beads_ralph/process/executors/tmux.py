@@ -57,12 +57,6 @@ class TmuxExecutor:
 
     def __init__(self, socket: str = "beads-ralph") -> None:
         self.socket = socket
-        self._sessions: dict[str, str] = {}
-
-    def attach_command(self, name: str) -> str:
-        """What a person types to watch the job of that name."""
-        session = self._sessions.get(name) or session_name(name)
-        return shlex.join(["tmux", "-L", self.socket, "attach-session", "-t", f"={session}"])
 
     async def run(self, job: Job) -> Exit:
         self._program()
@@ -76,7 +70,6 @@ class TmuxExecutor:
                     await asyncio.sleep(pause)
                 return ended
             finally:
-                self._sessions.pop(job.name, None)
                 if not family.gone or family.spared:
                     family.spare_none()
                     family.kill_now()
@@ -111,7 +104,6 @@ class TmuxExecutor:
             session = wanted if count == 1 else f"{wanted}-{count}"
             pane = self._new_session(session, job, door)
             if pane is not None:
-                self._sessions[job.name] = session
                 return pane
         raise _unusable(f"there are {NAMES} sessions named like {wanted}", self.socket)
 
