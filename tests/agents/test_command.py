@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.agents import environment
-from beads_ralph.agents.adapters.command import Command
+from beads_ralph.agents.adapters.command import PlainCommand
 from beads_ralph.agents.registry import AGENTS, select
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
@@ -58,7 +58,7 @@ WITHHELD = {
 def command(tmp_path: Path, **fields: object) -> Job:
     agent = spec(executable="./agent.sh", env={"FLAVOUR": "plain", "BEADS_RALPH_ROLE": "mayor"})
     asked = task(tmp_path, agent, **{"env": {"PORT": "4001"}, **fields})
-    return Command({**INHERITED, **WITHHELD}).command(asked, transcript(tmp_path))
+    return PlainCommand({**INHERITED, **WITHHELD}).command(asked, transcript(tmp_path))
 
 
 # --- which adapter ------------------------------------------------------------------------------------
@@ -89,13 +89,13 @@ def test_the_registry_names_adapters_as_they_name_themselves() -> None:
 
 def test_the_command_line_is_the_program_and_its_options(tmp_path: Path) -> None:
     agent = spec(executable="/opt/agent", options=["--fast", "--level=3"])
-    job = Command({}).command(task(tmp_path, agent, timeout=77.0), transcript(tmp_path))
+    job = PlainCommand({}).command(task(tmp_path, agent, timeout=77.0), transcript(tmp_path))
     assert job.argv == ("/opt/agent", "--fast", "--level=3")
     assert (job.cwd, job.timeout, job.transcript) == (tmp_path, 77.0, transcript(tmp_path))
 
 
 def test_without_a_program_it_is_the_default_one(tmp_path: Path) -> None:
-    job = Command({}).command(task(tmp_path, spec(executable=None)), transcript(tmp_path))
+    job = PlainCommand({}).command(task(tmp_path, spec(executable=None)), transcript(tmp_path))
     assert job.argv == ("claude",)
 
 
@@ -113,7 +113,7 @@ def test_names_tell_apart_what_may_run_at_the_same_time(tmp_path: Path) -> None:
     assert command(tmp_path).name == "agent-bd-1-1-setup"
     assert command(tmp_path, role="merge", attempt=2).name == "agent-bd-1-1-setup"
     asked = task(tmp_path, spec(executable="x"), role="qa")
-    names = {Command({}).command(asked, transcript(tmp_path, name)).name for name in ("qa-1", "qa-2")}
+    names = {PlainCommand({}).command(asked, transcript(tmp_path, name)).name for name in ("qa-1", "qa-2")}
     assert len(names) == 2
     assert all(name.startswith("agent-bd-1-1-setup-qa-") for name in names)
 
@@ -146,7 +146,7 @@ def test_a_new_session_has_an_id_that_no_other_call_has(tmp_path: Path) -> None:
         for run in ("a", "b")
         for name in ("x", "y")
     ]
-    ids = {Command({}).command(*each).env["BEADS_RALPH_SESSION"] for each in calls}  # type: ignore[index]
+    ids = {PlainCommand({}).command(*each).env["BEADS_RALPH_SESSION"] for each in calls}  # type: ignore[index]
     assert len(ids) == len(calls)
     assert environment.fresh_session(*calls[0]) in ids
 
@@ -154,19 +154,19 @@ def test_a_new_session_has_an_id_that_no_other_call_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["BD_DB", "BEADS_DIR", "BEADS_ACTOR", "GH_TOKEN", "GITHUB_TOKEN", "A=B", ""])
 def test_a_variable_that_agents_may_not_have_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RalphError) as raised:
-        Command({}).command(task(tmp_path, spec(env={name: "x"})), transcript(tmp_path))
+        PlainCommand({}).command(task(tmp_path, spec(env={name: "x"})), transcript(tmp_path))
     assert raised.value.code is Code.CONSTRAINT
     assert repr(name) in raised.value.message
 
 
 def test_a_value_that_no_process_can_be_given_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="env 'A'"):
-        Command({}).command(task(tmp_path, spec(env={"A": "x\0y"})), transcript(tmp_path))
+        PlainCommand({}).command(task(tmp_path, spec(env={"A": "x\0y"})), transcript(tmp_path))
 
 
 def test_a_scrum_master_may_be_given_a_token_since_it_opens_the_pull_request(tmp_path: Path) -> None:
     asked = task(tmp_path, spec(env={"GH_TOKEN": "given on purpose"}), role="scrum-master")
-    job = Command({}).command(asked, transcript(tmp_path))
+    job = PlainCommand({}).command(asked, transcript(tmp_path))
     assert running.environment(job)["GH_TOKEN"] == "given on purpose"
 
 

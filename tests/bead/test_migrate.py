@@ -165,7 +165,7 @@ def test_new_beads_come_back_unchanged(name: str) -> None:
 
 @pytest.mark.parametrize("name", OLD)
 def test_old_beads_are_valid_as_legacy_and_warned_of_in_auto_and_refused_as_4_1a(name: str) -> None:
-    assert schema.check(sample(name), "legacy") == schema.Checked(LegacyBead.model_validate(sample(name)))
+    assert schema.check(sample(name), "legacy") == schema.SchemaCheck(LegacyBead.model_validate(sample(name)))
     checked = schema.check(sample(name))
     assert isinstance(checked.bead, LegacyBead)
     assert ["deprecated" in warning.message for warning in checked.warnings] == [True]

@@ -43,7 +43,7 @@ SLOW = settings(
 @pytest.mark.parametrize("name", NEW)
 def test_s0_ex1_s0_ex2_s0_ex3_the_examples_of_the_seed_are_valid_and_unchanged_by_reading(name: str) -> None:
     raw = sample(name)
-    assert schema.check(raw) == schema.Checked(Bead.model_validate(raw))
+    assert schema.check(raw) == schema.SchemaCheck(Bead.model_validate(raw))
     assert Bead.model_validate(raw).to_json() == raw
 
 

@@ -426,7 +426,7 @@ def test_s1_fr4_1_s1_fr4_2_a_qa_line_is_a_persona_a_model_a_prompt_and_an_answer
     assert OUTPUT_SCHEMA["required"] == ["status", "message"]
 
 
-def _with_answer(output_schema: dict[str, Any]) -> schema.Checked:
+def _with_answer(output_schema: dict[str, Any]) -> schema.SchemaCheck:
     raw = only(plan(sprint("1.1", "Schema"))).to_json()
     raw["metadata"]["qa_agents"][0]["output_schema"] = output_schema
     return schema.check(raw)

@@ -9,7 +9,7 @@ import pytest
 
 from beads_ralph.compile.pour import Account, PreparedPour, pour, prepare
 from beads_ralph.compile.recipe import Recipe, orders
-from beads_ralph.compile.rows import Row
+from beads_ralph.compile.rows import ValueRow
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
@@ -19,7 +19,7 @@ from tests.compile.molecule_formulas import MERGE, WORK, formula, setting, step
 
 def prepared(store: EmbeddedStore, source: Formula, *rows: dict[str, Any]) -> PreparedPour:
     recipe = Recipe(source, setting(), "p.json")
-    numbered = [Row(number, given, "rows") for number, given in enumerate(rows, 1)]
+    numbered = [ValueRow(number, given, "rows") for number, given in enumerate(rows, 1)]
     return prepare(store, recipe, orders(recipe, numbered, {}))
 
 

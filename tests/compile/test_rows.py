@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.compile.rows import Row, choose, read, spelled
+from beads_ralph.compile.rows import ValueRow, choose, read, spelled
 from beads_ralph.errors import Code, RalphError
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
@@ -19,9 +19,9 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_siz
 def test_a_csv_file_is_counted_as_a_spreadsheet_shows_it() -> None:
     text = '\ufeffname,what\r\nann,"one, ""two""\r\nthree"\r\n\r\n,\r\nbob,\r\ncid\r\n'
     assert read(text, "rows.csv") == [
-        Row(2, {"name": "ann", "what": 'one, "two"\r\nthree'}, "rows.csv"),
-        Row(5, {"name": "bob"}, "rows.csv"),
-        Row(6, {"name": "cid"}, "rows.csv"),
+        ValueRow(2, {"name": "ann", "what": 'one, "two"\r\nthree'}, "rows.csv"),
+        ValueRow(5, {"name": "bob"}, "rows.csv"),
+        ValueRow(6, {"name": "cid"}, "rows.csv"),
     ]
 
 
@@ -84,7 +84,7 @@ def test_a_cell_may_be_long() -> None:
 
 # --- choosing ---------------------------------------------------------------------------------------
 
-ROWS = [Row(number, {}) for number in (2, 3, 5, 8)]
+ROWS = [ValueRow(number, {}) for number in (2, 3, 5, 8)]
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_what_chooses_nothing_is_a_slip(asked: str) -> None:
 
 @given(st.sets(st.integers(1, 30), min_size=1).map(sorted))
 def test_rows_that_are_left_can_be_asked_for(numbers: list[int]) -> None:
-    everything = [Row(number, {}) for number in range(1, 31)]
+    everything = [ValueRow(number, {}) for number in range(1, 31)]
     assert [row.number for row in choose(everything, spelled(numbers))] == numbers

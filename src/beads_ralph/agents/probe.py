@@ -70,7 +70,7 @@ class Present:
 
 
 @dataclass(frozen=True)
-class Answered:
+class SmokeTest:
     """The result of a smoke test."""
 
     name: str
@@ -140,7 +140,7 @@ def _signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
 
 def smoke(
     cli: AgentCLI, spec: AgentSpec, model: str, inherits: Sequence[str] = (), home: Path | None = None
-) -> Answered:
+) -> SmokeTest:
     """Ask the program one small question through its adapter. It costs a few tokens."""
     import asyncio
 
@@ -170,7 +170,7 @@ def smoke(
         return _answered(cli, job, asyncio.run(LocalExecutor().run(job)))
 
 
-def _answered(cli: AgentCLI, job: Job, ended: Exit) -> Answered:
+def _answered(cli: AgentCLI, job: Job, ended: Exit) -> SmokeTest:
     from beads_ralph.agents.reply_reader import heard
     from beads_ralph.agents.verdicts import judge
 
@@ -178,4 +178,4 @@ def _answered(cli: AgentCLI, job: Job, ended: Exit) -> Answered:
     ruling, message, _details = judge(reply, ended)
     if ruling != "pass" and not reply.detail and ended.stderr.strip():
         message = f"{message}; its last words: {ended.stderr.strip().splitlines()[-1]}"
-    return Answered(cli.name, ruling == "pass", message, ended.seconds)
+    return SmokeTest(cli.name, ruling == "pass", message, ended.seconds)

@@ -48,7 +48,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
 
 
 @dataclass(frozen=True)
-class Checked:
+class SchemaCheck:
     """The outcome of validating one raw bead: the bead or its faults, and warnings either way."""
 
     bead: Bead | LegacyBead | None
@@ -98,21 +98,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check(raw: Any, schema: SchemaName = "auto", file: str | None = None) -> Checked:
+def check(raw: Any, schema: SchemaName = "auto", file: str | None = None) -> SchemaCheck:
     """Validate one raw bead against the schema asked for, gathering every fault."""
     if not isinstance(raw, dict):
-        return Checked(None, (Fault(Code.BEAD_SCHEMA, "a bead must be a JSON object", file=file, field=""),))
+        return SchemaCheck(
+            None, (Fault(Code.BEAD_SCHEMA, "a bead must be a JSON object", file=file, field=""),)
+        )
     old = schema == "legacy" or (schema == "auto" and legacy.looks_legacy(raw))
     model: type[Bead | LegacyBead] = LegacyBead if old else Bead
     warnings = (_legacy_warning(file),) if old and schema == "auto" else ()
     try:
         bead = model.model_validate(raw)
     except ValidationError as problem:
-        return Checked(None, tuple(faults_of(problem, file)), warnings)
-    return Checked(bead, (), warnings + tuple(_unknown_keys(bead, file)))
+        return SchemaCheck(None, tuple(faults_of(problem, file)), warnings)
+    return SchemaCheck(bead, (), warnings + tuple(_unknown_keys(bead, file)))
 
 
-def read(raw: dict[str, Any], root: Path) -> Checked:
+def read(raw: dict[str, Any], root: Path) -> SchemaCheck:
     """A stored bead as schema 4.1a, migrating an old one in memory."""
     title = raw.get("title")
     return check(legacy.migrate(raw, root, slug(title if isinstance(title, str) else "")), "4.1a")

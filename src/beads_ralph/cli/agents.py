@@ -14,7 +14,7 @@ from beads_ralph.errors import Code, RalphError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.agents.probe import Answered, Present
+    from beads_ralph.agents.probe import Present, SmokeTest
     from beads_ralph.agents.protocol import AgentCLI
 
 Names = Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)]
@@ -54,7 +54,7 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
     return {name: cli for name, cli in known.items() if not names or name in names}
 
 
-def _smoke(cli: AgentCLI) -> Answered:
+def _smoke(cli: AgentCLI) -> SmokeTest:
     from beads_ralph.agents import probe
     from beads_ralph.bead.model import AgentSpec
     from beads_ralph.bead.personas import DEFAULT_MODEL
@@ -82,7 +82,7 @@ MARKS = {
 }
 
 
-def _show(console: Console, present: Sequence[Present], answers: Sequence[Answered]) -> None:
+def _show(console: Console, present: Sequence[Present], answers: Sequence[SmokeTest]) -> None:
     from rich.markup import escape
 
     said = {answer.name: answer for answer in answers}

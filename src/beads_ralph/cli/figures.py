@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from beads_ralph.bead.field_types import plural
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import Group
+from beads_ralph.report.groups import RunGroup
 from beads_ralph.report.numbers import Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
 
@@ -38,7 +38,7 @@ def show(shown: Shown, console: Console) -> None:
         _show_nothing(shown, console)
         return
     _show_summary(shown, console)
-    named: dict[str, Mapping[Any, Group]] = {
+    named: dict[str, Mapping[Any, RunGroup]] = {
         "agent": tally.by_agent,
         "model": tally.by_model,
         "template": tally.by_template,
@@ -85,7 +85,7 @@ def _cost(costs: Sequence[float], without: int) -> str:
     return f"{money_text(sum(costs))} for {plural(len(costs), 'attempt')}{silent}"
 
 
-def _show_groups(name: str, groups: Mapping[Any, Group], console: Console) -> None:
+def _show_groups(name: str, groups: Mapping[Any, RunGroup], console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 

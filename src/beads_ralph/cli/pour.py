@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from beads_ralph.compile.molecule import Molecule
     from beads_ralph.compile.pour import Account
     from beads_ralph.compile.recipe import FilledRow, Recipe
-    from beads_ralph.compile.rows import Row
+    from beads_ralph.compile.rows import ValueRow
     from beads_ralph.formula.model import Formula
 
 FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
@@ -168,14 +168,14 @@ def _file(formula: Formula, space: Workspace) -> str:
     return f"formula:{formula.name}"
 
 
-def _rows(request: Request) -> list[Row]:
-    from beads_ralph.compile.rows import Row, choose, read
+def _rows(request: Request) -> list[ValueRow]:
+    from beads_ralph.compile.rows import ValueRow, choose, read
     from beads_ralph.files import text_files
 
     if request.vars_file is None:
         if request.rows is not None:
             raise _slip("--rows chooses rows of a file", "Give the file with --vars-file")
-        return [Row(None, {})]
+        return [ValueRow(None, {})]
     if str(request.vars_file) == "-":
         return choose(read(text_files.read_stdin(), "<stdin>"), request.rows)
     return choose(read(text_files.read_text(request.vars_file), str(request.vars_file)), request.rows)

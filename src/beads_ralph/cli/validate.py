@@ -12,7 +12,7 @@ import typer
 
 from beads_ralph.bead import personas, schema
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.schema import Checked, SchemaName
+from beads_ralph.bead.schema import SchemaCheck, SchemaName
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.bead_files import STDIN, read_bead, repository_root
@@ -51,7 +51,7 @@ class Report:
     """One validated file."""
 
     path: str
-    checked: Checked
+    checked: SchemaCheck
 
     def to_json(self) -> dict[str, Any]:
         bead = self.checked.bead
@@ -81,10 +81,10 @@ def _report(path: str, name: SchemaName, root: Path | None) -> Report:
         checked = schema.check(schema.load_json(read_bead(path), shown), name, shown)
     except RalphError as error:
         faults = error.faults or (Fault(error.code, error.message, file=shown),)
-        return Report(path, Checked(None, tuple(faults)))
+        return Report(path, SchemaCheck(None, tuple(faults)))
     if root is not None and isinstance(checked.bead, Bead):
         absent = tuple(personas.check_agents(checked.bead, root, shown))
-        checked = Checked(checked.bead, checked.faults + absent, checked.warnings)
+        checked = SchemaCheck(checked.bead, checked.faults + absent, checked.warnings)
     return Report(path, checked)
 
 

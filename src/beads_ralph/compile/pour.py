@@ -134,7 +134,7 @@ def held(store: Store, ids: Sequence[str]) -> frozenset[str]:
 # --- pouring ----------------------------------------------------------------------------------------
 
 
-class Interruption:
+class PourInterruption:
     """Ctrl-C, or a polite end from outside, remembered until the batch in hand is in the store."""
 
     asked = False
@@ -146,8 +146,8 @@ class Interruption:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    seen = Interruption()
+def interruptible() -> Iterator[PourInterruption]:
+    seen = PourInterruption()
     if threading.current_thread() is not threading.main_thread():
         yield seen
         return

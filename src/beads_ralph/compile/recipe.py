@@ -10,7 +10,7 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.compile import setting
 from beads_ralph.compile.molecule import Molecule, compose
-from beads_ralph.compile.rows import Row
+from beads_ralph.compile.rows import ValueRow
 from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.model import Formula
@@ -61,14 +61,14 @@ class Recipe:
 class FilledRow:
     """One row, its values checked: those of the formula, then those of each attached one."""
 
-    row: Row
+    row: ValueRow
     values: tuple[Values, ...]
 
 
 # --- values -----------------------------------------------------------------------------------------
 
 
-def orders(recipe: Recipe, rows: Sequence[Row], common: Mapping[str, Given]) -> list[FilledRow]:
+def orders(recipe: Recipe, rows: Sequence[ValueRow], common: Mapping[str, Given]) -> list[FilledRow]:
     """Every row with its values, or every fault of every row at once."""
     found: list[FilledRow] = []
     faults: list[Fault] = []
@@ -90,7 +90,7 @@ def _values(formula: Formula, given: Mapping[str, Given], label: str) -> Values:
 
 
 def _strange_names(
-    formulas: Sequence[Formula], rows: Sequence[Row], common: Mapping[str, Given]
+    formulas: Sequence[Formula], rows: Sequence[ValueRow], common: Mapping[str, Given]
 ) -> list[Fault]:
     """Names that are variables of none of the formulas, each told once."""
     known = list(dict.fromkeys(name for one in formulas for name in (*one.vars, *used_names(one))))
@@ -124,7 +124,7 @@ def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[
     return made
 
 
-def _of_row(fault: Fault, row: Row) -> Fault:
+def _of_row(fault: Fault, row: ValueRow) -> Fault:
     return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
 
 

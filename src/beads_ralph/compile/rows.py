@@ -19,7 +19,7 @@ RANGE: Final = re.compile(r"(?P<first>\d{1,9})?(?P<dash>-)?(?P<last>\d{1,9})?")
 
 
 @dataclass(frozen=True)
-class Row:
+class ValueRow:
     """The values of one row. In a CSV file the header is row 1, as a spreadsheet shows it; in JSON the
     first object is row 1."""
 
@@ -32,7 +32,7 @@ class Row:
         return f"{self.file} row {self.number}" if self.number is not None else ""
 
 
-def read(text: str, file: str) -> list[Row]:
+def read(text: str, file: str) -> list[ValueRow]:
     """The rows of a file: JSON where the name says so, or where its text is an array; CSV otherwise."""
     text = text.removeprefix("\ufeff")
     is_json = file.endswith(".json") or (not file.endswith(".csv") and text.lstrip().startswith("["))
@@ -42,7 +42,7 @@ def read(text: str, file: str) -> list[Row]:
     return found
 
 
-def choose(rows: Sequence[Row], asked: str | None) -> list[Row]:
+def choose(rows: Sequence[ValueRow], asked: str | None) -> list[ValueRow]:
     """`41-`, `2-40`, `7` or `2,5,9-`: the rows with these numbers, in the order of the file."""
     if asked is None:
         return list(rows)
@@ -69,7 +69,7 @@ def _range(text: str) -> tuple[int, float]:
 # --- CSV --------------------------------------------------------------------------------------------
 
 
-def _csv_rows(text: str, file: str) -> Iterator[Row]:
+def _csv_rows(text: str, file: str) -> Iterator[ValueRow]:
     records = _records(text, file)
     header = next(records, (1, []))[1]
     names = [name.strip() for name in header]
@@ -84,7 +84,7 @@ def _csv_rows(text: str, file: str) -> Iterator[Row]:
             raise _refused(file, message, "Quote a value that holds a comma, or name the column")
         given = {name: cells[at] for at, name in enumerate(names) if name and at < len(cells) and cells[at]}
         if any(cells):
-            yield Row(number, given, file)
+            yield ValueRow(number, given, file)
 
 
 def _records(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
@@ -106,7 +106,7 @@ def _check_header(names: Sequence[str], file: str) -> None:
 # --- JSON -------------------------------------------------------------------------------------------
 
 
-def _json_rows(text: str, file: str) -> Iterator[Row]:
+def _json_rows(text: str, file: str) -> Iterator[ValueRow]:
     try:
         said = schema.load_json(text)
     except RalphError as problem:
@@ -121,7 +121,7 @@ def _json_rows(text: str, file: str) -> Iterator[Row]:
     if faults:
         raise gathered(faults, file)
     for number, entry in enumerate(said, 1):
-        yield Row(number, dict(_given(entry, f"{file} row {number}")), file)
+        yield ValueRow(number, dict(_given(entry, f"{file} row {number}")), file)
 
 
 def _given(entry: Mapping[str, Any], row: str) -> Iterator[tuple[str, Given]]:

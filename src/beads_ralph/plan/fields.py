@@ -11,7 +11,7 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.model import MERGE, WORK, AgentSpec, TemplateName
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import markdown
-from beads_ralph.plan.model import At, FieldError, SprintCheck
+from beads_ralph.plan.model import At, LabelError, SprintCheck
 from beads_ralph.plan.pours import pour
 from beads_ralph.prompts import guidance
 
@@ -126,7 +126,7 @@ def _agent(text: At[str]) -> AgentSpec:
     try:
         return personas.parse_agent(text.value)
     except ValueError as problem:
-        raise FieldError(str(problem), text.line) from None
+        raise LabelError(str(problem), text.line) from None
 
 
 def priority(field: markdown.Field) -> At[int] | None:
@@ -138,7 +138,7 @@ def priority(field: markdown.Field) -> At[int] | None:
     if number is None and re.fullmatch(r"p?[0-4]", word):
         number = int(word[-1])
     if number is None:
-        raise FieldError(
+        raise LabelError(
             f"priority {value.value!r} is not one of 0, 1, 2, 3, 4 (0 critical … 4 minimal)", value.line
         )
     return At(number, value.line)
@@ -150,7 +150,7 @@ def issue_type(field: markdown.Field) -> At[str] | None:
         return None
     kind = TYPES.get(value.value.lower())
     if kind is None:
-        raise FieldError(f"type {value.value!r} is neither work nor merge", value.line)
+        raise LabelError(f"type {value.value!r} is neither work nor merge", value.line)
     return At(kind, value.line)
 
 
@@ -163,7 +163,7 @@ def template(field: markdown.Field) -> At[TemplateName] | None:
         meant = guidance.nearest(value.value)
         hint = f"; did you mean {meant}?" if meant else ""
         known = ", ".join(guidance.NAMES)
-        raise FieldError(f"template {value.value!r} is not one of {known}{hint}", value.line)
+        raise LabelError(f"template {value.value!r} is not one of {known}{hint}", value.line)
     return At(name, value.line)
 
 
@@ -172,7 +172,7 @@ def formula(field: markdown.Field) -> At[str] | None:
     items = field.items if field.text else field.items[1:]
     lines = [place.line for place in (*field.rest, *items)] + [fence.line for fence in field.fences]
     if lines:
-        raise FieldError(
+        raise LabelError(
             "**Formula** is a name alone; write the values of its variables below **Pour**:", lines[0]
         )
     named = one(field)
@@ -187,13 +187,13 @@ def checks(field: markdown.Field) -> tuple[At[SprintCheck], ...]:
     for fence in field.fences:
         found.extend(_fence_checks(fence.text, fence.line))
     if field.text and not field.codes:
-        raise FieldError("write each **Verify** command as `code`, or all in a fenced block", field.line)
+        raise LabelError("write each **Verify** command as `code`, or all in a fenced block", field.line)
     return tuple(found)
 
 
 def _item_checks(item: markdown.ListItem) -> Iterator[At[SprintCheck]]:
     if not item.codes:
-        raise FieldError(f"cannot find a command in {item.text!r}: write it as `code`", item.line)
+        raise LabelError(f"cannot find a command in {item.text!r}: write it as `code`", item.line)
     before = item.text.partition(item.codes[0].text)[0].strip(" :" + personas.DASHES)
     for code in item.codes:
         if code.fenced:
@@ -253,5 +253,5 @@ READERS: Final[dict[str, Callable[[markdown.Field], Any]]] = {
 }
 
 
-def fault(problem: FieldError, file: str) -> Fault:
+def fault(problem: LabelError, file: str) -> Fault:
     return Fault(Code.PLAN_PATTERN, problem.message, file=file, line=problem.line)

@@ -13,7 +13,7 @@ from beads_ralph.errors import Fault
 T = TypeVar("T")
 
 
-class FieldError(Exception):
+class LabelError(Exception):
     """A value that a field cannot have; becomes a Fault at the field's place."""
 
     def __init__(self, message: str, line: int) -> None:

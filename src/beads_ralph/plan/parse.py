@@ -12,7 +12,7 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.names import SprintId
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import fields, markdown
-from beads_ralph.plan.model import At, FieldError, Phase, Plan, Pour, Sprint, Struck
+from beads_ralph.plan.model import At, LabelError, Phase, Plan, Pour, Sprint, Struck
 
 SPRINT_LEVEL: Final = 3
 HEADING: Final = re.compile(r"Sprint (\d+[a-z]*\.\d+[a-z]*): (.+)", re.ASCII)
@@ -244,7 +244,7 @@ def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dic
         return
     try:
         values[name] = fields.READERS[name](entry)
-    except FieldError as problem:
+    except LabelError as problem:
         problem.message = f"sprint {draft.id}: {problem.message}"
         state.faults.append(fields.fault(problem, state.file))
         if name in ("formula", "pour"):

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from beads_ralph.plan import markdown
-from beads_ralph.plan.model import At, FieldError, Given, Pour
+from beads_ralph.plan.model import At, Given, LabelError, Pour
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 PAIR: Final = re.compile(rf"\s*({NAME})\s*[=:]\s*")
@@ -31,7 +31,7 @@ def pour(field: markdown.Field) -> Pour:
     for name, value in _pairs(field):
         if name in values:
             said = f"**Pour** gives {name} twice, first on line {values[name].line}"
-            raise FieldError(said, value.line)
+            raise LabelError(said, value.line)
         values[name] = value
     named = values.pop("formula", None)
     return Pour(field.line, _formula_name(named), values)
@@ -41,7 +41,7 @@ def _formula_name(said: At[Given] | None) -> At[str] | None:
     if said is None:
         return None
     if not isinstance(said.value, str) or not said.value:
-        raise FieldError("**Pour** must name one formula", said.line)
+        raise LabelError("**Pour** must name one formula", said.line)
     return At(said.value, said.line)
 
 
@@ -56,9 +56,9 @@ def _pairs(field: markdown.Field) -> Pairs:
         yield from _fence_pairs(fence)
 
 
-def _no_pair(text: str, line: int) -> FieldError:
+def _no_pair(text: str, line: int) -> LabelError:
     shown = text.strip()[:MAX_SHOWN]
-    return FieldError(
+    return LabelError(
         f"**Pour** has {shown!r} where {FORM} is expected; a value with commas goes in quotes, "
         "a list in brackets: [a, b]",
         line,
@@ -153,7 +153,7 @@ def _fence_pairs(fence: markdown.CodeText) -> Pairs:
         if not _flat(fence):
             mark = getattr(problem, "problem_mark", None)
             why = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
-            raise FieldError(
+            raise LabelError(
                 f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}",
                 _line_at(fence, mark.index if mark is not None else 0),
             ) from None
@@ -195,7 +195,7 @@ def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs
             yield from _mapping_pairs(node, fence)
             continue
         if _entries(node) is None:
-            raise FieldError(f"**Pour**: {key.value} must be a text or a list of texts", line)
+            raise LabelError(f"**Pour**: {key.value} must be a text or a list of texts", line)
         yield key.value, At(tuple(_text(entry, fence) for entry in node.value), line)
 
 
@@ -206,7 +206,7 @@ def _text(node: yaml.ScalarNode, fence: markdown.CodeText) -> str:
         return str(text.encode("utf-16", "surrogatepass").decode("utf-16"))
     except UnicodeDecodeError:
         message = "**Pour** has half of a character, an escape such as \\ud83d alone"
-        raise FieldError(message, _line_at(fence, node.start_mark.index)) from None
+        raise LabelError(message, _line_at(fence, node.start_mark.index)) from None
 
 
 def _entries(node: yaml.Node) -> tuple[str, ...] | None:

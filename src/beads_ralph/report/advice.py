@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from beads_ralph.report.groups import CONFIDENT_USES, FINISHED, Group
+from beads_ralph.report.groups import CONFIDENT_USES, FINISHED, RunGroup
 from beads_ralph.report.numbers import Spread, money_text, quantile, shortened, time_text
 from beads_ralph.report.tally import Tally, Whole, per_hour, ranked
 
@@ -106,7 +106,7 @@ def _templates(tally: Tally) -> Iterator[Advice]:
             yield Advice("template-avoid", text, rate.of, {"template": name, **group.score()})
 
 
-def _rated(group: Group) -> dict[str, Any]:
+def _rated(group: RunGroup) -> dict[str, Any]:
     rate = group.success_rate
     return {"success_rate": rate.percent, "interval": rate.interval, "success": rate.hits}
 
@@ -127,7 +127,7 @@ def _models(tally: Tally) -> Iterator[Advice]:
             yield from _better_model(kind, models)
 
 
-def _better_model(kind: str, models: Mapping[str, Group]) -> Iterator[Advice]:
+def _better_model(kind: str, models: Mapping[str, RunGroup]) -> Iterator[Advice]:
     best = max(models, key=lambda name: (models[name].success_rate.percent or 0.0, name))
     worst = min(models, key=lambda name: (models[name].success_rate.percent or 0.0, name))
     evidence = {"kind": kind, "models": {name: _priced(group) for name, group in models.items()}}
@@ -154,7 +154,7 @@ def _better_model(kind: str, models: Mapping[str, Group]) -> Iterator[Advice]:
             yield Advice("model-per-kind", text, runs, {**evidence, "model": cheap})
 
 
-def _is_apart(better: Group, worse: Group) -> bool:
+def _is_apart(better: RunGroup, worse: RunGroup) -> bool:
     """True where each lies outside the other's confidence interval."""
     low, high = better.success_rate, worse.success_rate
     if low.interval is None or high.interval is None or low.percent is None or high.percent is None:
@@ -162,7 +162,7 @@ def _is_apart(better: Group, worse: Group) -> bool:
     return low.interval[0] > high.percent and high.interval[1] < low.percent
 
 
-def _priced(group: Group) -> dict[str, Any]:
+def _priced(group: RunGroup) -> dict[str, Any]:
     mean = shortened(Spread.of(group.costs).mean, 6)
     return {"runs": group.finished, **_rated(group), "avg_cost_usd": mean, "costs_known": len(group.costs)}
 

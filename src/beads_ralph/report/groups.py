@@ -40,7 +40,7 @@ def _begins_again(attempt: Attempt) -> bool:
 
 
 @dataclass
-class Group:
+class RunGroup:
     """Runs counted by how they ended. A run is the last attempt at a bead."""
 
     success: int = 0
@@ -66,7 +66,7 @@ class Group:
         if cost is not None:
             self.costs.append(cost)
 
-    def take(self, other: Group) -> None:
+    def take(self, other: RunGroup) -> None:
         """Count the other's runs, too."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import FINISHED, Group
+from beads_ralph.report.groups import FINISHED, RunGroup
 from beads_ralph.report.numbers import Spread, money_text, time_text
 from beads_ralph.report.plots import Piece, Table, bounds, end_of, last_run, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
@@ -226,7 +226,7 @@ def _failures(tally: Tally) -> Iterator[str]:
 
 def _groups(tally: Tally) -> Iterator[str]:
     yield "<h2>Who does how well</h2>"
-    named: dict[str, dict[Any, Group]] = {
+    named: dict[str, dict[Any, RunGroup]] = {
         "agent": dict(tally.by_agent),
         "model": dict(tally.by_model),
         "template": dict(tally.by_template),
@@ -244,7 +244,7 @@ def _groups(tally: Tally) -> Iterator[str]:
 HEADS: Final = ("finished", "success", "between", "retried", "mean", "p50", "p95", "cost a run")
 
 
-def _row(name: Any, group: Group) -> list[Any]:
+def _row(name: Any, group: RunGroup) -> list[Any]:
     times = Spread.of(group.seconds)
     rate = group.success_rate
     between = f"{rate.interval[0]:.0f} to {rate.interval[1]:.0f} %" if rate.interval else "-"

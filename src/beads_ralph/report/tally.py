@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.groups import FINISHED, Group, Outcome, Verifiers, outcome_of
+from beads_ralph.report.groups import FINISHED, Outcome, RunGroup, Verifiers, outcome_of
 from beads_ralph.report.numbers import Rate, Spread, shortened
 
 TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})
@@ -60,7 +60,7 @@ class Whole:
 
 
 @dataclass
-class Spending:
+class AttemptCosts:
     """The cost of attempts, as far as their agents said. Retries cost too, so every attempt counts."""
 
     costs: list[float] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Tally:
     """Everything that is counted."""
 
     attempts: int = 0
-    cells: dict[Cell, Group] = field(default_factory=lambda: defaultdict(Group))
+    cells: dict[Cell, RunGroup] = field(default_factory=lambda: defaultdict(RunGroup))
     failures: Counter[str] = field(default_factory=Counter)
     """Why runs failed in the end."""
     setbacks: Counter[str] = field(default_factory=Counter)
@@ -119,7 +119,7 @@ class Tally:
     """Finished runs that no day can be given."""
     bad_timestamps: int = 0
     left_out: int = 0
-    spending: Spending = field(default_factory=Spending)
+    spending: AttemptCosts = field(default_factory=AttemptCosts)
     verifiers: Verifiers = field(default_factory=Verifiers)
     beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
     stretches: list[Stretch] | None = None
@@ -183,44 +183,44 @@ class Tally:
     # --- telling: only when all is counted, since what is put together once is kept -----------------
 
     @cached_property
-    def runs(self) -> Group:
-        return self.by(lambda _: "all").get("all") or Group()
+    def runs(self) -> RunGroup:
+        return self.by(lambda _: "all").get("all") or RunGroup()
 
     @cached_property
-    def by_agent(self) -> dict[str, Group]:
+    def by_agent(self) -> dict[str, RunGroup]:
         return self.by(lambda cell: cell.agent)
 
     @cached_property
-    def by_model(self) -> dict[str, Group]:
+    def by_model(self) -> dict[str, RunGroup]:
         return self.by(lambda cell: cell.model)
 
     @cached_property
-    def by_template(self) -> dict[str, Group]:
+    def by_template(self) -> dict[str, RunGroup]:
         return self.by(lambda cell: cell.template)
 
     @cached_property
-    def by_kind(self) -> dict[str, Group]:
+    def by_kind(self) -> dict[str, RunGroup]:
         return self.by(lambda cell: cell.kind)
 
     @cached_property
-    def by_kind_and_model(self) -> dict[tuple[str, str], Group]:
+    def by_kind_and_model(self) -> dict[tuple[str, str], RunGroup]:
         return self.by(lambda cell: (cell.kind, cell.model))
 
     @cached_property
-    def by_parallel(self) -> dict[int, Group]:
+    def by_parallel(self) -> dict[int, RunGroup]:
         return self.by(lambda cell: cell.parallel)
 
     @cached_property
-    def by_task_type(self) -> dict[str, Group]:
+    def by_task_type(self) -> dict[str, RunGroup]:
         return self.by(lambda cell: cell.task_type)
 
-    def by(self, key: Callable[[Cell], K | None]) -> dict[K, Group]:
+    def by(self, key: Callable[[Cell], K | None]) -> dict[K, RunGroup]:
         """The runs put together by what a cell says; those of which it says nothing are left out."""
-        found: dict[K, Group] = {}
+        found: dict[K, RunGroup] = {}
         for cell, group in self.cells.items():
             name = key(cell)
             if name is not None:
-                found.setdefault(name, Group()).take(group)
+                found.setdefault(name, RunGroup()).take(group)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _first_word(text: Any) -> str:
 # --- rows -------------------------------------------------------------------------------------------
 
 
-def _listed(name: str, groups: Mapping[Any, Group]) -> list[dict[str, Any]]:
+def _listed(name: str, groups: Mapping[Any, RunGroup]) -> list[dict[str, Any]]:
     return [{name: key, **groups[key].to_json()} for key in sorted(groups)]
 
 
@@ -333,7 +333,7 @@ def ranked(reasons: Counter[str]) -> list[dict[str, Any]]:
     return [{"reason": reason, "count": count} for reason, count in rows]
 
 
-def per_hour(parallel: int, group: Group) -> float | None:
+def per_hour(parallel: int, group: RunGroup) -> float | None:
     """Beads proven in an hour with so many at work, if all went as these did."""
     mean = Spread.of(group.seconds).mean
     return parallel * group.success / group.finished * 3600 / mean if group.finished and mean else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_EXECUTABLE: Final = "claude"  # what a spec without an executable means
 
 
-class Command:
+class PlainCommand:
     """Plays whatever is none of the known CLIs."""
 
     name = "command"
@@ -38,4 +38,4 @@ class Command:
         return reply_reader.read(ended, lines)
 
 
-AGENT: Final = Command()
+AGENT: Final = PlainCommand()
