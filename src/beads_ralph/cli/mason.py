@@ -65,7 +65,7 @@ def mason(  # noqa: PLR0913 - one parameter an option
     json_: options.Json = False,
 ) -> Answer:
     """Compile a plan into beads and put them into the store: all of them, or none."""
-    order = Order(
+    order = MasonRequest(
         path=_the_plan(plan, plan_file),
         wanted=None if sprint_filter is None else sprint_filter.split(","),
         annotate=annotate_,
@@ -92,7 +92,7 @@ def mason(  # noqa: PLR0913 - one parameter an option
 
 
 @dataclass(frozen=True)
-class Order:
+class MasonRequest:
     """What was asked for."""
 
     path: Path
@@ -127,14 +127,14 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 # --- inserting --------------------------------------------------------------------------------------
 
 
-def _insert(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
+def _insert(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = registry.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
         built = with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return _load(order, opened, built)
 
 
-def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
+def _load(order: MasonRequest, opened: OpenStore, built: Built) -> Answer:
     batch = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
         opened.store, batch, check_existing=order.check_existing, progress=speaker(current_style())
@@ -145,7 +145,7 @@ def _load(order: Order, opened: OpenStore, built: Built) -> Answer:
     return Answer(data, lambda console: _show_loaded(console, opened, loaded, batch), warnings)
 
 
-def _update(order: Order, space: Workspace, setting: Setting, built: Built) -> Answer:
+def _update(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = registry.open_store(space, order.store)
     stored = load.held(opened.store, built.plan, setting.plan_file)
     found, batch = difference(built, setting, stored)

@@ -57,7 +57,7 @@ async def execute(found: BeadFile, desk: Desk) -> Done:
     with held(found, desk) as (shelf, bench):
         keeper = Keeper(StateFolder(desk.state), desk.place, bench.folder.run_id, source="exec")
         with keeper.listening(bench.journal), _released(shelf, bench):
-            return await Execution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
+            return await BeadExecution(found, shelf, desk, bench, desk.caller(found, shelf, bench)).run()
 
 
 @contextmanager
@@ -94,7 +94,7 @@ async def verify_once(found: BeadFile, desk: Desk) -> Done:
         )
 
 
-class Execution:
+class BeadExecution:
     """One bead, from what its file says to its end."""
 
     def __init__(self, found: BeadFile, shelf: Shelf, desk: Desk, bench: ExecBench, caller: Caller) -> None:

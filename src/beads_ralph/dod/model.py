@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 
 
-class Part(FrozenModel):
+class BeadPart(FrozenModel):
     """Keys that it does not know pass; a key that it knows is absent or has its value, and never null."""
 
     @model_validator(mode="before")
@@ -48,13 +48,13 @@ class Part(FrozenModel):
         return raw
 
 
-class Expected(Part):
+class Expected(BeadPart):
     exit_code: Whole = 0
     stdout_contains: str | None = None
     stderr_contains: str | None = None
 
 
-class Check(Part):
+class VerifierEntry(BeadPart):
     """A verifier as a bead file has it."""
 
     name: str
@@ -78,18 +78,18 @@ class Check(Part):
         )
 
 
-class DefinitionOfDone(Part):
-    verifiers: list[Check]
+class DefinitionOfDone(BeadPart):
+    verifiers: list[VerifierEntry]
     evidence_required: bool = False
 
 
-class Constraints(Part):
+class Constraints(BeadPart):
     max_iterations: Annotated[Whole, Field(ge=1)] = MAX_ITERATIONS
     time_budget_minutes: Whole | None = None
     deadline: str | None = None
 
 
-class RalphMeta(Part):
+class RalphMeta(BeadPart):
     """What the executor keeps; keys of ours beside those of the schema."""
 
     attempt_count: Whole = 0
@@ -99,7 +99,7 @@ class RalphMeta(Part):
     verifier_results: list[Any] = Field(default_factory=list)
 
 
-class RalphBead(Part):
+class RalphBead(BeadPart):
     """The seed's Ralph bead: exactly the documents that its JSON Schema accepts."""
 
     id: str = ""

@@ -17,7 +17,7 @@ from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.items import ItemBrief
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.journal.base_event import STAMP, WHOSE, BaseEvent
-from beads_ralph.process.ports import PortRange
+from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))
 
@@ -162,7 +162,7 @@ class WorktreePrepared(BaseEvent):
 @dataclass(frozen=True, kw_only=True)
 class LeaseTaken(BaseEvent):
     kind = "lease_taken"
-    ports: PortRange | None
+    ports: LentPorts | None
     files: tuple[str, ...]
     setup: str | None
     seconds: float | None = seldom(None)

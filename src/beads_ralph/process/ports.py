@@ -17,7 +17,7 @@ LAST: Final = 65535
 
 
 @dataclass(frozen=True)
-class PortRange:
+class LentPorts:
     """`count` ports from `first` on."""
 
     first: int
@@ -47,7 +47,7 @@ class Ports:
         self._held: set[int] = set()
 
     @contextmanager
-    def lent(self) -> Iterator[PortRange]:
+    def lent(self) -> Iterator[LentPorts]:
         """A range that nobody else has and nobody listens on, until the end of the block."""
         found = self._take()
         try:
@@ -55,13 +55,13 @@ class Ports:
         finally:
             self._give_back(found)
 
-    def _take(self) -> PortRange:
+    def _take(self) -> LentPorts:
         for first in range(self.first, LAST - self.count + 2, self.count):
             if first not in self._held and self._lock(first):
                 self._held.add(first)
                 if all(_is_free(port) for port in range(first, first + self.count)):
-                    return PortRange(first, self.count)
-                self._give_back(PortRange(first, self.count))
+                    return LentPorts(first, self.count)
+                self._give_back(LentPorts(first, self.count))
         message = f"worktree_ports: no {self.count} free ports in a row from {self.first} on"
         action = "Set a lower worktree_ports.first or a lower count in beads-ralph.yaml"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
@@ -80,7 +80,7 @@ class Ports:
                 raise RalphError(Code.WRITE_FAILED, message) from None
         return self._descriptor
 
-    def _give_back(self, range_: PortRange) -> None:
+    def _give_back(self, range_: LentPorts) -> None:
         self._held.discard(range_.first)
         if self._descriptor is not None:
             lock.free_bytes(self._descriptor, range_.first, range_.count)

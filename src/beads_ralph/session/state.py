@@ -13,7 +13,7 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.process.ports import PortRange
+from beads_ralph.process.ports import LentPorts
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.attempts import Exhausted, TimeLeft
 from beads_ralph.session.history import BeadHistory
@@ -40,7 +40,7 @@ class BeadSession:
     """Which tools the agents of this attempt asked for in vain."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
-    ports: PortRange | None = None
+    ports: LentPorts | None = None
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
     """Files in the worktree that no commit may hold."""
