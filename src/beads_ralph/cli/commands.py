@@ -82,7 +82,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "resume": Command("resume:resume", "Let a paused loop go on."),
     "stop": Command("stop:stop", "Let the running loop finish what runs, and end."),
-    "retry": Command("retry:retry", "Open a blocked bead again, with all its attempts before it; heal one that cannot be read."),
+    "retry": Command(
+        "retry:retry",
+        "Open a blocked bead again, with all its attempts before it; heal one that cannot be read.",
+    ),
     "release": Command("release:release", "Give a bead back that a run holds which is no more."),
     "clean": Command(
         "clean:clean",
