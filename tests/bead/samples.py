@@ -58,6 +58,8 @@ def blamed(raw: Any, name: SchemaName = "4.1a") -> list[str | None]:
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 FILLED = TEXT.filter(lambda text: bool(text.strip()))
+# What a run passes to programs: a null character in it would end the run.
+WORDS = TEXT.filter(lambda text: "\0" not in text)
 KEYS = st.text("abcdefgh_", min_size=1, max_size=6).map(lambda name: f"x_{name}")
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -102,21 +104,21 @@ DEV_EXECUTIONS = with_unknown(
     st.fixed_dictionaries(
         {
             "attempt": st.integers(1, 9),
-            "agent_path": TEXT,
+            "agent_path": WORDS,
             "started_at": TIMES,
             "status": st.sampled_from(["completed", "failed", "timeout"]),
         },
-        optional={"session_id": st.none() | TEXT, "model": TEXT, "completed_at": st.none() | TIMES},
+        optional={"session_id": st.none() | WORDS, "model": WORDS, "completed_at": st.none() | TIMES},
     )
 )
 TRACKING: dict[str, st.SearchStrategy[Any]] = {
     "max_retry_attempts": st.integers(1, 9),
     "attempt_count": st.integers(0, 9),
-    "scrum_master_session_id": st.none() | TEXT,
-    "dev_agent_session_id": st.none() | TEXT,
+    "scrum_master_session_id": st.none() | WORDS,
+    "dev_agent_session_id": st.none() | WORDS,
     "dev_agent_executions": st.none() | st.lists(DEV_EXECUTIONS, max_size=2),
     "qa_agent_executions": st.just([]),
-    "pr_url": st.none() | TEXT,
+    "pr_url": st.none() | WORDS,
     "pr_number": st.none() | st.integers(1, 9),
 }
 CORE: dict[str, st.SearchStrategy[Any]] = {

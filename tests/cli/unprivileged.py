@@ -5,19 +5,19 @@ loads only when it runs, modules and package data, is loaded first: its files ma
 cannot look.
 """
 
+import importlib
 import os
+import pkgutil
 import sys
 
+import beads_ralph
 from beads_ralph import prompts
-from beads_ralph.cli import entry, parser
-from beads_ralph.cli.commands import COMMANDS, Group
+from beads_ralph.cli import entry
 
 prompts.agent_files()
-everything = parser.whole()
-for name, row in COMMANDS.items():
-    group = everything.load(name)
-    for inner in row.commands if isinstance(row, Group) else ():
-        group.load(inner)
+for module in pkgutil.walk_packages(beads_ralph.__path__, "beads_ralph."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(int(sys.argv[1]))

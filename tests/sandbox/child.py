@@ -11,6 +11,7 @@ from beads_ralph.process.jobs import Exit, Job, Transcript
 from beads_ralph.process.process_tree import Family
 from beads_ralph.process.sandbox import Sandbox
 
+choose("local", None)  # loaded while its files can be read
 os.setgroups([])
 os.setgid(int(sys.argv[1]))
 os.setuid(int(sys.argv[1]))
