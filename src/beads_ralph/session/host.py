@@ -30,7 +30,7 @@ PATIENCE: Final = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class ProgramTrouble:
-    """TroubleKind of a program, as one call of it has met it."""
+    """Trouble of a program, as one call of it has met it."""
 
     program: str
     trouble: TroubleKind
