@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.errors import RalphError
 from beads_ralph.process.jobs import Exit
 from beads_ralph.process.retry import Retry
