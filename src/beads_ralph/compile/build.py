@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beads_ralph import config
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
@@ -26,7 +25,8 @@ from beads_ralph.compile.sprints import (
     sounds_like_merge,
     unique,
 )
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
+from beads_ralph.config.read import plan_defaults
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
@@ -58,7 +58,7 @@ class Built:
 def build(plan: Plan, setting: Setting) -> Built:
     """Compile the whole plan: ids, dependencies, beads, molecules, checks."""
     said = plan.front_matter.value if plan.front_matter else {}
-    own, faults, warnings = config.plan_defaults(said, plan.file, plan.front_matter_lines)
+    own, faults, warnings = plan_defaults(said, plan.file, plan.front_matter_lines)
     ids, id_faults = name_beads(plan, setting)
     edges, edge_faults = compile_edges(plan, ids)
     drafts = _Drafts(plan, setting, own.over(setting.config.plan), ids, edges)

@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 from beads_ralph.bead import graph, run_state
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import default_team
-from beads_ralph.bead.model import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
-from beads_ralph.bead.names import SprintId, slug
+from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.names import ASSIGNEE, MERGE, WORK, SprintId, slug
+from beads_ralph.bead.words import utc_text
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Setting
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import Plan, Sprint
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from beads_ralph.bead.model import ASSIGNEE, MERGE
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.names import ASSIGNEE, MERGE, slug
 from beads_ralph.formula import definitions
 from beads_ralph.formula.columns import (
     Columns,
