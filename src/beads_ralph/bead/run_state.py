@@ -176,6 +176,14 @@ class Proof(FrozenModel):
     of: Word | None = None
 
 
+class Acceptance(FrozenModel):
+    """A person's word that the bead is done, where no run has proven it."""
+
+    by: Prose | None = None
+    at: Timestamp | None = None
+    reason: Prose | None = None
+
+
 class Spending(TokenCounts):
     """What the bead has cost since it was last opened again by hand."""
 
@@ -223,6 +231,7 @@ class RunState(FrozenModel):
     """So many attempts do not count any more: somebody has opened the bead again since."""
     last_verdict: LastVerdict | None = None
     proven: Proof | None = None
+    accepted: Acceptance | None = None
     red_before: dict[Prose, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
     spent: Spending | None = None

@@ -19,6 +19,7 @@ from beads_ralph.journal.events import (
     BeadClosed,
     BeadParked,
     BeadReleased,
+    BeadReopened,
     ConflictForeseen,
     Event,
     GateChecked,
@@ -113,6 +114,8 @@ def _end(event: Event) -> str:
             text = f"… {bead}  {reason}, resumes {until or 'later'}"
         case BeadReleased(reason=reason):
             text = f"= {bead}  given back: {reason}"
+        case BeadReopened(reason=reason):
+            text = f"! {bead}  open again: {reason}"
     return text
 
 

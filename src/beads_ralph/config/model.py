@@ -256,6 +256,12 @@ class Config(Section):
     pr_creation_retries: Annotated[int, Field(ge=0)] = Field(
         3, description="How often to try again to open a pull request, when that may help.", examples=[5]
     )
+    closed_by_hand: Literal["ask", "accept", "reopen"] = Field(
+        "ask",
+        description="What a bead counts for that somebody closed without a proof: nothing until it is "
+        "accepted, as done, or as not done.",
+        examples=["accept"],
+    )
     cleanup_on_complete: bool = Field(
         False, description="Remove the worktree of a bead that is done.", examples=[True]
     )

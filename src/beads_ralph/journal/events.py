@@ -214,6 +214,12 @@ class BeadReleased(BaseEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BeadReopened(BaseEvent):
+    kind = "bead_reopened"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BeadParked(BaseEvent):
     kind = "bead_parked"
     reason: str
@@ -358,7 +364,7 @@ Known: TypeAlias = (
     RunStarted | StraysEnded | RunPaused | RunResumed | RunDraining | ParallelismChanged | RunWaiting
     | ItemsSettled | RunEnded | WarningGiven
     | BeadClaimed | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken | ConflictForeseen
-    | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadParked
+    | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened | BeadParked
     | AgentStarted | AgentEnded | ProgramUnavailable | ProgramReplaced | ProgramRecovered
     | VerifierEnded | VerdictGiven | GateChecked | GatesOverridden | GatePassed
 )  # fmt: skip

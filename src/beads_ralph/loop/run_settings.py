@@ -11,11 +11,10 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
-from beads_ralph.bead.words import plural
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded
-from beads_ralph.loop.blockers import Overview, Wait, sentence
+from beads_ralph.loop.blockers import Overview, Wait
 from beads_ralph.session.fallback import template_of
 from beads_ralph.store.protocol import UnreadableBead
 
@@ -146,45 +145,3 @@ def taken_up(bead: Bead) -> BeadClaimed:
         template=template_of(bead),
         max_attempts=(place.attempts_forgiven or 0) + place.max_retry_attempts,
     )
-
-
-def why_of(
-    left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = (), *, hopeful: bool = False
-) -> tuple[Why, str]:
-    """Why nothing more can start, where nobody has told the run to end. `hopeful`: waiting would have
-    helped."""
-    if not left and not blocked:
-        return "done", "every bead is closed"
-    if blocked:
-        waiting = len([bead for bead in left if bead.id not in blocked])
-        also = f"; {sentence(waits)}" if waits else ""
-        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done{also}"
-    if waits:
-        by_itself = all(wait.standing.state == "waits" for wait in waits)
-        return "stopped" if hopeful else "no_progress" if by_itself else "blocked", sentence(waits)
-    shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
-    return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
-
-
-def and_before(left: Sequence[Bead], blocked: Mapping[str, str]) -> dict[str, str]:
-    """What is blocked and why, those included that were so when the run began."""
-    found = dict(blocked)
-    for bead in left:
-        if bead.status == "blocked" and bead.id not in found:
-            result = bead.metadata.scrum_result
-            said = f": {result.error}" if result and result.error else ""
-            found[bead.id] = f"blocked before this run{said}"
-    return found
-
-
-def _obstacle(bead: Bead, left: Sequence[Bead]) -> str:
-    holder = (bead.model_extra or {}).get("claimed_by")
-    if holder:
-        return f"{bead.id} is held by {holder}"
-    known = {other.id for other in left}
-    waits = [name for name in bead.dependencies if name in known] or bead.dependencies
-    return f"{bead.id} waits for {', '.join(waits)}" if waits else f"{bead.id} is {bead.status}"
-
-
-def counted(number: int, one: str, many: str) -> str:
-    return f"{plural(number, 'bead')} {one if number == 1 else many}"

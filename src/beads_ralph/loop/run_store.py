@@ -18,9 +18,11 @@ from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
+from beads_ralph.journal.events import AttemptInterrupted, BeadReopened, ItemsSettled, WarningGiven
 from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
+from beads_ralph.loop.closed_beads import ACTION, ClosedBeads
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
@@ -82,6 +84,9 @@ class Pool:
         """Of the beads that the run is about, and of those that they build on."""
         self.spoiled: dict[str, str] = {}
         """All beads that could not be read when the run began."""
+        self.closed_beads = ClosedBeads(Ledger(self.home))
+        self.begun_with: frozenset[str] = frozenset()
+        """The beads of the run when it began: each must be accounted for at its end."""
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
@@ -111,7 +116,75 @@ class Pool:
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
+        self.begun_with = frozenset(bead.id for bead in self.asked_for(everything.beads))
+        self.closed_beads.begin(everything.beads)
+        await self._judge_closed(bead for bead in everything.beads if self._matters(bead, left))
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+
+    # --- closed beads -------------------------------------------------------------------------------
+
+    def _matters(self, bead: Bead, left: Mapping[str, Sequence[str]]) -> bool:
+        """Whether the run is about the bead, or builds on it."""
+        return bead.id in self.begun_with or any(
+            bead.id in left[name] for name in left.keys() & self.begun_with
+        )
+
+    async def _judge_closed(self, beads: Iterable[Bead]) -> None:
+        """A bead that is closed without a proof is a person's word, if anybody's: the setting says whether
+        it counts. Where it is to be asked for, the bead and those that need it wait."""
+        for bead in self.closed_beads.examine(beads):
+            why = self.closed_beads.unproven[bead.id]
+            if self.config.closed_by_hand == "reopen":
+                await self.reopen(bead, f"{why}; closed_by_hand: reopen")
+            elif self.config.closed_by_hand == "accept":
+                self.closed_beads.accept(bead.id, f"{why}; closed_by_hand: accept")
+                self._warn(bead, f"{why}; accepted, since closed_by_hand says so")
+            else:
+                self._warn(bead, f"{why}: {ACTION.format(bead=bead.id)}")
+
+    def _warn(self, bead: Bead, message: str) -> None:
+        self.journal.emit(WarningGiven(bead=bead.id, team=bead.metadata.team_name, message=message))
+
+    async def reopen(self, bead: Bead, reason: str, state: RunState | None = None) -> None:
+        """Open a closed bead again, loudly; what was found out about it is kept."""
+        metadata = _kept(bead, (state or RunState()).changed(RunState(proven=None, parked=None)))
+        await self.ask(self.store.update, bead.id, Changes(status="open", metadata=metadata))
+        self.closed_beads.forget(bead.id)
+        self.journal.emit(BeadReopened(bead=bead.id, team=bead.metadata.team_name, reason=reason))
+
+    async def set_aside(self, bead: Bead) -> None:
+        """Block a bead that nobody holds."""
+        await self.ask(self.store.update, bead.id, Changes(status="blocked"))
+
+    async def snatched(self, bead: Bead) -> bool:
+        """Whether somebody has closed a bead in our hands: its agent, as far as anybody knows."""
+        now = await self.ask(self.store.find, Query(ids=[bead.id]))
+        return any(one.status == "closed" and one.id not in self.closed_beads.trusted for one in now.beads)
+
+    async def doubtful(self, beads: Sequence[Bead]) -> set[str]:
+        """Those among the ready beads that build on a closed one which nobody has proven or accepted."""
+        closed = self.closed_beads
+        if closed.accepted_since() and closed.unproven:
+            found = await self.ask(self.store.find, Query(ids=sorted(closed.unproven)))
+            closed.examine(found.beads)
+        needed = {name for bead in beads for name in bead.dependencies} - closed.trusted - self.no_beads
+        if unseen := sorted(needed - closed.unproven.keys()):
+            found = await self.ask(self.store.find, Query(ids=unseen))
+            self.no_beads |= {*unseen} - {bead.id for bead in found.beads}
+            await self._judge_closed(found.beads)
+        needed -= closed.trusted | self.no_beads
+        return {bead.id for bead in beads if needed & {*bead.dependencies}}
+
+    async def account(self) -> dict[str, str]:
+        """The beads that are not done although none of them is open: closed without a proof, or gone."""
+        listing = await self.ask(self.store.find, Query(wisps=True))
+        beads = {bead.id: bead for bead in listing.beads}
+        meanwhile = {name for name, bead in beads.items() if bead.status == "closed"} - self.closed_ids
+        mine = self.begun_with | meanwhile
+        await self._judge_closed(beads[name] for name in mine & beads.keys())
+        there = beads.keys() | {broken.id for broken in listing.unreadable}
+        gone = dict.fromkeys(self.begun_with - there, "gone from the store since the run began")
+        return gone | {name: why for name, why in self.closed_beads.blocked().items() if name in mine}
 
     @property
     def closed_ids(self) -> set[str]:
@@ -143,7 +216,8 @@ class Pool:
         listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
         asked = self.asked_for(listing.beads)
-        ready = [bead for bead in asked if not self._builds_on_unreadable(bead)]
+        doubtful = await self.doubtful(asked)
+        ready = [bead for bead in asked if bead.id not in doubtful and not self._builds_on_unreadable(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
 
     def _builds_on_unreadable(self, bead: Bead) -> bool:
@@ -207,6 +281,8 @@ class Pool:
         """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
         found = Findings(_kept(bead, outcome.state), pull.url if pull else None)
+        if outcome.state.proven and outcome.state.proven.commit:
+            self.closed_beads.prove(bead.id, outcome.state.proven.commit, self.run_id)
         closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
         if closed.metadata.proven != outcome.state.proven:
             # It had been closed by hand before; what was proven is kept all the same.

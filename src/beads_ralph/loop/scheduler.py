@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.git import worktrees
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
@@ -31,12 +29,13 @@ from beads_ralph.journal.events import (
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases
+from beads_ralph.loop.account import Halt, Tally, account
 from beads_ralph.loop.blocker_watch import Waiting
-from beads_ralph.loop.blockers import Look, Wait, unseen
+from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import Parallelism, ParkedBeads, ProgramLimits
-from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, and_before, counted, taken_up, why_of
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
@@ -47,6 +46,8 @@ from beads_ralph.store.protocol import Store
 
 MOST_REFUSALS: Final = 3
 """So often the store may refuse to close a bead of ours; then a person should look."""
+SNATCHED: Final = "it was closed while its agents were at work, which proves nothing"
+CANCELLED: Final = Outcome("paused", "the run was cancelled")
 LOOK_SECONDS: Final = 0.5
 """How often orders from outside are looked for."""
 
@@ -86,10 +87,7 @@ class Loop:
         self.round: frozenset[str] | None = None
         self.left: list[Bead] | None = None
         """What was left when nothing more could start."""
-        self.closed: list[str] = []
-        self.blocked: dict[str, str] = {}
-        self.pulls: list[tuple[str, PullRequest]] = []
-        self.attempts = 0
+        self.tally = Tally()
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""
@@ -120,7 +118,10 @@ class Loop:
             await self.gating.end()
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
-        ended = await self._account()
+        left = await self.pool.left(self.round or None) if self.left is None else self.left
+        halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
+        parts = (self.pool, self.gating, self.waiting, self.parking)
+        ended = await account(self.tally, left, halt, *parts, self.meter.seconds)
         self.journal.emit(ended.told)
         return ended
 
@@ -220,7 +221,7 @@ class Loop:
             return
         if claimed is None:
             return
-        self.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
+        self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
         session = self.run_session(order, self._host(claimed))
@@ -230,11 +231,11 @@ class Loop:
         if self.cancelling:
             task.cancel()
 
-    def _branches_at_work(self) -> Sequence[str]:
-        return tuple(bead.metadata.branch for bead in self.running.values())
+    def _branches_at_work(self) -> list[str]:
+        return [bead.metadata.branch for bead in self.running.values()]
 
     def _note_beside(self, bead: Bead) -> None:
-        self.beside[bead.id] = list(self._branches_at_work())
+        self.beside[bead.id] = self._branches_at_work()
         for other in self.running.values():
             self.beside[other.id].append(bead.metadata.branch)
 
@@ -255,7 +256,7 @@ class Loop:
         bead = self.running[task]
         # Anything but an outcome is a bug of ours, and goes up.
         outcome = None if task.cancelled() else task.result()
-        self.attempts += outcome.attempts if outcome else 0
+        self.tally.attempts += outcome.attempts if outcome else 0
         try:
             await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
         except RalphError as error:
@@ -263,7 +264,7 @@ class Loop:
                 await self.pool.let_go(bead, error.message)
                 self._tell(bead, BeadReleased(reason=error.message))
             elif error.code in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
-                await self._refused(bead, error)
+                await self._refused(bead, error, outcome or CANCELLED)
             else:
                 raise
 
@@ -282,10 +283,10 @@ class Loop:
 
     async def _close(self, bead: Bead, outcome: Outcome) -> None:
         await self.pool.close(bead, outcome)
-        self.closed.append(bead.id)
+        self.tally.closed.append(bead.id)
         self.gating.stale = True
         if outcome.pull_request is not None:
-            self.pulls.append((bead.id, outcome.pull_request))
+            self.tally.pulls.append((bead.id, outcome.pull_request))
         self._tell(bead, BeadClosed(reason=outcome.reason))
         self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
 
@@ -309,8 +310,11 @@ class Loop:
         self._tell(bead, BeadParked(reason=outcome.reason, until=text))
 
     async def _block(self, bead: Bead, outcome: Outcome) -> None:
-        self.blocked[bead.id] = outcome.reason
         await self.pool.give_back(bead, "blocked", outcome)
+        self._blocked(bead, outcome)
+
+    def _blocked(self, bead: Bead, outcome: Outcome) -> None:
+        self.tally.blocked[bead.id] = outcome.reason
         self._tell(bead, BeadBlocked(reason=outcome.reason, failure_reason=outcome.failure))
         if outcome.ending == "stopped" or self.settings.stop_on_failure:
             self.drain("stopped", f"{bead.id}: {outcome.reason}")
@@ -318,16 +322,16 @@ class Loop:
     async def _let_go(self, bead: Bead) -> None:
         """Cancelled by us, or taken from us."""
         if bead.id in self.lost:
-            self._give_up(bead, "it is held by another now; nothing of it was closed here")
+            await self._taken(bead, "it is held by another now; nothing of it was closed here", CANCELLED)
             return
-        await self.pool.give_back(bead, "open", Outcome("paused", "the run was cancelled"))
+        await self.pool.give_back(bead, "open", CANCELLED)
         self._tell(bead, BeadReleased(reason="the run was cancelled", cancelled=True))
 
-    async def _refused(self, bead: Bead, error: RalphError) -> None:
+    async def _refused(self, bead: Bead, error: RalphError, outcome: Outcome) -> None:
         """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
         again: something that it depends on was opened meanwhile."""
         if error.code != Code.CONFLICT or not await self.pool.holds(bead):
-            self._give_up(bead, error.message)
+            await self._taken(bead, error.message, outcome)
             return
         self.refusals[bead.id] += 1
         if self.refusals[bead.id] >= MOST_REFUSALS:  # what keeps it open will not go away by itself
@@ -336,10 +340,23 @@ class Loop:
             await self.pool.give_back(bead, "open", Outcome("paused", error.message))
             self._tell(bead, BeadReleased(reason=error.message))
 
-    def _give_up(self, bead: Bead, reason: str) -> None:
-        self.lost.add(bead.id)
-        self.blocked.pop(bead.id, None)
-        self._tell(bead, BeadReleased(reason=reason, cancelled=True))
+    async def _taken(self, bead: Bead, reason: str, outcome: Outcome) -> None:
+        """Another holds the bead now, and it is theirs to end; or its agent has closed it, which counts for
+        nothing: it is opened again, and ends as its work did."""
+        if not await self.pool.snatched(bead):
+            self.lost.add(bead.id)
+            self.tally.blocked.pop(bead.id, None)
+            self._tell(bead, BeadReleased(reason=reason, cancelled=True))
+            return
+        self.lost.discard(bead.id)
+        self.refusals[bead.id] += 1
+        await self.pool.reopen(bead, SNATCHED, outcome.state)
+        if outcome.ending in ("blocked", "stopped") or self.refusals[bead.id] >= MOST_REFUSALS:
+            why = outcome.reason if outcome.ending in ("blocked", "stopped") else SNATCHED
+            await self.pool.set_aside(bead)
+            self._blocked(bead, replace(outcome, reason=why))
+        else:
+            self._tell(bead, BeadReleased(reason=outcome.reason))
 
     def _tell(self, bead: Bead, event: Event) -> None:
         self.journal.emit(replace(event, bead=bead.id, team=bead.metadata.team_name))
@@ -382,44 +399,3 @@ class Loop:
             self.paused = word == "pause"
             self.changed = True
             self.journal.emit(RunPaused() if self.paused else RunResumed())
-
-    # --- the account --------------------------------------------------------------------------------
-
-    async def _account(self) -> Ended:
-        left = self.left if self.left is not None else await self.pool.left(self.round or None)
-        blocked = and_before(left, self.gating.blocked() | self.blocked | self.pool.unreadable)
-        complete = not left and not self.pool.unreadable and not self.gating.red
-        waits = self.waiting.left_over(left)
-        named = {wait.item.id for wait in waits}
-        finished = await self._finished()
-        return Ended(
-            *self._reason(left, blocked, waits, complete=complete),
-            tuple(self.closed),
-            tuple(blocked.items()),
-            tuple(self.pulls),
-            self.attempts,
-            self.meter.seconds,
-            complete,
-            tuple(waits),
-            tuple(finished),
-            tuple(item for item in await self.pool.for_people() if item.id not in named),
-        )
-
-    async def _finished(self) -> list[Item]:
-        """The molecules and convoys that this run has brought to their end."""
-        return await self.pool.settle() if self.pool.may_settle else []
-
-    def _reason(
-        self, left: Sequence[Bead], blocked: dict[str, str], waits: Sequence[Wait], *, complete: bool
-    ) -> tuple[Why, str]:
-        if complete:
-            return "done", "every bead of the one round is closed" if self.round else "every bead is closed"
-        if self.halt is not None:
-            why, reason = self.halt
-            if why == "interrupted" and not self.cancelling:
-                reason = f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on"
-            return why, reason
-        if self.gating.red or self.parking:
-            end: Why = "blocked" if self.gating.red else "stopped"
-            return end, f"{counted(len(left), 'is', 'are')} left: {self.gating.why or self.parking}"
-        return why_of(left, blocked, waits, hopeful=self.waiting.survey.hopeful)

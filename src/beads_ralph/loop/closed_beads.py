@@ -1,0 +1,96 @@
+"""Closed needs a proof: which closed beads count as done, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from beads_ralph.bead.model import Bead
+from beads_ralph.dod.imports import is_gate
+from beads_ralph.journal.proofs import Ledger, LedgerRow
+from beads_ralph.session.history import subject_of
+
+Standing = Literal["proven", "accepted", "unproven"]
+BY_HAND = "closed without a proof"
+ACTION = "beads-ralph accept {bead} if the work is done, or beads-ralph retry {bead}"
+
+
+def standing(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Standing, str]:
+    """How far a closed bead may be trusted, and why not further. `before`: it was closed when the run
+    began, so that no agent of the run did it."""
+    proof = bead.metadata.proven
+    if row is not None and row.kind == "accepted":
+        return "accepted", ""
+    if row is not None and proof is not None and proof.commit == row.commit:
+        return "proven", ""
+    if row is None and before and proof is not None and proof.commit and proof.of == subject_of(bead):
+        return "proven", ""  # by another machine, or by a version without a ledger
+    if proof is None or not proof.commit:
+        return "unproven", BY_HAND
+    if row is not None:
+        return "unproven", f"its proof names {proof.commit[:12]}, but {row.commit[:12]} was proven"
+    return "unproven", "its proof was not made by this run"
+
+
+@dataclass
+class ClosedBeads:
+    """The closed beads of a store, as far as they can be trusted."""
+
+    ledger: Ledger
+    trusted: set[str] = field(default_factory=set)
+    unproven: dict[str, str] = field(default_factory=dict)
+    """Closed, but not done; with the reason."""
+    begun_with: dict[str, str] = field(default_factory=dict)
+    """The proofs of the beads that were closed when the run began, before any agent of it was at work."""
+    seen: tuple[int, int] = (-1, -1)
+
+    def begin(self, beads: Iterable[Bead]) -> None:
+        closed = [bead for bead in beads if bead.status == "closed"]
+        proofs = {bead.id: bead.metadata.proven for bead in closed}
+        self.begun_with = {name: proof.commit for name, proof in proofs.items() if proof and proof.commit}
+
+    def examine(self, beads: Iterable[Bead]) -> list[Bead]:
+        """Sort closed beads into trusted and unproven; those that are newly found unproven."""
+        rows = self.ledger.rows()
+        fresh = []
+        for bead in beads:
+            if is_gate(bead) or bead.status != "closed":
+                self.forget(bead.id)
+                continue
+            proof = bead.metadata.proven
+            before = proof is not None and self.begun_with.get(bead.id) == proof.commit
+            found, why = standing(bead, rows.get(bead.id), before=before)
+            if found == "unproven":
+                if bead.id not in self.unproven:
+                    fresh.append(bead)
+                self.trusted.discard(bead.id)
+                self.unproven[bead.id] = why
+            else:
+                self.unproven.pop(bead.id, None)
+                self.trusted.add(bead.id)
+        return fresh
+
+    def forget(self, bead_id: str) -> None:
+        self.trusted.discard(bead_id)
+        self.unproven.pop(bead_id, None)
+
+    def prove(self, bead_id: str, commit: str, run_id: str) -> None:
+        """Note a proof. It stands in the ledger before the store says closed."""
+        self.ledger.prove(bead_id, commit, run_id)
+        self.trusted.add(bead_id)
+
+    def accept(self, bead_id: str, reason: str) -> None:
+        """Take a close as a person's word."""
+        self.ledger.accept(bead_id, "", reason)
+        self.unproven.pop(bead_id, None)
+        self.trusted.add(bead_id)
+
+    def accepted_since(self) -> bool:
+        """Whether somebody has written to the ledger since the last look."""
+        seen, self.seen = self.seen, self.ledger.changed()
+        return seen != self.seen
+
+    def blocked(self) -> dict[str, str]:
+        """What a person should be told about each closed bead that is not done."""
+        return {name: f"{why}: {ACTION.format(bead=name)}" for name, why in self.unproven.items()}
