@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beads_ralph.agents.probe import Present, SmokeTest
     from beads_ralph.agents.protocol import AgentCLI
 
-Names = Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(help="Only these.")]
 
 
 def agents(

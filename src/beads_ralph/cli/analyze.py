@@ -27,13 +27,10 @@ from beads_ralph.report import page, tallied
 def analyze(
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since", metavar="DATE", help="Only what started or finished then or later.", show_default=False
-        ),
+        typer.Option("--since", metavar="DATE", help="Only what started or finished then or later."),
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with plots there.", show_default=False),
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots there.")
     ] = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,

@@ -18,11 +18,9 @@ AskedRole = Annotated[Literal["dev", "qa"], typer.Option("--role", help="Whose s
 
 def ask(
     bead: options.BeadId,
-    question: Annotated[str, typer.Argument(help="What to ask; - reads it from stdin.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="What to ask; - reads it from stdin.")],
     role: AskedRole = "dev",
-    session: Annotated[
-        str | None, typer.Option("--session", help="This session, by its id.", show_default=False)
-    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="This session, by its id.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

@@ -20,10 +20,8 @@ from beads_ralph.store.protocol import ItemQuery, Query, Store
 
 
 def close(
-    item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.", show_default=False)],
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why, for those who look at it later.", show_default=False)
-    ] = "",
+    item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for those who look at it later.")] = "",
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

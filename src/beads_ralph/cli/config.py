@@ -121,7 +121,7 @@ def duration(seconds: float) -> str:
 
 
 def explain(
-    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.", show_default=False)],
+    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
     json_: options.Json = False,
 ) -> Answer:
     """Say what a setting means, what it may be, its default and an example."""

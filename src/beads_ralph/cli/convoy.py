@@ -33,21 +33,15 @@ MARKS = {
     "closed": "[green]✓[/green]",
 }
 
-Followed = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID…", help="Beads, molecules, tasks, gates.", show_default=False),
-]
+Followed = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Beads, molecules, tasks, gates.")]
 Plans = Annotated[
-    list[Path] | None,
-    typer.Option("--plan", help="All beads of this plan; repeatable.", show_default=False, readable=False),
+    list[Path] | None, typer.Option("--plan", help="All beads of this plan; repeatable.", readable=False)
 ]
-Named = Annotated[
-    str, typer.Argument(metavar="CONVOY", help="The convoy's id, or its name.", show_default=False)
-]
+Named = Annotated[str, typer.Argument(metavar="CONVOY", help="The convoy's id, or its name.")]
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
     ids: Followed = None,
     plan: Plans = None,
     store: options.Store = None,

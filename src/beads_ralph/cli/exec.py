@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 def exec_beads(
     paths: options.BeadFiles,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", help="The program that does the work.", show_default=False),
-    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="The program that does the work.")] = None,
     backoff: Annotated[
-        float | None,
-        typer.Option("--backoff", min=0, help="Seconds before the second attempt.", show_default=False),
+        float | None, typer.Option("--backoff", min=0, help="Seconds before the second attempt.")
     ] = None,
     verify_only: Annotated[
         bool, typer.Option("--verify-only", help="Run the verifiers, and nothing else.")

@@ -22,8 +22,7 @@ from beads_ralph.store import registry
 def export_beads(
     ids: options.BeadIds,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", help="Write <bead>.json files there instead.", show_default=False),
+        Path | None, typer.Option("--dir", help="Write <bead>.json files there instead.")
     ] = None,
     store: options.Store = None,
     json_: options.Json = False,

@@ -26,7 +26,7 @@ from beads_ralph.store import registry
 def forecast(
     plan: options.PlanFile,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
     ] = None,
     store: options.Store = None,
     config: options.ConfigFile = None,

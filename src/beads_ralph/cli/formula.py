@@ -31,8 +31,7 @@ def list_formulas(json_: options.Json = False) -> Answer:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The formula's name.", show_default=False)],
-    json_: options.Json = False,
+    name: Annotated[str, typer.Argument(help="The formula's name.")], json_: options.Json = False
 ) -> Answer:
     """Show a formula: its variables, its steps as a graph, and what pouring it makes."""
     from beads_ralph.formula.render import outline
@@ -55,8 +54,7 @@ def show(
 
 def check(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME|FILE…", help="Formulas; without any, all of them.", show_default=False),
+        list[str] | None, typer.Argument(metavar="NAME|FILE…", help="Formulas; without any, all of them.")
     ] = None,
     json_: options.Json = False,
 ) -> Answer:

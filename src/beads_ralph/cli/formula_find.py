@@ -36,12 +36,8 @@ FORMATS: Final = ("toml", "json")
 SHOWN_LOSSES: Final = 5
 ROW_FILES: Final = {".csv": "csv", ".json": "json"}
 
-FromPlan = Annotated[
-    Path, typer.Option("--from", help="The markdown plan.", show_default=False, readable=False)
-]
-Sprints = Annotated[
-    str, typer.Option("--sprints", help="The repeats: 2.1,2.2 or 2.1+2.2,3.1+3.2", show_default=False)
-]
+FromPlan = Annotated[Path, typer.Option("--from", help="The markdown plan.", readable=False)]
+Sprints = Annotated[str, typer.Option("--sprints", help="The repeats: 2.1,2.2 or 2.1+2.2,3.1+3.2")]
 Format = Annotated[Literal["toml", "json"] | None, typer.Option("--format", help="How to write it.")]
 RowsFile = Annotated[
     Path | None,
@@ -75,7 +71,7 @@ def find(
 
 
 def make(  # noqa: PLR0913 - one parameter an option
-    name: Annotated[str, typer.Argument(help="What to call the formula.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="What to call the formula.")],
     *,
     plan: FromPlan,
     sprints: Sprints,

@@ -19,7 +19,7 @@ from beads_ralph.journal import journal, runs
 
 
 def logs(
-    bead: Annotated[str, typer.Argument(help="The bead.", show_default=False)],
+    bead: Annotated[str, typer.Argument(help="The bead.")],
     follow: options.Follow = False,
     json_: options.Json = False,
 ) -> Answer:

@@ -38,17 +38,13 @@ if TYPE_CHECKING:
 
 
 def mason(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[
-        Path | None, typer.Argument(help="The markdown plan.", show_default=False, readable=False)
-    ] = None,
+    plan: Annotated[Path | None, typer.Argument(help="The markdown plan.", readable=False)] = None,
     *,
     plan_file: Annotated[
-        Path | None,
-        typer.Option("--plan-file", help="The same, as an option.", show_default=False, readable=False),
+        Path | None, typer.Option("--plan-file", help="The same, as an option.", readable=False)
     ] = None,
     sprint_filter: Annotated[
-        str | None,
-        typer.Option("--sprint-filter", help="Only these sprints: 1.2a,1.2b,1.3", show_default=False),
+        str | None, typer.Option("--sprint-filter", help="Only these sprints: 1.2a,1.2b,1.3")
     ] = None,
     annotate_: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False,
     check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False,
@@ -56,8 +52,7 @@ def mason(  # noqa: PLR0913 - one parameter an option
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False,
     schema: options.MasonSchema = "4.1a",
     id_suffix: Annotated[
-        str,
-        typer.Option("--id-suffix", help="Added to every id; auto makes a random one.", show_default=False),
+        str, typer.Option("--id-suffix", help="Added to every id; auto makes a random one.")
     ] = "",
     store: options.Store = None,
     no_agent_check: options.NoAgentCheck = False,

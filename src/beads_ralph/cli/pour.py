@@ -31,35 +31,27 @@ if TYPE_CHECKING:
     from beads_ralph.compile.rows import ValueRow
     from beads_ralph.formula.model import Formula
 
-FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
+FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.")]
 Vars = Annotated[
-    list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable; repeatable.", show_default=False),
+    list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable; repeatable.")
 ]
 VarsFile = Annotated[
     Path | None,
     typer.Option(
         "--vars-file",
         help="One pour a row: a CSV file, a JSON array of objects, or - for stdin.",
-        show_default=False,
         readable=False,
     ),
 ]
-Rows = Annotated[
-    str | None,
-    typer.Option("--rows", help="Only these rows of the file: 41-, 2-40, 7,9.", show_default=False),
-]
+Rows = Annotated[str | None, typer.Option("--rows", help="Only these rows of the file: 41-, 2-40, 7,9.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be poured; write nothing.")]
-Assignee = Annotated[
-    str | None, typer.Option("--assignee", help="Who the molecule belongs to.", show_default=False)
-]
+Assignee = Annotated[str | None, typer.Option("--assignee", help="Who the molecule belongs to.")]
 Attach = Annotated[
     list[str] | None,
     typer.Option(
         "--attach",
         metavar="NAME",
         help="Another formula, poured into the same molecule after it; repeatable.",
-        show_default=False,
     ),
 ]
 

@@ -20,30 +20,20 @@ if TYPE_CHECKING:
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Store
 
-Executor = Annotated[
-    ExecutorName | None, typer.Option("--executor", help="Where agents run.", show_default=False)
-]
-Forge = Annotated[
-    ForgeName | None,
-    typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
-]
+Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
+Forge = Annotated[ForgeName | None, typer.Option("--forge", help="Where pull requests are opened.")]
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.", show_default=False)] = None,
+    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.")] = None,
     *,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
     ] = None,
-    team: Annotated[
-        list[str] | None, typer.Option("--team", help="Only this team.", show_default=False)
-    ] = None,
-    bead: Annotated[
-        list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
-    ] = None,
+    team: Annotated[list[str] | None, typer.Option("--team", help="Only this team.")] = None,
+    bead: Annotated[list[str] | None, typer.Option("--bead", help="Only this bead.")] = None,
     convoy: Annotated[
-        list[str] | None,
-        typer.Option("--convoy", help="Only the beads of this convoy.", show_default=False),
+        list[str] | None, typer.Option("--convoy", help="Only the beads of this convoy.")
     ] = None,
     wisps: Annotated[bool, typer.Option("--wisps", help="Wisps too.")] = False,
     once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,

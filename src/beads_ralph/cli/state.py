@@ -26,9 +26,7 @@ Results = Annotated[bool, typer.Option("--results", help="Result records.")]
 All = Annotated[bool, typer.Option("--all", help="Both, as without any of the three.")]
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="FILE…", help="Only these; without, every record.", show_default=False, readable=False
-    ),
+    typer.Argument(metavar="FILE…", help="Only these; without, every record.", readable=False),
 ]
 
 

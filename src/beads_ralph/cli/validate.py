@@ -24,8 +24,7 @@ USAGE_TEXT = "Usage: validate-bead-schema.py <bead.json>"
 
 def validate(
     paths: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE|-…", help="Bead files; - reads stdin.", show_default=False),
+        list[str] | None, typer.Argument(metavar="FILE|-…", help="Bead files; - reads stdin.")
     ] = None,
     schema_name: Annotated[SchemaName, typer.Option("--schema", help="auto tells by the bead.")] = "auto",
     no_agent_check: options.NoAgentCheck = False,

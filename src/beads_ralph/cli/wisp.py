@@ -196,7 +196,7 @@ def _removed(store: Store, going: Sequence[Tree], kept: dict[str, str]) -> list[
 
 
 def burn(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.", show_default=False)],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.")],
     force: Force = False,
     store: options.Store = None,
     json_: options.Json = False,
