@@ -9,6 +9,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
@@ -83,8 +84,6 @@ MARKS = {
 
 
 def _show(console: Console, present: Sequence[Present], answers: Sequence[SmokeTest]) -> None:
-    from rich.markup import escape
-
     said = {answer.name: answer for answer in answers}
     for found in present:
         console.print(_line(found))

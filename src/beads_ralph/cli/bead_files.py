@@ -19,6 +19,7 @@ from beads_ralph.bead.schema import SchemaCheck, SchemaName
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import pretty
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.git import commands
@@ -131,7 +132,7 @@ def migrate(
     moved = [_migrated(path, root) for path in paths]
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:
-            text_files.write_text(Path(path), _pretty(new) + "\n")
+            text_files.write_text(Path(path), pretty(new) + "\n")
     data = {
         "beads": [new for _, _, new in moved],
         "files": [{"file": path, "migrated": old != new} for path, old, new in moved],
@@ -157,13 +158,9 @@ def _show_migration(
 ) -> None:
     for path, old, new in moved:
         if stdout or path == STDIN:
-            out(_pretty(new))
+            out(pretty(new))
         else:
             console.print(f"✓ {path}: " + ("migrated to 4.1a" if old != new else "is 4.1a already"))
-
-
-def _pretty(bead: dict[str, Any]) -> str:
-    return json.dumps(bead, indent=2, ensure_ascii=False)
 
 
 # --- schema ---------------------------------------------------------------------------------------

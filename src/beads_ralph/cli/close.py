@@ -10,7 +10,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.settlement import settle
+from beads_ralph.cli.convoy import settle
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands

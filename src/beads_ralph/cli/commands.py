@@ -96,15 +96,15 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run.",
     ),
     "exec": Command(
-        "exec:exec_beads",
+        "ralph_beads:exec_beads",
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
     ),
     "import": Command(
-        "import_:import_beads",
+        "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
     ),
     "export": Command(
-        "export:export_beads",
+        "ralph_beads:export_beads",
         "Print beads of the store as Ralph beads, with how far they are.",
     ),
     "list": Command("list:list_beads", "List the beads in the store."),
@@ -166,7 +166,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "Report sprints and phases that repeat, and the formulas that could replace them.",
             ),
             "make": Command(
-                "formula_find:make",
+                "formula_make:make",
                 "Write a formula that gives these sprints back, with what varies between them as variables.",
             ),
         },

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from beads_ralph import config as settings
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, table
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
@@ -71,16 +72,11 @@ def _plain(value: Any) -> Any:
 
 
 def _show(console: Console, found: settings.LoadedConfig, rows: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("key", "from", "value"):
-        table.add_column(heading, overflow="fold")
+    shown = table(folding=("key", "from", "value"))
     for row in rows:
         place = escape(f"{_short(row['file'])}:{row['line']}") if row["file"] else f"[dim]{BUILT_IN}[/dim]"
-        table.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
-    console.print(table)
+        shown.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
+    console.print(shown)
     console.print(f"[dim]{escape(_origin(found))}[/dim]")
 
 
@@ -140,8 +136,6 @@ def explain(
 
 
 def _show_one(console: Console, data: Mapping[str, Any]) -> None:
-    from rich.markup import escape
-
     rows = {
         "type": data["type"],
         "default": _shown(data["key"], data["default"]),

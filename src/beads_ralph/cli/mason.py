@@ -18,6 +18,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build
@@ -239,8 +240,6 @@ def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied
 
 
 def _show_dry_run(console: Console, batch: load.Batch) -> None:
-    from rich.markup import escape
-
     for part in batch.parts.values():
         for each in [part] if not isinstance(part, Molecule) else part.batch:
             inner = "  " if isinstance(part, Molecule) and each is not part.root else ""

@@ -15,6 +15,7 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.gauge import meter
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.config.workspace import Workspace
@@ -350,8 +351,6 @@ def _show_poured(console: Console, account: Account, pouring: Pouring) -> None:
 
 
 def _show_dry_run(console: Console, made: Sequence[Molecule], pouring: Pouring) -> None:
-    from rich.markup import escape
-
     for molecule in made:
         console.print(f"[bold]{molecule.root.id}[/bold]  {escape(molecule.root.title)}")
         for member in molecule.members:

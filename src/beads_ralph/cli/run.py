@@ -11,6 +11,7 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 if TYPE_CHECKING:
@@ -119,9 +120,7 @@ WORDS: dict[str, str] = {
 
 def show_end(console: Console, ended: Ended, store: Store | None = None) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
-    from rich.markup import escape
-
-    from beads_ralph.cli import settlement
+    from beads_ralph.cli import convoy
 
     console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
     counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
@@ -134,7 +133,7 @@ def show_end(console: Console, ended: Ended, store: Store | None = None) -> None
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
-    for line in settlement.ended(store, ended.finished) if store is not None else ():
+    for line in convoy.ended(store, ended.finished) if store is not None else ():
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")

@@ -8,6 +8,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
@@ -27,8 +28,6 @@ def sessions(bead: options.BeadId, store: options.Store = None, json_: options.J
 
 
 def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
-    from rich.markup import escape
-
     for one in found:
         row = past_sessions.brief(one)
         who = f"{row['role']:<4} {row['agent']} ({one.program} {one.model})"

@@ -11,6 +11,7 @@ import typer
 from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.errors import RalphError, gathered
 
@@ -109,7 +110,5 @@ def _summary(reports: Sequence[RepairReport], bad: Sequence[RepairReport]) -> st
 
 
 def _show(console: Console, lines: Sequence[str]) -> None:
-    from rich.markup import escape
-
     for line in lines:
         console.print(escape(line))

@@ -14,6 +14,7 @@ from beads_ralph.bead.field_types import plural
 from beads_ralph.cli import options, pour
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import table
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import registry
@@ -93,19 +94,15 @@ def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
 
 
 def _show_list(console: Console, data: Mapping[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("wisp", "type", "status", "age"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("title", overflow="fold")
+    rows = table("wisp", "type", "status", "age", folding=("title",))
     for row in data["wisps"]:
         old = " (old)" if row["old"] else ""
         when = _spoken(timedelta(seconds=row["age_seconds"])) + old
-        table.add_row(row["id"], row["type"], row["status"], when, Text(str(row["title"])))
+        rows.add_row(row["id"], row["type"], row["status"], when, Text(str(row["title"])))
     if data["wisps"]:
-        console.print(table)
+        console.print(rows)
     counts = f"{plural(data['count'], 'wisp')} in {plural(data['molecules'], 'molecule')}"
     console.print(f"{counts}, {data['old']} of them old" if data["count"] else "no wisps")
     if data["old"]:
