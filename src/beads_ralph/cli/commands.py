@@ -175,7 +175,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "wisp": Group(
         "Pours that do not stay: kept out of runs until they are removed.",
         {
-            "pour": Command("wisp:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
+            "pour": Command("pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
             "list": Command(
                 "wisp:list_wisps",
                 "List the wisps; those that nobody touched for a day are marked as old.",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from beads_ralph.config.kinds import StoreChoice
+
+if TYPE_CHECKING:
+    from beads_ralph.cli.answer import Answer
+
+Request = TypeVar("Request")
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
 Store = Annotated[
@@ -27,3 +35,17 @@ MasonSchema = Annotated[Literal["4.1a", "legacy"], typer.Option("--schema", help
 BeadId = Annotated[str, typer.Argument(help="The bead's id, in full.")]
 BeadIds = Annotated[list[str], typer.Argument(metavar="BEAD…", help="Bead ids, in full.")]
 BeadFiles = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
+
+
+def taken_from(request: type[Request]) -> Callable[[Callable[[Request], Answer]], Callable[..., Answer]]:
+    """Make a command of a function that takes a request: its options are the fields of the dataclass."""
+
+    def decorate(command: Callable[[Request], Answer]) -> Callable[..., Answer]:
+        @wraps(command)
+        def called(**given: Any) -> Answer:
+            return command(request(**given))
+
+        vars(called)["__signature__"] = inspect.signature(request, eval_str=True)
+        return called
+
+    return decorate

@@ -1,4 +1,4 @@
-"""wisp: pours that do not stay, and how they go."""
+"""wisp list, gc, burn: pours that do not stay, and how they go; `wisp pour` is a pour (pour.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead.field_types import plural
-from beads_ralph.cli import options, pour
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import table
@@ -24,37 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.store.wisps import Tree, Wisp
-
-
-def pour_wisps(  # noqa: PLR0913 - one parameter an option
-    name: pour.FormulaName,
-    *,
-    var: pour.Vars = None,
-    vars_file: pour.VarsFile = None,
-    rows: pour.Rows = None,
-    dry_run: pour.DryRun = False,
-    assignee: pour.Assignee = None,
-    attach: pour.Attach = None,
-    store: options.Store = None,
-    no_agent_check: options.NoAgentCheck = False,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
-    """Pour a formula as wisps; `wisp NAME` is short for it."""
-    request = pour.Request(
-        name=name,
-        var=tuple(var or ()),
-        vars_file=vars_file,
-        rows=rows,
-        dry_run=dry_run,
-        assignee=assignee,
-        attach=tuple(attach or ()),
-        store=store,
-        agent_check=not no_agent_check,
-        config=config,
-        wisp=True,
-    )
-    return pour.answer(request)
 
 
 # --- list -------------------------------------------------------------------------------------------
