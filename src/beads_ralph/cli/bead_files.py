@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph import config
 from beads_ralph.bead import legacy, personas, schema
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import slug
@@ -20,6 +19,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import pretty
+from beads_ralph.config import published
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.git import commands
@@ -171,7 +171,7 @@ def print_schema(
     json_: options.Json = False,
 ) -> Answer:
     """Print the JSON Schema of a bead, of one of its parts, or of the settings."""
-    found = config.json_schema() if name == CONFIG else schema.json_schema(name, (CONFIG,))
+    found = published.json_schema() if name == CONFIG else schema.json_schema(name, (CONFIG,))
     return Answer({"name": name, "schema": found}, lambda _: out(json.dumps(found, indent=2)))
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.field_types import plural
-from beads_ralph.bead.model import MERGE, AgentSpec, Bead
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import MERGE
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.plan import difference

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer, out, speaker
 from beads_ralph.cli.style import current_style
