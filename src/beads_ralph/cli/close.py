@@ -1,4 +1,4 @@
-"""close: end a person's step."""
+"""close, accept: end a person's step; take a bead as done on a person's word."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import Acceptance, RunState
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.convoy import settle
@@ -15,8 +17,10 @@ from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
+from beads_ralph.journal.proofs import Ledger
+from beads_ralph.loop import closed_beads
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store
 
 
 def close(
@@ -44,6 +48,46 @@ def close(
     said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
     goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
     return Answer(data, lambda _: out("\n".join((said, *settled.lines, f"  → {goes_on}"))), opened.warnings)
+
+
+def accept(
+    bead: options.BeadId,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why, for those who look at it later.", show_default=False)
+    ],
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Accept a bead as done that no run has proven; it is shown as accepted, by whom and why."""
+    space = workspace.find()
+    opened = registry.open_store(space, store)
+    found, who, why = opened.store.show(bead), _person(space.root), reason.strip()
+    if not why:
+        action = "Say why it is done: --reason 'finished by hand'"
+        raise RalphError(Code.CONSTRAINT, "an empty reason says nothing", suggested_action=action)
+    if found.status == "in_progress":
+        message = f"{bead} is being worked on, so nobody can say yet that it is done"
+        raise RalphError(Code.CONFLICT, message, suggested_action="Wait for its end, or: beads-ralph stop")
+    ledger = Ledger(space.home)
+    if closed_beads.is_proven(found, ledger.rows().get(bead)):
+        raise RalphError(Code.CONFLICT, f"{bead} is proven: there is nothing to accept")
+    _close_by_hand(opened.store, found, who, why)
+    row = ledger.accept(bead, who, why)
+    state = RunState(accepted=Acceptance(by=who, at=row.at, reason=why), parked=None)
+    opened.store.update(bead, Changes(metadata=state.to_metadata()))
+    data = {"bead": bead, "by": who, "at": row.at, "reason": why, "store": opened.store.kind}
+    return Answer(data, lambda _: out(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)
+
+
+def _close_by_hand(store: Store, bead: Bead, who: str, why: str) -> None:
+    if bead.status == "closed":
+        return
+    if bead.status == "blocked":
+        store.update(bead.id, Changes(status="open", expected_status="blocked"))
+    claim = store.claim(bead.id, who)
+    if not claim.won:
+        raise RalphError(Code.CONFLICT, f"{bead.id} cannot be closed yet: {claim.refusal}")
+    store.close(bead.id, who, f"accepted by {who}: {why}")
 
 
 def _refuse_bead(store: Store, name: str) -> None:

@@ -84,7 +84,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "stop": Command("orders:stop", "Let the running loop finish what runs, and end."),
     "retry": Command(
         "reopen:retry",
-        "Open a blocked bead again, with all its attempts before it; heal one that cannot be read.",
+        "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
     ),
     "release": Command("reopen:release", "Give a bead back that a run holds which is no more."),
     "clean": Command(
@@ -94,6 +94,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "close": Command(
         "close:close",
         "End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run.",
+    ),
+    "accept": Command(
+        "close:accept",
+        "Accept a bead as done that no run has proven; it is shown as accepted, by whom and why.",
     ),
     "exec": Command(
         "ralph_beads:exec_beads",

@@ -9,6 +9,8 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.journal import runs
+from beads_ralph.journal.proofs import Ledger
+from beads_ralph.loop import closed_beads
 from beads_ralph.store import registry
 from beads_ralph.store.protocol import Changes, Query, Store, UnreadableBead
 
@@ -16,24 +18,28 @@ AUTHOR = "beads-ralph"
 
 
 def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
-    """Open a blocked bead again, with all its attempts before it; heal one that cannot be read."""
-    opened = registry.open_store(workspace.find(), store)
+    """Open a blocked bead again, or one closed without a proof; heal one that cannot be read."""
+    space = workspace.find()
+    opened = registry.open_store(space, store)
     broken = opened.store.find(Query(ids=[bead])).unreadable
     if broken:
         return _healed(opened.store, broken[0])
     found = opened.store.show(bead)
-    if found.status != "blocked":
-        raise RalphError(Code.CONFLICT, f"{bead} is {found.status}, not blocked")
-    _open_again(opened.store, bead, found.metadata, RunState())
+    proven = closed_beads.is_proven(found, Ledger(space.home).rows().get(bead))
+    if found.status not in ("blocked", "closed") or proven:
+        raise RalphError(Code.CONFLICT, f"{bead} is {'proven' if proven else found.status}, not blocked")
+    if found.status == "closed":
+        Ledger(space.home).reopen(bead)
+    _open_again(opened.store, bead, found.status, found.metadata, RunState(proven=None, accepted=None))
     said = f"✓ {bead} is open again; run: beads-ralph run"
     return Answer({"bead": bead, "dropped": []}, lambda _: out(said))
 
 
-def _open_again(store: Store, bead: str, state: RunState, change: RunState) -> None:
+def _open_again(store: Store, bead: str, status: str, state: RunState, change: RunState) -> None:
     """The attempts stay in the history, and in its numbers; they only do not count any more."""
     forgiven = RunState(attempts_forgiven=state.attempt_count, spent=None, parked=None)
     metadata = change.changed(forgiven).to_metadata()
-    store.update(bead, Changes(status="open", metadata=metadata, expected_status="blocked"))
+    store.update(bead, Changes(status="open", metadata=metadata, expected_status=status))
     store.comment(bead, AUTHOR, f"Opened again after {state.attempt_count} attempts.")
 
 
@@ -44,7 +50,7 @@ def _healed(store: Store, broken: UnreadableBead) -> Answer:
     if not found.dropped:
         raise gathered(broken.faults, f"bead {broken.id}")
     if broken.raw.get("status") == "blocked":
-        _open_again(store, broken.id, found.state, found.change)
+        _open_again(store, broken.id, "blocked", found.state, found.change)
     else:
         store.update(broken.id, Changes(metadata=found.change.to_metadata()))
     dropped = ", ".join(found.dropped)

@@ -26,7 +26,7 @@ class LedgerRow:
     """One bead's right to be closed."""
 
     bead: str
-    kind: Literal["proven", "accepted"]
+    kind: Literal["proven", "accepted", "reopened"]
     at: str
     commit: str = ""
     """The proven commit."""
@@ -52,6 +52,10 @@ class Ledger:
         row = LedgerRow(bead_id, "accepted", utc_text(datetime.now(UTC)), by=person, reason=reason)
         self._append(row)
         return row
+
+    def reopen(self, bead_id: str) -> None:
+        """Take back whatever was said of the bead."""
+        self._append(LedgerRow(bead_id, "reopened", utc_text(datetime.now(UTC))))
 
     def rows(self) -> Mapping[str, LedgerRow]:
         """The last row of each bead. A line that a crash cut off is left out."""

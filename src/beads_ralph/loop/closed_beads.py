@@ -22,15 +22,20 @@ def standing(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Standi
     proof = bead.metadata.proven
     if row is not None and row.kind == "accepted":
         return "accepted", ""
-    if row is not None and proof is not None and proof.commit == row.commit:
+    if row is not None and proof is not None and proof.commit and proof.commit == row.commit:
         return "proven", ""
     if row is None and before and proof is not None and proof.commit and proof.of == subject_of(bead):
         return "proven", ""  # by another machine, or by a version without a ledger
-    if proof is None or not proof.commit:
+    if proof is None or not proof.commit or (row is not None and row.kind == "reopened"):
         return "unproven", BY_HAND
     if row is not None:
         return "unproven", f"its proof names {proof.commit[:12]}, but {row.commit[:12]} was proven"
     return "unproven", "its proof was not made by this run"
+
+
+def is_proven(bead: Bead, row: LedgerRow | None) -> bool:
+    """As far as can be seen while no run is on."""
+    return bead.status == "closed" and standing(bead, row, before=True)[0] == "proven"
 
 
 @dataclass
@@ -70,6 +75,10 @@ class ClosedBeads:
                 self.unproven.pop(bead.id, None)
                 self.trusted.add(bead.id)
         return fresh
+
+    def reopen(self, bead_id: str) -> None:
+        self.ledger.reopen(bead_id)
+        self.forget(bead_id)
 
     def forget(self, bead_id: str) -> None:
         self.trusted.discard(bead_id)

@@ -149,7 +149,7 @@ class Pool:
         """Open a closed bead again, loudly; what was found out about it is kept."""
         metadata = _kept(bead, (state or RunState()).changed(RunState(proven=None, parked=None)))
         await self.ask(self.store.update, bead.id, Changes(status="open", metadata=metadata))
-        self.closed_beads.forget(bead.id)
+        self.closed_beads.reopen(bead.id)
         self.journal.emit(BeadReopened(bead=bead.id, team=bead.metadata.team_name, reason=reason))
 
     async def set_aside(self, bead: Bead) -> None:
