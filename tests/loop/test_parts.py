@@ -21,12 +21,18 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.events import BeadClosed, RunStarted
 from beads_ralph.journal.journal import Journal, follow, read
 from beads_ralph.loop import Scope
-from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
+from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads
 from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
-from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind
+from beads_ralph.session.program_limits import (
+    PATIENCE,
+    ProgramLimit,
+    ProgramLimits,
+    ProgramTrouble,
+    TroubleKind,
+)
 from beads_ralph.store.protocol import UnreadableBead
 from tests.beads import make_bead
 

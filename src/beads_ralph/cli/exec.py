@@ -16,7 +16,7 @@ from beads_ralph.cli.style import current_style
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.dod.exec_context import Done
+    from beads_ralph.dod.file_session import Done
     from beads_ralph.dod.files import BeadFile
 
 
