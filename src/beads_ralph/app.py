@@ -30,7 +30,7 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, clones, commands, worktrees
@@ -41,9 +41,8 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.jobs import Executor
 from beads_ralph.session import (
     Order,
     Outcome,

@@ -19,7 +19,7 @@ from beads_ralph.config import Config, workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
-from beads_ralph.process import proc, sandbox
+from beads_ralph.process import jobs, sandbox
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _sqlite() -> Check:
 
 
 def _program(program: Program) -> Check:
-    path = proc.which(program.name)
+    path = jobs.which(program.name)
     if path is None:
         detail = f"not on PATH ({program.purpose})"
         return Check(program.name, "missing", detail, program.action, program.required)

@@ -35,9 +35,8 @@ from beads_ralph.journal.events import StraysEnded, WarningGiven
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.journal import Journal
 from beads_ralph.process import process_tree
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.jobs import Executor
 from beads_ralph.session import Order, Tools, confinement, verify
 from beads_ralph.session.agent_calls import players
 from beads_ralph.session.history import BeadHistory

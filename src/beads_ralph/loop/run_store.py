@@ -23,8 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead

@@ -23,9 +23,9 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.process.threads import in_thread
 from beads_ralph.prompts import guidance
 from beads_ralph.session import confinement
 from beads_ralph.session.order import Order, Tools
@@ -192,7 +192,7 @@ def _require_program(job: Job) -> None:
     if os.sep in program:
         there = not program.startswith(os.sep) or os.access(program, os.X_OK)  # relative: to the worktree
     else:
-        there = proc.which(program, env.get("PATH", os.defpath)) is not None
+        there = jobs.which(program, env.get("PATH", os.defpath)) is not None
     if not there:
         action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
         raise ProgramMissing(

@@ -11,7 +11,7 @@ from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked, Player, ProgramMissing, players
 from beads_ralph.session.order import Halted, Parked

@@ -19,9 +19,9 @@ from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import evidence_folder
 from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
-from beads_ralph.process.memory import MB
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.process.supervise import MB
 from beads_ralph.session import lent_files
 
 COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")

@@ -34,9 +34,9 @@ from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.runs import RunFolder
+from beads_ralph.process.calls import Retry
+from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.verify import Bench
 

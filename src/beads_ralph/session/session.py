@@ -15,7 +15,7 @@ from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.prompts import guidance
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of

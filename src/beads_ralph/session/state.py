@@ -22,8 +22,8 @@ from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event, VerdictGiven
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
-from beads_ralph.process.threads import in_thread
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import ORDER, Order, SessionHost, Tools
 from beads_ralph.session.program_limits import known_moment

@@ -18,8 +18,7 @@ from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder
-from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 
 SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000

@@ -15,7 +15,7 @@ from beads_ralph.config.kinds import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.registry import STORES, chosen
 
