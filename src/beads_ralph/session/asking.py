@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from beads_ralph import prompts
 from beads_ralph.bead.agent_call import AgentCall, Session
+from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.legacy import persona_name
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
@@ -76,7 +78,7 @@ async def _play(case: BeadSession, asked: Asked, player: Player, met: Mapping[st
         case.tell(WarningGiven(attempt=asked.attempt, message=text))
         done = await _called(case, replace(asked, spec=player.spec, session=None))
     if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
-        await case.host.report_success(player.key, done.ended.seconds)
+        await case.host.report_success(player.key, _age(done))
     return done
 
 
@@ -102,7 +104,12 @@ async def _called(case: BeadSession, asked: Asked) -> Answered:
 def _trouble(player: Player, done: Answered) -> ProgramTrouble:
     reply = done.reply
     what = (REPLACED[reply.trouble], _reason(player, done))
-    return ProgramTrouble(player.key, *what, reply.limit_reset_at, done.ended.seconds)
+    return ProgramTrouble(player.key, *what, reply.limit_reset_at, _age(done))
+
+
+def _age(done: Answered) -> float:
+    """The seconds since the call began: until it is reported, others may have met the same."""
+    return (datetime.now(UTC) - moment_of(done.call.started_at)).total_seconds()
 
 
 def _reason(player: Player, done: Answered) -> str:
