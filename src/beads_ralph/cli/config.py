@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from pydantic import BaseModel
 
-from beads_ralph import config as settings
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, table
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
+from beads_ralph.config.published import json_schema
+from beads_ralph.config.read import LoadedConfig, read
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 
@@ -33,7 +36,7 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
     """Show every setting as it counts here, and where it comes from."""
-    found = settings.read(_root(), config)
+    found = read(_root(), config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
     data = {"file": file, "named_by": found.named_by or None, "settings": rows}
@@ -46,7 +49,7 @@ def _root() -> Path:
     return repository.root if repository else here
 
 
-def _row(found: settings.LoadedConfig, key: str) -> dict[str, Any]:
+def _row(found: LoadedConfig, key: str) -> dict[str, Any]:
     value: Any = found.config
     for name in key.split("."):
         value = getattr(value, name)
@@ -70,17 +73,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _show(console: Console, found: settings.LoadedConfig, rows: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("key", "from", "value"):
-        table.add_column(heading, overflow="fold")
+def _show(console: Console, found: LoadedConfig, rows: list[dict[str, Any]]) -> None:
+    shown = table(folding=("key", "from", "value"))
     for row in rows:
         place = escape(f"{_short(row['file'])}:{row['line']}") if row["file"] else f"[dim]{BUILT_IN}[/dim]"
-        table.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
-    console.print(table)
+        shown.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
+    console.print(shown)
     console.print(f"[dim]{escape(_origin(found))}[/dim]")
 
 
@@ -89,9 +87,9 @@ def _short(file: str) -> str:
     return file if name.startswith("..") else name
 
 
-def _origin(found: settings.LoadedConfig) -> str:
+def _origin(found: LoadedConfig) -> str:
     if found.file is None:
-        return f"no {settings.CONFIG_NAME} here: all of it is built in"
+        return f"no {CONFIG_NAME} here: all of it is built in"
     named = f", named by {found.named_by}" if found.named_by else ""
     return f"settings of {found.file}{named}"
 
@@ -121,7 +119,7 @@ def duration(seconds: float) -> str:
 
 
 def explain(
-    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.", show_default=False)],
+    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
     json_: options.Json = False,
 ) -> Answer:
     """Say what a setting means, what it may be, its default and an example."""
@@ -140,8 +138,6 @@ def explain(
 
 
 def _show_one(console: Console, data: Mapping[str, Any]) -> None:
-    from rich.markup import escape
-
     rows = {
         "type": data["type"],
         "default": _shown(data["key"], data["default"]),
@@ -182,7 +178,7 @@ def also(name: str) -> list[str]:
 
 def schema_of(key: str) -> dict[str, Any]:
     """The JSON Schema of one key."""
-    definitions = settings.json_schema()["$defs"]
+    definitions = json_schema()["$defs"]
     part, _, name = key.rpartition(".")
     home = INNER[part].__name__ if part else "Keys"
     found: dict[str, Any] = definitions[home]["properties"][name]

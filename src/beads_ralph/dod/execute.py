@@ -16,7 +16,7 @@ from typing import Final
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.file_session import Desk, Done, FileSession, at_work, count_of
 from beads_ralph.dod.files import BeadFile, sha256_of
 from beads_ralph.errors import Code, RalphError

@@ -19,12 +19,12 @@ from beads_ralph import __version__, prompts
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
 from beads_ralph.bead.run_state import MOST_ATTEMPTS, RunState, Spending, healed
 from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
 from beads_ralph.dod.model import LONGEST_SECONDS

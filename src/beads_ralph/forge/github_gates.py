@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.items import GateRule, Item, Standing
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.adapters import github
 from beads_ralph.forge.adapters.github import Address

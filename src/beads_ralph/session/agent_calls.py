@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,11 +15,11 @@ from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
-from beads_ralph.bead.model import CLAUDE, MERGE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.model import CLAUDE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import AgentEnded, AgentStarted
@@ -44,6 +45,8 @@ class Answered:
     spec: AgentSpec
     ended: Exit
     reply: Reply
+    began: float
+    """By the clock of `time.monotonic`."""
 
     @property
     def name(self) -> str:
@@ -130,13 +133,14 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
         "attempt": asked.attempt,
     }
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
+    began = time.monotonic()
     ended = await tools.executor.run(job)
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
-    return Answered(done, spec, ended, reply)
+    return Answered(done, spec, ended, reply, began)
 
 
 def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCall:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from beads_ralph import prompts
 from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.field_types import moment_of
-from beads_ralph.bead.legacy import persona_name
+from beads_ralph.bead.names import persona_name
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.process.calls import in_thread
@@ -109,7 +108,7 @@ def _trouble(player: Player, done: Answered) -> ProgramTrouble:
 
 def _age(done: Answered) -> float:
     """The seconds since the call began: until it is reported, others may have met the same."""
-    return (datetime.now(UTC) - moment_of(done.call.started_at)).total_seconds()
+    return time.monotonic() - done.began
 
 
 def _reason(player: Player, done: Answered) -> str:

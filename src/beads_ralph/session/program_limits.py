@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from beads_ralph.bead.field_types import moment_of, utc_text
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import moment_of, utc_text
 from beads_ralph.journal.events import Event, ProgramUnavailable
 from beads_ralph.journal.journal import EventSink
 

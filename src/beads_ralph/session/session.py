@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from beads_ralph import prompts
 from beads_ralph.bead.evidence import Verdict
-from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
+from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.calls import in_thread
 from beads_ralph.prompts import guidance

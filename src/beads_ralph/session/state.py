@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from beads_ralph.bead.evidence import Verdict
-from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
+from beads_ralph.bead.model import Bead, Metadata, Verifier
+from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event, VerdictGiven
