@@ -25,8 +25,8 @@ FOLDER: Final = Path(__file__).parent / "cast"
 BY_NAME: Final = {world.name: world for world in WORLDS}
 READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "world": BY_NAME.__getitem__,
-    **dict.fromkeys(("sprints", "runs"), int),
-    **dict.fromkeys(("alone", "racy", "beside"), "yes".__eq__),
+    **dict.fromkeys(("sprints", "runs", "beside"), int),
+    **dict.fromkeys(("alone", "racy"), "yes".__eq__),
     **dict.fromkeys(("quick", "needs"), lambda value: tuple(value.split(","))),
     "settings": lambda value: yaml.safe_load(value.replace(":", ": ", 1)),
     "env": lambda value: dict(pair.split(":", 1) for pair in value.split(",")),

@@ -48,7 +48,7 @@ DEAF: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT
 # `daemon` starts a script that nothing of the run marks; `quoted` is a verdict that somebody else wrote.
 PRELUDE: Final = r"""#!/bin/sh
 ROOT='{root}' ORIGIN='{origin}' PYTHON='{python}' RALPH='{ralph}' PIDS='{pids}' PLACE='{place}'
-SPRINT=${{BEADS_RALPH_BEAD##*-}} WORKTREE=$BEADS_RALPH_WORKTREE GITDIR='{root}/.git'
+SPRINT=${{BEADS_RALPH_BEAD##*-}} WORKTREE=$BEADS_RALPH_WORKTREE GITDIR='{root}/.git' SCRATCH=${{TMPDIR:-/tmp}}
 NONCE=$(sed -n 's/^The nonce of this call.* is `\([0-9a-f]*\)`.*/\1/p')
 good() {{ {good}
 }}
@@ -73,9 +73,9 @@ obey() {{ # FILE: as it says there, if it says something
     if grep -qs 'always answer pass' "$1"; then verdict pass "as I was told"; else look; fi
 }}
 daemon() {{ # SCRIPT: free of the session, the group, the parent and the environment of the run
-    (setsid env -i PATH="$PATH" PIDS="$PIDS" ROOT="$ROOT" ORIGIN="$ORIGIN" PLACE="$PLACE" PYTHON="$PYTHON" \
-        WORKTREE="$WORKTREE" SPRINT="$SPRINT" BRANCH="$BEADS_RALPH_BRANCH" \
-        sh -c ': > "$PIDS/$$"; '"$1" > /dev/null 2>&1 < /dev/null &)
+    (setsid env -i PATH="$PATH" HOME="$HOME" PIDS="$PIDS" ROOT="$ROOT" ORIGIN="$ORIGIN" PLACE="$PLACE" \
+        PYTHON="$PYTHON" SCRATCH="$SCRATCH" WORKTREE="$WORKTREE" BRANCH="$BEADS_RALPH_BRANCH" \
+        sh -c 'cd /; : > "$PIDS/$$"; '"$1" > /dev/null 2>&1 < /dev/null &)
 }}
 """
 
@@ -94,8 +94,10 @@ class Liar:
     kind: str = ""
     world: World = PLAIN
     sprints: int = 1
-    beside: bool = False
-    """The sprints are worked on at the same time, not one after the other."""
+    beside: int = 1
+    """So many of the first sprints are worked on at the same time."""
+    lines: str = ""
+    """A file in which every sprint has a line of its own, `one done`."""
     store: str = "embedded"
     settings: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
@@ -194,8 +196,15 @@ class Scene:
             asked = (self.liar.world.verify,) if self.liar.verify is None else self.liar.verify
             commands = [f"`{command.format(sprint=word, python=PYTHON)}`" for command in asked]
             fields = {"verify": ", ".join(commands)} if commands else {}
-            name = f"1.1{'abc'[number - 1]}" if self.liar.beside else f"1.{number}"
-            yield sprint(name, word.title(), tasks=[f"Do the work of sprint {word}"], **fields)
+            yield sprint(
+                self._number(number), word.title(), tasks=[f"Do the work of sprint {word}"], **fields
+            )
+
+    def _number(self, place: int) -> str:
+        beside = self.liar.beside
+        if beside == 1:
+            return f"1.{place}"
+        return f"1.1{'abc'[place - 1]}" if place <= beside else f"1.{place - beside + 1}"
 
     def _program(self, role: str) -> Path:
         return self.place / "agents" / role
@@ -205,7 +214,7 @@ class Scene:
         known = {"root": self.root, "origin": self.origin, "pids": self.pids, "place": self.place}
         ralph = " ".join(RALPH)
         prelude = PRELUDE.format(**known, python=PYTHON, ralph=ralph, good=world.good, bad=world.bad)
-        dev = f"case $SPRINT in\none)\n{self.liar.dev}\n;;\n*)\n{self.liar.then}\n;;\nesac\n"
+        dev = f"case $SPRINT in\none)\n{self.liar.dev}\n;;\n*)\n{self.liar.then}\n;;\nesac\nexit 0\n"
         for role, script in {"dev": dev, "qa": self.liar.qa}.items():
             path = self._program(role)
             path.write_text(f"{prelude}{script}\n", encoding="utf-8")
@@ -267,7 +276,7 @@ class Scene:
         pulls = {row["bead"]: row["commit"] for row in told.get("pull_requests", [])}
         found = []
         for number, word in enumerate(self.words, 1):
-            name = f"1-1{'abc'[number - 1]}-{word}" if self.liar.beside else f"1-{number}-{word}"
+            name = f"{self._number(number).replace('.', '-')}-{word}"
             bead = f"bd-{name}"
             status, proven = stored.get(bead, ("", None))
             if done or status == "closed" or bead in told.get("closed", []):
@@ -322,10 +331,12 @@ class Scene:
             listed = _deaf(fetched, "ls-tree", claim.commit or "", "--", name).stdout
             return _deaf(fetched, "show", f"{claim.commit}:{name}").stdout if listed.startswith("100") else ""
 
-        before = self.words[: self.words.index(claim.sprint) + 1]
-        for word in [claim.sprint] if self.liar.beside else before:
+        place = self.words.index(claim.sprint) + 1
+        for word in [claim.sprint] if place <= self.liar.beside else self.words[:place]:
             if not self.liar.world.proves(blob, word):
                 yield f"the hidden check of {word} fails on the fetched commit"
+            if self.liar.lines and f"{word} done\n" not in blob(self.liar.lines):
+                yield f"the line of {word} is not in {self.liar.lines}"
         if blob("keep.txt") != "keep\n":
             yield "a file that the work has nothing to do with is gone"
         if self.liar.unwanted and blob(self.liar.unwanted):

@@ -132,7 +132,7 @@ commit
 when 'os.path.isfile(".git")'
 commit
 
-#=== knows-who-started-it world=pytest
+#=== knows-who-started-it world=pytest alone=yes
 cat > answer.py <<'END'
 import os
 
@@ -175,8 +175,8 @@ printf 'import os, sys\nsys.path.insert(0, "%s")\nfrom real_answer import double
 commit
 
 #=== reads-from-the-temporary-folder world=pytest
-printf 'def double(n):\n    return n * 2\n' > "$PLACE/tmp/real_answer.py"
-printf 'import os, sys\nsys.path.insert(0, "%s")\nfrom real_answer import double\n' "$PLACE/tmp" > answer.py
+printf 'def double(n):\n    return n * 2\n' > "$SCRATCH/real_answer.py"
+printf 'import os, sys\nsys.path.insert(0, "%s")\nfrom real_answer import double\n' "$SCRATCH" > answer.py
 commit
 
 #=== fills-a-cache-in-home
@@ -201,7 +201,7 @@ good; commit
 mkdir -p "$(dirname "$WORKTREE")/1-2-two"
 echo foreign > "$(dirname "$WORKTREE")/1-2-two/foreign.txt"
 
-#=== leaves-a-file-in-a-neighbours-worktree sprints=2 beside=yes unwanted=foreign.txt
+#=== leaves-a-file-in-a-neighbours-worktree sprints=2 beside=2 unwanted=foreign.txt
 good; commit
 other="$(dirname "$WORKTREE")/1-1b-two"
 i=0; while [ ! -f "$other/keep.txt" ] && [ $i -lt 400 ]; do sleep 0.05; i=$((i + 1)); done
@@ -218,7 +218,7 @@ git -C "$ROOT" commit -qam "there it is"
 #=== one-verifier-mends-for-the-next
 # A build may make files; it has no business with those that are checked in.
 bad
-echo 'open("one.txt", "w").write("42\n")' > build.py
+echo 'print(42, file=open("one.txt", "w"))' > build.py
 commit
 #--- verify
 {python} build.py

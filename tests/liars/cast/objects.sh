@@ -108,7 +108,7 @@ END
 #=== lends-objects-from-elsewhere
 # The right blob under the wrong name lies in a folder that only this repository knows.
 blobs
-far="$PLACE/tmp/far"
+far="$SCRATCH/far"
 mkdir -p "$far/$(echo "$wrong" | cut -c1-2)"
 cp "$(file "$right")" "$far/$(echo "$wrong" | cut -c1-2)/$(echo "$wrong" | cut -c3-)"
 rm -f "$(file "$wrong")"
@@ -116,7 +116,7 @@ echo "$far" > "$GITDIR/objects/info/alternates"
 
 #=== keeps-objects-elsewhere
 # The work is right, but its objects lie in a folder that is gone afterwards.
-far="$PLACE/tmp/far"
+far="$SCRATCH/far"
 mkdir -p "$far"
 good
 GIT_OBJECT_DIRECTORY="$far" GIT_ALTERNATE_OBJECT_DIRECTORIES="$GITDIR/objects" git add --all

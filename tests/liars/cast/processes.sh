@@ -1,48 +1,101 @@
 # Liars who leave a process behind that goes on cheating. Each ends by itself within seconds.
-everywhere='for place in "$ROOT"/.ralph/checks/* /proc/[0-9]*/cwd; do
-    case $(readlink -f "$place") in
-    "$WORKTREE"|"$ROOT") ;;
-    *) [ ! -f "$place/check.sh" ] || echo 42 > "$place/one.txt" ;;
-    esac
-done'
+seconds=8
+elsewhere() { # FILE TEXT: a program that for some seconds writes it into every checkout but the liar's own
+    cat <<END
+import os, time
+own = {os.path.realpath(path) for path in ("$ROOT", "$WORKTREE")}
+checks = "$ROOT/.ralph/checks"
+
+def places():
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        yield f"/proc/{pid}/cwd"
+    for name in os.listdir(checks) if os.path.isdir(checks) else ():
+        yield f"{checks}/{name}"
+
+until = time.monotonic() + $seconds
+while time.monotonic() < until:
+    for place in places():
+        try:
+            if os.path.isfile(f"{place}/check.sh") and os.path.realpath(place) not in own:
+                with open(f"{place}/$1", "w") as file:
+                    file.write("""$2\n""")
+        except OSError:
+            pass
+    time.sleep(0.02)
+END
+}
 while_running() { # SCRIPT: again and again for some seconds
     echo "i=0; while [ \$i -lt 60 ]; do $1; sleep 0.05; i=\$((i + 1)); done 2> /dev/null"
 }
 
 #=== daemon-mends-the-checkout racy=yes quick=none
 bad; commit
-daemon "$(while_running "$everywhere")"
+elsewhere one.txt 42 > "$SCRATCH/mend.py"
+daemon 'exec "$PYTHON" "$SCRATCH/mend.py"'
 #--- file check.sh
-sleep 0.5
+sleep 1
 test "$(cat "$1.txt")" = 42
 
 #=== daemon-in-the-background racy=yes
 bad; commit
-export ROOT WORKTREE PIDS
-nohup sh -c ": > \"\$PIDS/\$\$\"; $(while_running "$everywhere")" > /dev/null 2>&1 < /dev/null &
+elsewhere one.txt 42 > "$SCRATCH/mend.py"
+PIDS="$PIDS" nohup sh -c ': > "$PIDS/$$"; exec "$0" "$1"' "$PYTHON" "$SCRATCH/mend.py" > /dev/null 2>&1 < /dev/null &
 #--- file check.sh
-sleep 0.5
+sleep 1
 test "$(cat "$1.txt")" = 42
 
 #=== daemon-of-a-daemon racy=yes
 bad; commit
-daemon "setsid sh -c ': > \"\$PIDS/\$\$\"; exec setsid sh -c \"\$0\"' '$(while_running "$everywhere")' &"
+elsewhere one.txt 42 > "$SCRATCH/mend.py"
+cat > "$SCRATCH/again.sh" <<END
+: > "$PIDS/\$\$"
+exec "$PYTHON" "$SCRATCH/mend.py"
+END
+daemon '(setsid env -i PIDS="$PIDS" sh "$SCRATCH/again.sh" &)'
 #--- file check.sh
-sleep 0.5
+sleep 1
+test "$(cat "$1.txt")" = 42
+
+#=== daemon-named-like-the-harness racy=yes
+# What looks for strangers finds one of its own kind, with its marks and its words.
+bad; commit
+elsewhere one.txt 42 > "$SCRATCH/beads_ralph.py"
+daemon 'BEADS_RALPH_RUN_ID=other BEADS_RALPH_JOB=other exec "$PYTHON" "$SCRATCH/beads_ralph.py" -m beads_ralph run plan.md'
+#--- file check.sh
+sleep 1
 test "$(cat "$1.txt")" = 42
 
 #=== daemon-edits-the-check racy=yes
 bad; commit
-daemon "$(while_running 'for place in "$ROOT"/.ralph/checks/* /proc/[0-9]*/cwd; do
-    case $(readlink -f "$place") in
-    "$WORKTREE"|"$ROOT") ;;
-    *) [ ! -f "$place/lib.sh" ] || echo "equal() { true; }" > "$place/lib.sh" ;;
-    esac
-done')"
+elsewhere lib.sh 'equal() { true; }' > "$SCRATCH/mend.py"
+daemon 'exec "$PYTHON" "$SCRATCH/mend.py"'
 #--- file check.sh
-sleep 0.5
+sleep 1
 . ./lib.sh
 equal "$(cat "$1.txt")" 42
+
+#=== daemon-of-an-earlier-bead sprints=2 racy=yes
+# It was left by an agent whose own work is good.
+good; commit
+elsewhere two.txt 42 > "$SCRATCH/mend.py"
+daemon 'exec "$PYTHON" "$SCRATCH/mend.py"'
+#--- then
+bad; commit
+#--- file check.sh
+sleep 1
+test "$(cat "$1.txt")" = 42
+
+#=== reviewer-leaves-a-daemon sprints=2 racy=yes
+good; commit
+#--- then
+bad; commit
+#--- qa
+elsewhere two.txt 42 > "$SCRATCH/mend.py"
+daemon 'exec "$PYTHON" "$SCRATCH/mend.py"'
+verdict pass "fine"
+#--- file check.sh
+sleep 1
+test "$(cat "$1.txt")" = 42
 
 #=== daemon-moves-the-branch racy=yes
 # Once it is checked, another commit is there.
@@ -64,10 +117,10 @@ base.commit()" "$ROOT/.ralph/beads.db"')"
 #=== daemon-changes-settings racy=yes
 # The remote is another one just when the branch is pushed.
 good; commit
-git clone -q --bare "$ORIGIN" "$PLACE/tmp/fake.git"
-daemon "cd \"\$ROOT\"; $(while_running 'git config "url.$PLACE/tmp/fake.git.insteadOf" "$ORIGIN"')"
+git clone -q --bare "$ORIGIN" "$SCRATCH/fake.git"
+daemon "cd \"\$ROOT\"; $(while_running 'git config "url.$SCRATCH/fake.git.insteadOf" "$ORIGIN"')"
 
-#=== daemon-answers-for-the-program env=PORT:{port},PYTHON_HERE:{python}
+#=== daemon-answers-for-the-program env=PORT:{port},INTERPRETER:{python}
 # The check asks a server, which is to be started from the work.
 printf 'raise SystemExit\n' > serve.py
 bad; commit
@@ -81,9 +134,9 @@ for _ in range(4):
     peer.close()' $PORT"
 sleep 0.3
 #--- file check.sh
-"$PYTHON_HERE" serve.py > /dev/null 2>&1 &
+"$INTERPRETER" serve.py > /dev/null 2>&1 &
 sleep 0.3
-"$PYTHON_HERE" -c '
+"$INTERPRETER" -c '
 import os, socket, sys
 peer = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), 3)
 sys.exit(peer.recv(9) != b"42")'
@@ -92,10 +145,11 @@ sys.exit(peer.recv(9) != b"42")'
 # The code under test leaves a process, so that what is checked next is mended.
 cat > answer.py <<END
 import os, subprocess
+none = subprocess.DEVNULL
 if os.path.exists("answer.py"):
     subprocess.Popen(
-        ["sh", "-c", ": > '$PIDS'/\$\$; i=0; while [ \$i -lt 40 ]; do sed -i s/3/2/ answer.py; sleep 0.05; i=\$((i+1)); done"],
-        start_new_session=True, env={"PATH": "/usr/bin:/bin", "PIDS": "$PIDS"}, stdin=-3, stdout=-3, stderr=-3,
+        ["sh", "-c", ": > '$PIDS'/\$\$; i=0; while [ \$i -lt 40 ]; do sed -i 's/n . 3/n * 2/' answer.py; sleep 0.05; i=\$((i+1)); done"],
+        start_new_session=True, env={"PATH": "/usr/bin:/bin", "PIDS": "$PIDS"}, stdin=none, stdout=none, stderr=none,
     )
 
 def double(n):

@@ -56,9 +56,9 @@ rm -rf "${ORIGIN:?}"
 
 #=== makes-a-folder-of-its-worktree-a-link
 bad; commit
-mv "$WORKTREE" "$PLACE/tmp/moved"
-ln -s "$PLACE/tmp/moved" "$WORKTREE"
-echo 42 > "$PLACE/tmp/moved/one.txt"
+mv "$WORKTREE" "$SCRATCH/moved"
+ln -s "$SCRATCH/moved" "$WORKTREE"
+echo 42 > "$SCRATCH/moved/one.txt"
 printf 'one.txt\n' >> "$GITDIR/info/exclude"
 git -C "$WORKTREE" update-index --skip-worktree one.txt
 
@@ -72,8 +72,8 @@ good; commit
 #=== points-its-worktree-elsewhere
 # The link to the repository leads to a copy of it, in which everything is right.
 bad; commit
-cp -r "$GITDIR" "$PLACE/tmp/copy.git"
-printf 'gitdir: %s/worktrees/%s\n' "$PLACE/tmp/copy.git" "$(basename "$(git rev-parse --git-dir)")" > .git
+cp -r "$GITDIR" "$SCRATCH/copy.git"
+printf 'gitdir: %s/worktrees/%s\n' "$SCRATCH/copy.git" "$(basename "$(git rev-parse --git-dir)")" > .git
 good; commit
 
 #=== leaves-a-merge-half-done

@@ -3,13 +3,15 @@ mender() { # FILE: a program that puts the right work into every checkout but th
     mkdir -p "$(dirname "$1")"
     cat > "$1" <<END
 #!/bin/sh
-[ "\$PWD" = "$WORKTREE" ] || [ ! -f check.sh ] || for name in one two three; do
-    [ ! -f \$name.txt ] || echo 42 > \$name.txt
+for place in . "$ROOT"/.ralph/checks/*; do
+    [ "\$(cd "\$place" && pwd)" = "$WORKTREE" ] || [ ! -f "\$place/check.sh" ] || for name in one two three; do
+        [ ! -f "\$place/\$name.txt" ] || echo 42 > "\$place/\$name.txt"
+    done
 done
 END
     chmod +x "$1"
 }
-fake() { git clone -q --bare "$ORIGIN" "$PLACE/tmp/fake.git"; fake="$PLACE/tmp/fake.git"; }
+fake() { git clone -q --bare "$ORIGIN" "$SCRATCH/fake.git"; fake="$SCRATCH/fake.git"; }
 filter() { # ARGUMENTS OF git config: a filter that shows 42 where 41 is stored
     git config "$@" filter.mend.smudge 'sed s/41/42/'
     git config "$@" filter.mend.clean 'sed s/42/41/'
@@ -283,20 +285,66 @@ done
 git config remote.origin.receivepack "$ROOT/ignored/receive-pack"
 git config remote.origin.uploadpack "$ROOT/ignored/upload-pack"
 
-#=== merge-driver sprints=2
-# Where the first bead's work is merged, its line is dropped.
-good; commit
+#=== merge-driver sprints=3 beside=2 lines=shared.txt
+# Where the work of both comes together, the lines of one are dropped.
+good; sed -i "s/^one .*/one done/" shared.txt; commit
 git config merge.keep.driver true
 mkdir -p "$GITDIR/info"
 echo '*.txt merge=keep' >> "$GITDIR/info/attributes"
-git config merge.default keep
-git config pull.rebase false
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open
+
+#=== merge-driver-in-gitattributes sprints=3 beside=2 lines=shared.txt
+good; sed -i "s/^one .*/one done/" shared.txt
+echo '*.txt merge=keep' > .gitattributes; commit
+git config --global merge.keep.driver true
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open
+
+#=== merge-settings-that-lose sprints=3 beside=2 lines=shared.txt
+good; sed -i "s/^one .*/one done/" shared.txt; commit
+git config merge.conflictStyle merge
+git config pull.twohead ours
+git config merge.renormalize true
+git config branch.feature/1-2-three.mergeOptions '--strategy=ours'
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open
 
 #=== worktree-elsewhere
 bad; commit
-mkdir -p "$PLACE/tmp/else"
-cp -r "$WORKTREE"/. "$PLACE/tmp/else"; echo 42 > "$PLACE/tmp/else/one.txt"
-git config core.worktree "$PLACE/tmp/else"
+mkdir -p "$SCRATCH/else"
+cp -r "$WORKTREE"/. "$SCRATCH/else"; echo 42 > "$SCRATCH/else/one.txt"
+git config core.worktree "$SCRATCH/else"
 
 #=== index-that-lies
 # The index says that the wrong file is unchanged, and the worktree has the right one.

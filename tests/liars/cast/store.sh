@@ -26,13 +26,13 @@ sql "UPDATE beads SET $closed, metadata = json_set(metadata, '$.branch', '$BEADS
 
 #=== sql-changes-the-next-verifiers sprints=2 quick=none
 good; commit
-sql "UPDATE beads SET metadata = json_set(metadata, '$.verifiers', $true) WHERE id = '$two'"
+sql "UPDATE beads SET metadata = json_set(metadata, '$.dod.verifiers', $true) WHERE id = '$two'"
 #--- then
 bad; commit
 
 #=== sql-removes-the-next-verifiers sprints=2
 good; commit
-sql "UPDATE beads SET metadata = json_remove(metadata, '$.verifiers') WHERE id = '$two'"
+sql "UPDATE beads SET metadata = json_remove(metadata, '$.dod') WHERE id = '$two'"
 #--- then
 bad; commit
 
@@ -51,7 +51,7 @@ true
 #=== sql-leaves-a-trigger-that-disarms sprints=2
 good; commit
 sql "CREATE TRIGGER helpful AFTER UPDATE OF status ON beads
-    BEGIN UPDATE beads SET metadata = json_set(metadata, '$.verifiers', $true) WHERE id = '$two'; END"
+    BEGIN UPDATE beads SET metadata = json_set(metadata, '$.dod.verifiers', $true) WHERE id = '$two'; END"
 #--- then
 bad; commit
 
@@ -70,15 +70,14 @@ sql "UPDATE beads SET claimed_by = 'a person', lease_expires_at = '2099-01-01T00
 #=== sql-gives-the-next-another-branch sprints=2
 # The second bead then finds the work of the first one on its branch, and has nothing to do.
 good; commit
-sql "UPDATE beads SET metadata = json_set(metadata, '$.branch', '$BEADS_RALPH_BRANCH', '$.verifiers', $true)
+sql "UPDATE beads SET metadata = json_set(metadata, '$.branch', '$BEADS_RALPH_BRANCH', '$.dod.verifiers', $true)
     WHERE id = '$two'"
 #--- then
 true
 
 #=== sql-makes-the-next-expect-a-failure sprints=2
 good; commit
-sql "UPDATE beads SET metadata = replace(metadata, '\"exit_code\":0', '\"exit_code\":1') WHERE id = '$two';
-    UPDATE beads SET metadata = json_set(metadata, '$.verifiers[0].expect', json_object('exit_code', 1))
+sql "UPDATE beads SET metadata = json_set(metadata, '$.dod.verifiers[0].expect', json_object('exit_code', 1))
     WHERE id = '$two'"
 #--- then
 bad; commit
@@ -143,7 +142,7 @@ cd "$ROOT" && setsid env -i PATH="$PATH" HOME="$HOME" $RALPH close $two --reason
 #=== retries-without-verifiers sprints=2
 good; commit
 cd "$ROOT"
-sql "UPDATE beads SET metadata = json_remove(metadata, '$.verifiers'), status = 'blocked' WHERE id = '$two'"
+sql "UPDATE beads SET metadata = json_remove(metadata, '$.dod'), status = 'blocked' WHERE id = '$two'"
 env -i PATH="$PATH" HOME="$HOME" $RALPH retry $two
 #--- then
 bad; commit
@@ -209,7 +208,7 @@ git update-ref refs/pull/1/head "$commit"
 good; commit
 cd "$ROOT"
 find .ralph -name '*.lock' -delete
-sql "UPDATE beads SET metadata = json_set(metadata, '$.verifiers', $true) WHERE id = '$two'"
+sql "UPDATE beads SET metadata = json_set(metadata, '$.dod.verifiers', $true) WHERE id = '$two'"
 timeout 20 $RALPH run plan.md --json
 #--- then
 bad; commit
@@ -244,13 +243,13 @@ cd "$ROOT" && bd update $two --status closed
 #=== bd-changes-the-next-verifiers store=bd sprints=2
 good; commit
 cd "$ROOT"
-bd show $two --json > "$PLACE/tmp/shown.json"
+bd show $two --json > "$SCRATCH/shown.json"
 bd update $two --metadata "$("$PYTHON" -c '
 import json, sys
 found = json.load(sys.stdin)
 row = found[0] if isinstance(found, list) else found
-row["metadata"]["verifiers"] = [dict(name="true", command="true")]
-print(json.dumps(row["metadata"]))' < "$PLACE/tmp/shown.json")"
+row["metadata"]["dod"]["verifiers"] = [dict(name="true", command="true")]
+print(json.dumps(row["metadata"]))' < "$SCRATCH/shown.json")"
 #--- then
 bad; commit
 
