@@ -185,7 +185,7 @@ def test_a_closed_bead_that_is_opened_again_is_worked_on_again(repo: Path) -> No
 
 
 @pytest.mark.parametrize("what", ["closed", "deleted"])
-def test_a_bead_that_a_person_ends_meanwhile_stays_so(repo: Path, what: str) -> None:
+def test_a_bead_that_a_person_ends_meanwhile_stays_so_and_is_accounted_for(repo: Path, what: str) -> None:
     script = {"1.1": {"dev": [*gate("a"), *work()]}, "*": {"dev": work()}}
     project = Project.make(repo, ONE, OTHER, script=script)
     closing_ = "UPDATE beads SET status = 'closed', claimed_by = NULL, lease_expires_at = NULL WHERE id = ?"
@@ -195,7 +195,9 @@ def test_a_bead_that_a_person_ends_meanwhile_stays_so(repo: Path, what: str) -> 
             database.execute(closing_ if what == "closed" else "DELETE FROM beads WHERE id = ?", (BEAD,))
         (project.worktree(BRANCH) / "go-a").touch()
         ran = project.finished(process)
-    assert (ran.code, ran.data["ended"]) == (0, "done"), ran.out
+    # Closed meanwhile, its work was proven all the same; what is gone cannot be called done.
+    wanted = (0, "done") if what == "closed" else (1, "blocked")
+    assert (ran.code, ran.data["ended"]) == wanted, ran.out
     assert project.statuses().get(BEAD, "deleted") == what
     assert project.statuses()["bd-1-1a-other"] == "closed"
     project.assert_tidy()

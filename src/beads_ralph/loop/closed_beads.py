@@ -22,7 +22,7 @@ def standing(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Standi
     proof = bead.metadata.proven
     if row is not None and row.kind == "accepted":
         return "accepted", ""
-    if row is not None and proof is not None and proof.commit and proof.commit == row.commit:
+    if row is not None and row.kind == "proven" and (proof is None or proof.commit == row.commit):
         return "proven", ""
     if row is None and before and proof is not None and proof.commit and proof.of == subject_of(bead):
         return "proven", ""  # by another machine, or by a version without a ledger
