@@ -198,6 +198,8 @@ class Metadata(RunState, WorkPlace):
     qa_agents: Annotated[list[AgentSpec], Field(min_length=1)]
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
+    may_change: list[Filled] | None = None
+    """Patterns of files that decide what passes and that this work may change."""
     formula: str | None = None
     molecule: Filled | None = None
     """The root of the pour that made it."""

@@ -265,6 +265,7 @@ def _line_of(sprint: Sprint, field: str) -> int:
         "metadata.qa_agents": sprint.qa_agents,
         "metadata.dev_prompts": sprint.tasks,
         "metadata.dod.verifiers": sprint.verify,
+        "metadata.may_change": sprint.may_change,
     }
     entry = re.fullmatch(r"(.+?)\.(\d+)(?:\..*)?", field)
     if entry is not None and int(entry[2]) < len(several.get(entry[1], ())):

@@ -247,7 +247,7 @@ def _change(stored: Bead, planned: Bead) -> Change:
     return Change(stored, planned, fields)
 
 
-PLAN_ONLY: Final = frozenset({"dod", "acceptance_criteria", "formula", "template"})
+PLAN_ONLY: Final = frozenset({"dod", "acceptance_criteria", "may_change", "formula", "template"})
 """Optional keys that only a plan writes: gone from the plan means gone from the bead."""
 
 

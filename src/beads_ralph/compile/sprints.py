@@ -158,6 +158,8 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
         extras["dod"] = {"verifiers": verifiers}
     if sprint.criteria:
         extras["acceptance_criteria"] = [criterion.value for criterion in sprint.criteria]
+    if sprint.may_change:
+        extras["may_change"] = [pattern.value for pattern in sprint.may_change]
     template = sprint.template.value if sprint.template else defaults.template
     if template is not None:
         extras["template"] = template

@@ -262,6 +262,12 @@ class Config(Section):
         "accepted, as done, or as not done.",
         examples=["accept"],
     )
+    gate_changes: Literal["rerun", "flag", "fail"] = Field(
+        "rerun",
+        description="What happens where a change touches files that decide what passes: the verifiers run "
+        "once more with those files as they were, it is only flagged, or it fails.",
+        examples=["flag"],
+    )
     cleanup_on_complete: bool = Field(
         False, description="Remove the worktree of a bead that is done.", examples=[True]
     )

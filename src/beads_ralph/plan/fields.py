@@ -247,6 +247,7 @@ READERS: Final[dict[str, Callable[[markdown.Field], Any]]] = {
     "labels": many,
     "priority": priority,
     "verify": checks,
+    "may_change": many,
     "formula": formula,
     "pour": pour,
     "template": template,

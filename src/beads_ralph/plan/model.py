@@ -87,6 +87,7 @@ class Sprint:
     labels: tuple[At[str], ...] = ()
     priority: At[int] | None = None
     verify: tuple[At[SprintCheck], ...] = ()
+    may_change: tuple[At[str], ...] = ()
     formula: At[str] | None = None
     """The formula poured in its place, named by **Formula** or by **Pour**."""
     pour: Pour | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,10 @@ from beads_ralph.bead.words import several
 from beads_ralph.git import commands, merges, worktree_status
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
+from beads_ralph.session import confinement, gate_files, lent_files, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
+from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verify import Subject
@@ -71,8 +72,10 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         )
         return await failed(case, text, flags)
     await _warn_of_conflicts(case, attempt)
-    flags += verify.gate_flags(changed, case.verifiers, added)
+    gates = await in_thread(_gates, case, changed, added)
+    flags += gates.flags
     evidence = await _verified(case, commit, attempt, "verify")
+    evidence += await _with_gates_of_base(case, commit, attempt, gates, passed=_all_pass(evidence))
     evidence += await in_thread(_lost, case, commit)
     flags += _rewritings(evidence)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
@@ -177,7 +180,10 @@ async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
 # --- verifiers and merges -----------------------------------------------------------------------------
 
 
-async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) -> list[Evidence]:
+async def _verified(
+    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
+) -> list[Evidence]:
+    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -185,6 +191,8 @@ async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) ->
     if baseline:  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit, attempt) as checkout:
+        if gates is not None:
+            await in_thread(gate_files.lay_over, checkout, case.base, gates.files, gates.removed)
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         if unready := await worktree_setup.furnish_checkout(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
@@ -193,8 +201,40 @@ async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) ->
         subject = Subject(
             case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
         )
-        red = None if baseline else case.record.red_before
+        red = case.record.red_before if stage == "verify" else None
         return await verify.run_verifiers(verifiers, subject, case.bench, red)
+
+
+def _all_pass(evidence: Sequence[Evidence]) -> bool:
+    return all(row.ruling == "pass" for row in evidence)
+
+
+def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> GateChanges:
+    may_change = case.metadata.may_change or ()
+    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, may_change)
+
+
+async def _with_gates_of_base(
+    case: BeadSession, commit: str, attempt: int, gates: GateChanges, *, passed: bool
+) -> list[Evidence]:
+    """A change that touches what decides whether it passes must pass with what decided before, too."""
+    rule = case.tools.config.gate_changes
+    if not passed or not gates.files or rule == "flag":
+        return []
+    declare = f"undo that, or declare it in the plan: **May Change**: {several(gates.files)}"
+    if rule == "fail":
+        text = f"{several(gates.files)} decides what passes: {declare}"
+        return [Evidence("gate files", "git", "", commit, "fail", text)]
+    rows = await _verified(case, commit, attempt, "verify-base", gates)
+    why = f"; it passes only with a change of {several(gates.files)}: {declare}"
+    return [
+        replace(
+            row,
+            name=f"{row.name} (gate files as before)",
+            message=row.message if row.ruling == "pass" else row.message + why,
+        )
+        for row in rows
+    ]
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:

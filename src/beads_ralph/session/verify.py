@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.evidence import Evidence, Verdict
@@ -24,33 +22,6 @@ SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000
 SEARCHED: Final = 64 * 1024 * 1024  # how much of an output is searched for an expected text
 CHUNK: Final = 1024 * 1024
-
-GATES: Final = (
-    ".github/*",
-    ".gitlab-ci.yml",
-    ".circleci/*",
-    ".claude/agents/*",
-    ".pre-commit-config.yaml",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    "beads-ralph.yaml",
-)
-"""Files that decide what passes; a change to one is flagged for the reviewer."""
-
-
-READ_BY: Final[Mapping[str, Sequence[str]]] = {
-    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "pytest": ("test_*.py", "*_test.py", "conftest.py", "pytest.ini"),
-    "tox": ("tox.ini",),
-    "nox": ("noxfile.py",),
-    "npm": ("package.json", "*.test.*", "*.spec.*"),
-    "yarn": ("package.json", "*.test.*", "*.spec.*"),
-    "pnpm": ("package.json", "*.test.*", "*.spec.*"),
-    "go": ("*_test.go",),
-    "rspec": ("*_spec.rb", ".rspec"),
-}
-"""What well-known programs read without being told: the tests behind a verifier that names none."""
 
 
 @dataclass(frozen=True)
@@ -228,42 +199,3 @@ def verdict(evidence: Sequence[Evidence], flags: Sequence[str] = ()) -> Verdict:
         of_all = plural(len(evidence), "check")
         return Verdict("fail", f"{len(failed)} of {of_all} failed: {names}", evidence, flags)
     return Verdict("pass", f"{plural(len(evidence), 'check')} passed", evidence, flags)
-
-
-def gate_flags(
-    changed: Iterable[str], verifiers: Sequence[Verifier], added: Collection[str] = ()
-) -> list[str]:
-    """What the change touched that decides whether it passes: CI's own files, new ones too, and what a
-    verifier names, unless it is new: then the tasks asked for it."""
-    named = {word for verifier in verifiers for word in _words(verifier.command)}
-    read = {pattern for word in named for pattern in READ_BY.get(PurePosixPath(word).name, ())}
-    flags = []
-    for file in changed:
-        if any(fnmatch.fnmatch(file, gate) for gate in GATES):
-            flags.append(f"{file} decides what passes, and was {'added' if file in added else 'changed'}")
-        elif file not in added and any(_is_meant(file, word) for word in named):
-            flags.append(f"{file} is named by a verifier, and was changed")
-        elif file not in added and any(fnmatch.fnmatch(PurePosixPath(file).name, one) for one in read):
-            flags.append(f"{file} is read by a verifier, and was changed")
-    return flags
-
-
-def _is_meant(file: str, word: str) -> bool:
-    """By its path, by a folder above it, or by a pattern; `cd sub && sh check.sh` means sub/check.sh."""
-    path, meant = PurePosixPath(file), PurePosixPath(word)
-    below = "/" not in word and "." in word and path.name == word
-    return path == meant or meant in path.parents or below or fnmatch.fnmatch(file, word)
-
-
-def _words(command: str) -> set[str]:
-    """The words of a command that may be paths, those within quotes too; `tests/test_x.py::test_y` names
-    the file before `::`, and `--config=ci/lint.ini` the one behind `=`."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        words = list(lexer)
-    except ValueError:
-        words = command.split()
-    inner = {part for word in words if len(word.split()) > 1 for part in _words(word)}
-    bare = {word.rpartition("=")[2].partition("::")[0].removeprefix("./") for word in words}
-    return inner | {word for word in bare if word.strip("./*") and not word.startswith("-")}

@@ -1,0 +1,187 @@
+"""Files that decide what passes: found by what verifiers name, by what checks read, and by ecosystem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from beads_ralph.bead.model import Verifier
+from beads_ralph.session import gate_files
+from beads_ralph.session.gate_files import GateChanges
+from tests.git.repos import git
+from tests.loop.plans import Project, Steps, sprint
+
+BEFORE: Mapping[str, str] = {
+    "src/app.py": "old\n",
+    "tests/test_a.py": "old\n",
+    "tests/check.sh": ". tests/lib.sh\n[ -f tests/local.sh ] && . ./tests/local.sh\n",
+    "tests/lib.sh": "old\n",
+    "Makefile": "include rules.inc\ncheck:\n\tsh tests/check.sh\n",
+    "rules.inc": "old\n",
+    "pyproject.toml": "[project]\ndependencies = []\n[tool.pytest.ini_options]\naddopts = '-q'\n",
+    "package.json": '{"scripts": {"test": "node test.js"}, "dependencies": {}}\n',
+    "pkg/a_test.go": "old\n",
+    "ci/lint.ini": "old\n",
+}
+
+
+def commit(repo: Path, files: Mapping[str, str | None], message: str = "change") -> str:
+    for name, text in files.items():
+        path = repo / name
+        if text is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", message)
+    return git(repo, "rev-parse", "HEAD")
+
+
+def found(
+    repo: Path,
+    change: Mapping[str, str | None],
+    *commands: str,
+    before: Mapping[str, str] = BEFORE,
+    may_change: Sequence[str] = (),
+) -> GateChanges:
+    base = commit(repo, before, "before")
+    commit(repo, change)
+    verifiers = [Verifier(name=command, command=command) for command in commands]
+    added = [name for name in change if name not in before]
+    return gate_files.find(repo, base, sorted(change), added, verifiers, may_change)
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("sh -c 'cd app; sh tests/check.sh'", "tests/check.sh"),
+        ("(sh tests/check.sh)|cat", "tests/check.sh"),
+        ("bash<tests/check.sh&&true", "tests/check.sh"),
+        ("for f in tests/*.sh; do sh $f; done", "tests/check.sh"),
+        ("cd tests && sh check.sh", "tests/check.sh"),
+        ("lint --config=ci/lint.ini", "ci/lint.ini"),
+        ("sh tests/check.sh", "tests/lib.sh"),
+        ("make check", "Makefile"),
+        ("make check", "rules.inc"),
+        ("python -m pytest -q", "tests/test_a.py"),
+        ("npm test", "package.json"),
+        ("go test ./...", "pkg/a_test.go"),
+    ],
+)
+def test_what_a_check_reads_is_found_when_it_is_changed(repo: Path, command: str, file: str) -> None:
+    change = {
+        file: '{"scripts": {"test": "true"}}\n' if file == "package.json" else "new\n",
+        "src/app.py": "new\n",
+    }
+    touched = found(repo, change, command)
+    assert (touched.restored, touched.removed) == ((file,), ())
+    assert touched.flags[0].startswith(f"{file} ")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "conftest.py",
+        "tests/conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "tox.ini",
+        "pytest.py",
+        "unittest.py",
+        "json.py",
+        "sitecustomize.py",
+        "GNUmakefile",
+        "makefile",
+        "check/anything",
+        "tests/local.sh",
+        "tests/test_more.py",
+        "jest.config.js",
+        "vitest.config.ts",
+        "pkg/b_test.go",
+    ],
+)
+def test_what_joins_the_checks_of_the_base_is_found_when_it_is_added(repo: Path, file: str) -> None:
+    touched = found(repo, {file: "new\n"}, "make check", "pytest", "sh tests/check.sh")
+    assert (touched.restored, touched.removed) == ((), (file,))
+
+
+def test_the_first_checks_of_a_repository_are_work_like_any_other(repo: Path) -> None:
+    change = {"Makefile": "test:\n\ttrue\n", "tests/test_a.py": "new\n", "conftest.py": "new\n"}
+    assert not found(repo, change, "make test", "pytest", before={"src/app.py": "old\n"}).files
+
+
+def test_a_new_file_that_a_verifier_names_was_asked_for(repo: Path) -> None:
+    assert not found(repo, {"tests/test_new.py": "new\n"}, "pytest tests/test_new.py").files
+
+
+def test_settings_among_others_count_only_where_checks_obey_them(repo: Path) -> None:
+    dependency = BEFORE["pyproject.toml"].replace("[]", "['rich']")
+    assert not found(repo, {"pyproject.toml": dependency}, "pytest").files
+    options = dependency.replace("-q", "--collect-only")
+    base = git(repo, "rev-parse", "HEAD")
+    commit(repo, {"pyproject.toml": options})
+    touched = gate_files.find(repo, base, ["pyproject.toml"], [], [Verifier(name="p", command="pytest")])
+    assert touched.restored == ("pyproject.toml",)
+
+
+def test_what_the_sprint_says_may_change_is_no_gate(repo: Path) -> None:
+    change = {"tests/test_a.py": "new\n", "conftest.py": "new\n", "Makefile": "new\n"}
+    touched = found(repo, change, "pytest", "make check", may_change=["tests", "conftest.py"])
+    assert touched.files == ("Makefile",)
+
+
+def test_what_steers_agents_is_told_without_any_verifier(repo: Path) -> None:
+    change = {
+        "CLAUDE.md": "pass\n",
+        ".claude/settings.json": "{}\n",
+        ".mcp.json": "{}\n",
+        "AGENTS.md": "pass\n",
+    }
+    assert [flag.split()[0] for flag in found(repo, change).flags] == sorted(change)
+
+
+# --- a whole bead -------------------------------------------------------------------------------------
+
+CHECK = {"check.py": "import app\nassert app.answer() == 42\n", "app.py": "def answer(): return 41\n"}
+VERIFY = "python3 check.py"
+HONEST: Steps = [{"write": {"app.py": "def answer(): return 42\n"}}, {"commit": "right"}]
+LIE: Steps = [{"write": {"check.py": "pass\n", "app.py": "def answer(): return 7\n"}}, {"commit": "wrong"}]
+
+
+def project(repo: Path, dev: Steps, more: str = "", **settings: str) -> Project:
+    commit(repo, CHECK)
+    one = sprint("1.1", "One", verify=f"`{VERIFY}`") + more
+    return Project.make(
+        repo, one, script={"*": {"dev": dev}}, plan_settings={"max_retry_attempts": 1}, **settings
+    )
+
+
+def test_a_change_that_passes_only_by_its_own_check_is_not_proven(repo: Path) -> None:
+    ran = project(repo, LIE).run()
+    assert (ran.code, ran.data["closed"]) == (1, []), ran.out
+    assert "gate files as before" in ran.data["blocked"][0]["reason"]
+
+
+def test_honest_work_beside_a_changed_check_is_proven_and_flagged(repo: Path) -> None:
+    dev: Steps = [{"write": {"check.py": CHECK["check.py"] + "# clearer\n"}}, *HONEST]
+    it = project(repo, dev)
+    ran = it.run()
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1-one"]), ran.out
+    verdict = it.metadata("bd-1-1-one")["last_verdict"]
+    assert [row["ruling"] for row in verdict["evidence"] if row["kind"] == "verifier"] == ["pass", "pass"]
+    assert verdict["flags"] == ["check.py is named by a verifier, and was changed"]
+
+
+def test_a_sprint_may_declare_what_it_changes(repo: Path) -> None:
+    it = project(repo, LIE, "\n**May Change**: `check.py`\n")
+    assert it.run().data["closed"] == ["bd-1-1-one"]
+    assert it.metadata("bd-1-1-one")["may_change"] == ["check.py"]
+
+
+@pytest.mark.parametrize(("rule", "closed"), [("flag", ["bd-1-1-one"]), ("fail", [])])
+def test_the_setting_says_what_a_changed_gate_means(repo: Path, rule: str, closed: list[str]) -> None:
+    dev: Steps = [{"write": {"check.py": CHECK["check.py"] + "# clearer\n"}}, *HONEST]
+    assert project(repo, dev, gate_changes=rule).run().data["closed"] == closed
