@@ -38,7 +38,8 @@ from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
-from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.protocol import Executor

@@ -106,7 +106,7 @@ OTHERS = {
     "bead/legacy.py": {"scrum_result"},  # beads of the first schema, before they are read
     "agents/scripted/player.py": {"pr_url", "pr_number"},  # what a scrum-master answers
     "bead/evidence.py": {"red_before"},  # a field of one check
-    "journal/records/fields.py": {"red_before"},
+    "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
     "dod/execute.py": {"attempt_count", "interruptions"},  # `ralph_meta` of a bead file
     "dod/imports.py": {"attempt_count"},

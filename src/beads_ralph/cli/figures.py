@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from beads_ralph.bead.field_types import plural
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import RunGroup
-from beads_ralph.report.numbers import Spread, money_text, time_text
+from beads_ralph.report.figures import RunGroup, Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
-from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
 from beads_ralph.journal.journal import EventSink
+from beads_ralph.journal.runs import EVIDENCE, Shelf
 from beads_ralph.session import Order, Tools
 from beads_ralph.session.agent_calls import Answered, Asked, call
 from beads_ralph.session.fallback import with_defaults

@@ -16,8 +16,8 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import StraysEnded
-from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.runs import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.protocol import Executor
 from beads_ralph.process.retry import Retry

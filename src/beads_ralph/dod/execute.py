@@ -30,9 +30,10 @@ from beads_ralph.journal.events import (
     BeadReleased,
     WarningGiven,
 )
-from beads_ralph.journal.evidence_folder import Shelf
-from beads_ralph.journal.records import Keeper, StateFolder
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
+from beads_ralph.journal.records.model import Reason
+from beads_ralph.journal.runs import Shelf
 from beads_ralph.session import verify
 from beads_ralph.session.agent_calls import Answered
 from beads_ralph.session.attempts import Exhausted, TimeLeft, until_proven, verdict_event

@@ -62,7 +62,12 @@ class Journal:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(datetime.now(UTC))
+
+
+def moment_text(moment: datetime) -> str:
+    """To the millisecond, in UTC."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read(path: Path) -> Iterator[Event]:
@@ -70,10 +75,7 @@ def read(path: Path) -> Iterator[Event]:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            event = parsed(line)
-            if event is not None:
-                yield event
+        yield from (event for line in file if (event := parsed(line)) is not None)
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from beads_ralph.report.groups import CONFIDENT_USES, FINISHED, RunGroup
-from beads_ralph.report.numbers import Spread, money_text, quantile, shortened, time_text
+from beads_ralph.report.figures import (
+    CONFIDENT_USES,
+    FINISHED,
+    RunGroup,
+    Spread,
+    money_text,
+    quantile,
+    shortened,
+    time_text,
+)
 from beads_ralph.report.tally import Tally, Whole, per_hour, ranked
 
 TARGET_PERCENT: Final = 70

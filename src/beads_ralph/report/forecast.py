@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from beads_ralph.bead import graph
 from beads_ralph.journal.records import Attempt
-from beads_ralph.journal.records.reasons import UNJUDGED
-from beads_ralph.report.numbers import quantile, shortened
+from beads_ralph.journal.records.model import UNJUDGED
+from beads_ralph.report.figures import quantile, shortened
 from beads_ralph.report.tally import amount
 
 # --- attempts of the past ---------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import FINISHED, RunGroup
-from beads_ralph.report.numbers import Spread, money_text, time_text
+from beads_ralph.report.figures import FINISHED, RunGroup, Spread, money_text, time_text
 from beads_ralph.report.plots import Piece, Table, bounds, end_of, last_run, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
 

@@ -10,8 +10,16 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.groups import FINISHED, Outcome, RunGroup, Verifiers, outcome_of
-from beads_ralph.report.numbers import Rate, Spread, shortened
+from beads_ralph.report.figures import (
+    FINISHED,
+    Outcome,
+    Rate,
+    RunGroup,
+    Spread,
+    Verifiers,
+    outcome_of,
+    shortened,
+)
 
 TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})
 OTHER: Final = "other"

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.journal.events import VerdictGiven
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.model import Reason
 
 
 @dataclass(frozen=True)

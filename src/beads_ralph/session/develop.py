@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from beads_ralph import prompts
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ScrumResult
-from beads_ralph.prompts import guidance
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.fallback import names_scrum_master, template_of
@@ -66,7 +65,7 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         source_branch=case.metadata.source_branch,
         title=case.bead.title,
         description=case.bead.description,
-        guidance=guidance.guidance(template_of(case.bead) or "custom"),
+        guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
 
 

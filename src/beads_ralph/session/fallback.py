@@ -9,7 +9,7 @@ from typing import Any, Final
 from beads_ralph.bead import personas
 from beads_ralph.bead.legacy import persona_path
 from beads_ralph.bead.model import CLAUDE, MERGE, MODELS, AgentSpec, Bead, TemplateName
-from beads_ralph.prompts import guidance
+from beads_ralph.prompts import template_for
 from beads_ralph.session.order import Tools
 
 SKIP: Final = "--dangerously-skip-permissions"
@@ -96,7 +96,7 @@ def template_of(bead: Bead) -> TemplateName | None:
     """The prompt template of its developers; None where they are not told what to do by us."""
     if bead.issue_type == MERGE or names_scrum_master(bead):
         return None
-    return bead.metadata.template or guidance.choose(bead.title, bead.metadata.dev_prompts)
+    return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)
 
 
 def names_scrum_master(bead: Bead) -> bool:

@@ -12,7 +12,7 @@ from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event
-from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
+from beads_ralph.journal.runs import EVIDENCE, Shelf
 from beads_ralph.process.ports import LentPorts
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.attempts import Exhausted, TimeLeft

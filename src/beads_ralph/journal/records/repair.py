@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.journal.records.folder import KEPT, free, text_of
-from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, SUMMARY_LENGTH, Kind, StateRecord
-from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SUFFIX, load
-from beads_ralph.journal.records.reasons import PATTERN
+from beads_ralph.journal.records import ARCHIVED, RESULTS, RUNS, SUFFIX, load
+from beads_ralph.journal.records.folder import KEPT, text_of
+from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, REASON, SUMMARY_LENGTH, Kind, StateRecord
+from beads_ralph.journal.runs import free_name
 
 FOLDER_OF: Final[Mapping[Kind, str]] = {"run": RUNS, "result": RESULTS}
 BOM: Final = "\ufeff"
@@ -182,17 +182,11 @@ def fix(path: Path, kind: Kind) -> RepairReport:
     mended = mending.mended()
     if not mending.done or _faults(mended, kind, path):
         return before
-    backup = _keep(path, text)
+    backup = free_name(path.parent, path.name, KEPT)
+    text_files.write_text(backup, text)
     text_files.write_text(path, text_of(mended))
     after = check(path, kind)
     return RepairReport(path, kind, after.faults, after.warnings, tuple(mending.done), backup)
-
-
-def _keep(path: Path, text: str) -> Path:
-    """The old file beside the new one, under a name that nothing has yet."""
-    backup = free(path, "", KEPT)
-    text_files.write_text(backup, text)
-    return backup
 
 
 @dataclass
@@ -240,7 +234,7 @@ class Mending:
 
     def _name_reason(self) -> None:
         reason = self.raw.get("failure_reason")
-        known = not isinstance(reason, str) or re.fullmatch(PATTERN, reason)
+        known = not isinstance(reason, str) or re.fullmatch(REASON, reason)
         if not known and self._put("failure_detail", reason):
             self.raw["failure_reason"] = "other"
             self.done.append("failure_reason named")
