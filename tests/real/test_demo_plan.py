@@ -29,7 +29,7 @@ MIXED = {"claude": "sonnet", "codex": "mock-model", "goose": "gpt-4o"}
 REPAIRED = "bd-1-2b-command-line"
 LIAR = "bd-2a-1-reminders"
 VERDICT = '```json\n{"status": "%s", "message": "%s"}\n```'
-PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.scripted.player"
+PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.adapters.scripted"
 
 
 def rules(script: Path) -> list[Rule]:
