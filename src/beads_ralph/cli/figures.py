@@ -38,10 +38,10 @@ def show(shown: Shown, console: Console) -> None:
         return
     _show_summary(shown, console)
     named: dict[str, Mapping[Any, RunGroup]] = {
-        "agent": tally.by_agent,
-        "model": tally.by_model,
-        "template": tally.by_template,
-        "task": tally.by_task_type,
+        "agent": tally.by("agent"),
+        "model": tally.by("model"),
+        "template": tally.by("template"),
+        "task": tally.by("task_type"),
     }
     for name, groups in named.items():
         _show_groups(name, groups, console)

@@ -87,7 +87,7 @@ def _retries(tally: Tally) -> Iterator[Advice]:
 
 def _agents(tally: Tally) -> Iterator[Advice]:
     """Every weak agent by itself."""
-    for name, group in sorted(tally.by_agent.items()):
+    for name, group in tally.by("agent").items():
         rate = group.success_rate
         if rate.of >= AGENT_RUNS_NEEDED and 100 * rate.hits < AGENT_PERCENT * rate.of:
             text = (
@@ -107,7 +107,7 @@ def _failure(tally: Tally) -> Iterator[Advice]:
 
 
 def _templates(tally: Tally) -> Iterator[Advice]:
-    for name, group in sorted(tally.by_template.items()):
+    for name, group in tally.by("template").items():
         rate = group.success_rate
         if rate.of >= CONFIDENT_USES and 100 * rate.hits < AVOID_PERCENT * rate.of:
             text = f"Avoid the template {name} until it is mended: it succeeds in {rate}."
@@ -126,7 +126,7 @@ def _models(tally: Tally) -> Iterator[Advice]:
     """For each kind of bead the model that does better, or as well for less."""
     known = [
         (kind, model, group)
-        for (kind, model), group in sorted(tally.by_kind_and_model.items(), key=lambda row: row[0])
+        for (kind, model), group in tally.by("kind", "model").items()
         if group.finished >= POINTS_NEEDED
     ]
     for kind, rows in groupby(known, key=lambda row: row[0]):
@@ -177,7 +177,7 @@ def _priced(group: RunGroup) -> dict[str, Any]:
 
 def _parallelism(tally: Tally) -> Iterator[Advice]:
     """Where more at once prove less. That few ran at once says nothing: a plan may have had no more ready."""
-    rows = sorted(tally.by_parallel.items())
+    rows = tally.by("parallel").items()
     levels = {n: group for n, group in rows if len(group.seconds) >= POINTS_NEEDED}
     known = {n: speed for n, group in levels.items() if (speed := per_hour(n, group)) is not None}
     if not known:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.journal.records.model import UNJUDGED
 
 CONFIDENCE_Z: Final = 1.959964
 """Of a 95 % interval."""
@@ -104,13 +103,8 @@ def money_text(usd: float | None) -> str:
 
 Outcome = Literal["success", "failed", "timeout", "running", "waiting"]
 FINISHED: Final = ("success", "failed", "timeout")
-COUNTED: Final = (*FINISHED, "running", "waiting", "retried", "retries")
-OUTCOMES: Final[dict[str, Outcome]] = {
-    "done": "success",
-    "failed": "failed",
-    "timeout": "timeout",
-    "running": "running",
-}
+COUNTED: Final = (*get_args(Outcome), "retried", "retries")
+OUTCOMES: Final[dict[str, Outcome]] = {"done": "success", **{name: name for name in get_args(Outcome)}}
 CONFIDENT_USES: Final = 5
 HIGH_PERCENT: Final = 70
 MEDIUM_PERCENT: Final = 50
@@ -120,16 +114,9 @@ Confidence = Literal["high", "medium", "low"]
 
 def outcome_of(attempt: Attempt) -> Outcome:
     """The outcome of an attempt; `waiting` where it will be tried again, so nothing is known yet."""
-    if attempt.status in ("failed", "timeout") and _begins_again(attempt):
+    if attempt.status in ("failed", "timeout") and attempt.begins_again:
         return "waiting"
     return OUTCOMES[attempt.status]
-
-
-def _begins_again(attempt: Attempt) -> bool:
-    """As its result says; without one it may only have broken off."""
-    if attempt.will_retry is None:
-        return attempt.failure_reason in UNJUDGED
-    return attempt.will_retry
 
 
 @dataclass
@@ -190,20 +177,21 @@ class RunGroup:
             return "high"
         return "medium" if self.finished >= CONFIDENT_USES and percent > MEDIUM_PERCENT else "low"
 
-    def to_json(self) -> dict[str, Any]:
-        times = Spread.of(self.seconds)
+    def counts(self) -> dict[str, Any]:
         return {
-            "count": self.count,
             "finished": self.finished,
-            "success": self.success,
-            "failed": self.failed,
-            "timeout": self.timeout,
-            "running": self.running,
-            "waiting": self.waiting,
+            **{outcome: getattr(self, outcome) for outcome in get_args(Outcome)},
             "success_rate": self.success_rate.percent,
             "success_interval": self.success_rate.interval,
             "retry_count": self.retried,
             "retry_rate": self.retry_rate.percent,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        times = Spread.of(self.seconds)
+        return {
+            "count": self.count,
+            **self.counts(),
             "avg_duration": shortened(times.mean),
             "p50_duration": shortened(times.p50),
             "p95_duration": shortened(times.p95),

@@ -1,4 +1,4 @@
-"""Small plots as inline SVG, measured in per cent across; and the time line of the last run."""
+"""Parts of web pages that need nothing else: the page itself, tables, small plots as inline SVG."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
+from importlib import resources
 from typing import Any, Final
 
 from beads_ralph.report.tally import Stretch
 
+# No request leaves a page, and no script runs in it, even if a record smuggled one in.
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 ROW: Final = 34
 BAR: Final = 12
 LONGEST_LABEL: Final = 34
@@ -44,6 +47,26 @@ def text(value: Any) -> str:
     return escape(shown.encode("utf-8", "replace").decode("utf-8"))
 
 
+def page(title: str, style: Sequence[str], body: Iterable[str]) -> str:
+    """A whole page; `style` names the files that its looks are in."""
+    folder = resources.files(__package__ or "")
+    looks = "".join(folder.joinpath(name).read_text("utf-8") for name in style)
+    head = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{text(title)}</title>",
+        f"<style>{looks}</style></head><body><main>",
+    ]
+    return "\n".join([*head, *body, "</main></body></html>"]) + "\n"
+
+
+def key_figures(figures: Mapping[str, str]) -> str:
+    cells = (f"<div><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in figures.items())
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
 def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table) -> Iterator[str]:
     """A plot with its title, what it shows in a sentence, and its figures as a table."""
     yield f'<figure id="{name}"><h2>{text(title)}</h2><p>{text(said)}</p>'
@@ -53,7 +76,7 @@ def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table)
     yield "</details></figure>"
 
 
-def table_of(table: Table, caption: str) -> Iterator[str]:
+def table_of(table: Table, caption: str = "") -> Iterator[str]:
     yield f'<div class="table" tabindex="0"><table><caption>{text(caption)}</caption><thead><tr>'
     yield "".join(f'<th scope="col">{text(head)}</th>' for head in table.heads)
     yield "</tr></thead><tbody>"
@@ -73,8 +96,12 @@ def _svg(title: str, height: float, drawn: Iterable[str]) -> Iterator[str]:
     yield "</svg>"
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def cut(words: str, longest: int = LONGEST_LABEL) -> str:
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 # --- rows -------------------------------------------------------------------------------------------
@@ -91,7 +118,7 @@ def rows(
 def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]) -> Iterator[str]:
     for at, (label, figure_, pieces) in enumerate(drawn):
         top = at * ROW
-        yield f'<text x="0" y="{top + 13}">{text(_cut(label))}<title>{text(label)}</title></text>'
+        yield f'<text x="0" y="{top + 13}">{text(cut(label))}<title>{text(label)}</title></text>'
         yield f'<text class="dim" x="100%" y="{top + 13}" text-anchor="end">{text(figure_)}</text>'
         yield f'<rect class="track" x="0" y="{top + 18}" width="100%" height="{BAR}" rx="3"/>'
         for piece in pieces:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report.figures import (
@@ -31,8 +31,6 @@ LONGEST_DAYS: Final = 2 * 366
 NUMBERS: Final = (int, float)
 MORE: Final = float("inf")
 TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
-
-K = TypeVar("K")
 
 
 class Stretch(NamedTuple):
@@ -132,6 +130,7 @@ class Tally:
     beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
     stretches: list[Stretch] | None = None
     """When everybody worked; None where nobody asks."""
+    _by: dict[tuple[str, ...], dict[Any, RunGroup]] = field(default_factory=dict)
 
     # --- counting -----------------------------------------------------------------------------------
 
@@ -192,82 +191,47 @@ class Tally:
 
     @cached_property
     def runs(self) -> RunGroup:
-        return self.by(lambda _: "all").get("all") or RunGroup()
+        return self.by().get((), RunGroup())
 
-    @cached_property
-    def by_agent(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.agent)
-
-    @cached_property
-    def by_model(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.model)
-
-    @cached_property
-    def by_template(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.template)
-
-    @cached_property
-    def by_kind(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.kind)
-
-    @cached_property
-    def by_kind_and_model(self) -> dict[tuple[str, str], RunGroup]:
-        return self.by(lambda cell: (cell.kind, cell.model))
-
-    @cached_property
-    def by_parallel(self) -> dict[int, RunGroup]:
-        return self.by(lambda cell: cell.parallel)
-
-    @cached_property
-    def by_task_type(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.task_type)
-
-    def by(self, key: Callable[[Cell], K | None]) -> dict[K, RunGroup]:
-        """The runs put together by what a cell says; those of which it says nothing are left out."""
-        found: dict[K, RunGroup] = {}
-        for cell, group in self.cells.items():
-            name = key(cell)
-            if name is not None:
-                found.setdefault(name, RunGroup()).take(group)
-        return found
+    def by(self, *traits: str) -> dict[Any, RunGroup]:
+        """The runs put together by traits of their cells; those that lack one are left out."""
+        if traits not in self._by:
+            found: dict[Any, RunGroup] = defaultdict(RunGroup)
+            for cell, group in self.cells.items():
+                said = tuple(getattr(cell, trait) for trait in traits)
+                if None not in said:
+                    found[said[0] if len(said) == 1 else said].take(group)
+            self._by[traits] = dict(sorted(found.items()))
+        return self._by[traits]
 
     def to_json(self) -> dict[str, Any]:
         runs = self.runs
         times = Spread.of(runs.seconds)
         return {
             "total_runs": runs.count,
-            "finished": runs.finished,
-            "success": runs.success,
-            "failed": runs.failed,
-            "timeout": runs.timeout,
-            "running": runs.running,
-            "waiting": runs.waiting,
-            "success_rate": runs.success_rate.percent,
-            "success_interval": runs.success_rate.interval,
-            "retry_count": runs.retried,
-            "retry_rate": runs.retry_rate.percent,
+            **runs.counts(),
             "retry_interval": runs.retry_rate.interval,
             "avg_duration_seconds": shortened(times.mean),
             "durations": times.to_json(),
             "attempts": {"total": self.attempts, "durations": Spread.of(self.attempt_seconds).to_json()},
-            "by_agent": _listed("agent", self.by_agent),
-            "by_model": _listed("model", self.by_model),
-            "by_template": _listed("template", self.by_template),
-            "by_kind": _listed("kind", self.by_kind),
+            **{f"by_{trait}": self._listed(trait) for trait in ("agent", "model", "template", "kind")},
             "by_parallel": [
                 {"parallel": level, **group.to_json(), "beads_per_hour": shortened(per_hour(level, group))}
-                for level, group in sorted(self.by_parallel.items())
+                for level, group in self.by("parallel").items()
             ],
             "failure_reasons": ranked(self.failures),
             "attempt_failure_reasons": ranked(self.setbacks),
-            "task_types": _listed("task_type", self.by_task_type),
-            "template_scores": {name: group.score() for name, group in sorted(self.by_template.items())},
+            "task_types": self._listed("task_type"),
+            "template_scores": {name: group.score() for name, group in self.by("template").items()},
             "verifiers": [seen.to_json() for _, seen in sorted(self.verifiers.seen.items())],
             "trend": self.trend(),
             **self.spending.to_json(),
             "bad_timestamps": self.bad_timestamps,
             "left_out": self.left_out,
         }
+
+    def _listed(self, trait: str) -> list[dict[str, Any]]:
+        return [{trait: name, **group.to_json()} for name, group in self.by(trait).items()]
 
     def trend(self) -> dict[str, Any]:
         """Finished runs per day, or per week where there are many days; days without runs are told, too."""
@@ -329,10 +293,6 @@ def _first_word(text: Any) -> str:
 
 
 # --- rows -------------------------------------------------------------------------------------------
-
-
-def _listed(name: str, groups: Mapping[Any, RunGroup]) -> list[dict[str, Any]]:
-    return [{name: key, **groups[key].to_json()} for key in sorted(groups)]
 
 
 def ranked(reasons: Counter[str]) -> list[dict[str, Any]]:

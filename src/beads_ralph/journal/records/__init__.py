@@ -71,10 +71,14 @@ class Attempt(NamedTuple):
         return Path(self.file)
 
     @property
+    def begins_again(self) -> bool:
+        """Whether it will be tried again, as its result says; without one it may only have broken off."""
+        return self.failure_reason in UNJUDGED if self.will_retry is None else self.will_retry
+
+    @property
     def final(self) -> bool:
-        """Whether it is over, and nobody will try again. Without a result it may only have broken off."""
-        begins_again = self.failure_reason in UNJUDGED if self.will_retry is None else self.will_retry
-        return self.latest and self.status != "running" and not begins_again
+        """Whether it is over, and nobody will try again."""
+        return self.latest and self.status != "running" and not self.begins_again
 
 
 def ignore(_path: Path, _why: str) -> None:
