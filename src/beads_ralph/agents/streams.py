@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final
 from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import MODELS
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Profile, Transcript
 
 Event = Mapping[str, Any]

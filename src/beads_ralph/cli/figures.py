@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.figures import RunGroup, Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked

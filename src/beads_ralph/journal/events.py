@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final, Self, TypeAlias, dataclass_transform, g
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
-from beads_ralph.bead.items import ItemBrief
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
+from beads_ralph.bead.names import ItemBrief
 from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))

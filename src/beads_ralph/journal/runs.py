@@ -17,10 +17,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.journal import NAME
 from beads_ralph.process.jobs import Transcript
 

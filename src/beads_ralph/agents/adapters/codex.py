@@ -31,7 +31,7 @@ from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.agents.streams import LONGEST_ARGUMENT, Ailment, Event
 from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 ANOTHER_TMP: Final = "/var/tmp"  # noqa: S108

@@ -32,8 +32,8 @@ from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import Ailment, Event
 from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 PASSES: Final = (
