@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from beads_ralph.agents import environment, reply_reader
@@ -19,10 +20,10 @@ from beads_ralph.bead.model import MODELS
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
 from beads_ralph.bead.words import utc_text
-from beads_ralph.process.jobs import Exit, Profile, Transcript
+from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
 
 Event = Mapping[str, Any]
-Ailment = tuple[Trouble, str]
+Problem = tuple[Trouble, str]
 """What kept a CLI from its work, and what it said."""
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
@@ -125,12 +126,14 @@ class Seen:
     usage: Usage = field(default_factory=Usage)
     session_usage: Usage = field(default_factory=Usage)
     denied: list[str] = field(default_factory=list)
+    reset: str | None = None
+    """When a limit is over, where an event says it."""
 
     def take(self, event: Event) -> None:
         """Learn from the next event."""
         raise NotImplementedError
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         """What kept it from its work, now that it has ended; empty where nothing did."""
         raise NotImplementedError
 
@@ -150,9 +153,8 @@ class Seen:
         return True
 
     def reset_at(self, said: str) -> str | None:
-        """When a limit is over, as far as the CLI says it."""
-        del said
-        return None
+        """When the limit is over of which it said this."""
+        return self.reset
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         """The whole reply of a CLI that has ended."""
@@ -187,14 +189,25 @@ class StreamCLI:
 
     def passes(self, task: AgentTask) -> str:
         """What it may inherit besides."""
-        del task
         return self.profile.passes
 
     def env(self, task: AgentTask, transcript: Transcript) -> dict[str, str]:
         return {**self.quiet, **environment.of_task(task, transcript, self.inherited, self.passes(task))}
 
-    def program(self, task: AgentTask) -> str:
-        return task.spec.executable or self.name
+    def job(
+        self,
+        task: AgentTask,
+        transcript: Transcript,
+        arguments: Iterable[str],
+        stdin: str,
+        env: Mapping[str, str] | None = None,
+        files: Mapping[Path, str] | None = None,
+        report: JobReport | None = None,
+    ) -> Job:
+        """The process that is given the prompt on stdin."""
+        argv = (task.spec.executable or self.name, *arguments)
+        env = env or self.env(task, transcript)
+        return environment.job_of(task, transcript, argv, env, stdin, files, report)
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         return self.seen().reply(ended, lines)
@@ -209,7 +222,7 @@ def _lines(whole: str) -> Iterator[str]:
     yield whole[start:]
 
 
-def unfinished(ended: Exit) -> Ailment:
+def unfinished(ended: Exit) -> Problem:
     """What it means that a CLI's own last event is missing, and what it said: its exit code tells how it
     died, unless that is 0."""
     said = last_line(ended.stderr)

@@ -72,10 +72,7 @@ def moment_text(moment: datetime) -> str:
 
 def read(path: Path) -> Iterator[Event]:
     """Every whole line of a journal; a last line cut off by a crash is left out."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        yield from (event for line in file if (event := parsed(line)) is not None)
+    return follow(path, lambda: True)
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:

@@ -52,13 +52,9 @@ class Advice:
 def advice(tally: Tally) -> list[Advice]:
     """All that the figures give reason for; one sentence where there is nothing to mend."""
     found = [piece for rule in RULES for piece in rule(tally)]
-    return found or [_all_well(tally)]
-
-
-def _all_well(tally: Tally) -> Advice:
-    runs = tally.runs
-    text = "All within range: go on, and look again later." if runs.finished else "No finished run yet."
-    return Advice("all-within-range", text, runs.finished, {"success_rate": runs.success_rate.percent})
+    rate = tally.runs.success_rate
+    text = "All within range: go on, and look again later." if rate.of else "No finished run yet."
+    return found or [Advice("all-within-range", text, rate.of, {"success_rate": rate.percent})]
 
 
 # --- the rules of the seed --------------------------------------------------------------------------

@@ -236,7 +236,10 @@ class Forecast:
             "history": {"attempts": self.history.attempts, "costs_known": self.history.costs},
             "defaults_used": self.unknown,
             "defaults": DEFAULTS,
-            "basis": {name: _basis(pool) for name, pool in self.pools.items()},
+            "basis": {
+                name: {"from": str(pool.likeness or "defaults"), "attempts": pool.attempts}
+                for name, pool in self.pools.items()
+            },
             "rehearsals": len(self.ends),
         }
 
@@ -247,11 +250,6 @@ DEFAULTS: Final = {
     "attempt_passes_percent": 100 * DEFAULT_PASS,
     "history_needs_attempts": ENOUGH,
 }
-
-
-def _basis(pool: AttemptPool) -> dict[str, Any]:
-    like = str(pool.likeness) if pool.likeness is not None else "defaults"
-    return {"from": like, "attempts": pool.attempts}
 
 
 def forecast(

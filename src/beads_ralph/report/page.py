@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.figures import FINISHED, RunGroup, Spread, money_text, time_text
-from beads_ralph.report.plots import Piece, Table, bounds, end_of, last_run, text
+from beads_ralph.report.plots import Piece, Table, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
 
 EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 MOST_BEADS: Final = 60
+QUIET: Final = timedelta(minutes=30)
+"""Records of other programs name no run; a gap like this ends one."""
 MOST_REASONS: Final = 12
 NAMES: Final = {
     "success": "succeeded",
@@ -135,11 +137,31 @@ def _bin(at: int) -> str:
     return f"{time_text(EDGES[at - 1])} to {time_text(EDGES[at])}"
 
 
+def last_run(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Those that belong to the run that began an attempt last, in the order of their start."""
+    ordered = sorted(stretches, key=lambda stretch: stretch.start)
+    run_id = ordered[-1].run_id if ordered else None
+    same = [stretch for stretch in ordered if stretch.run_id == run_id]
+    return same if run_id is not None else _since_quiet(same)
+
+
+def _since_quiet(ordered: Sequence[Stretch]) -> list[Stretch]:
+    found: list[Stretch] = []
+    busy = datetime.min.replace(tzinfo=UTC)
+    for stretch in ordered:
+        if stretch.start - busy > QUIET:
+            found.clear()
+        found.append(stretch)
+        busy = max(busy, stretch.end or stretch.start)
+    return found
+
+
 def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     found = last_run(subject.tally.stretches or ())
     if not found:
         return
-    start, end = bounds(found, subject.now)
+    start = found[0].start
+    end = max(stretch.lasts_until(subject.now) for stretch in found)
     whole = max((end - start).total_seconds(), 0.001)
     beads: dict[str, list[Stretch]] = {}
     for stretch in found:
@@ -171,12 +193,12 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
 
 
 def _took(one: Stretch, now: datetime) -> str:
-    return time_text((end_of(one, now) - one.start).total_seconds())
+    return time_text((one.lasts_until(now) - one.start).total_seconds())
 
 
 def _piece(one: Stretch, start: datetime, whole: float, now: datetime) -> Piece:
     left = (one.start - start).total_seconds() / whole
-    right = (end_of(one, now) - start).total_seconds() / whole
+    right = (one.lasts_until(now) - start).total_seconds() / whole
     return Piece(left, right, one.outcome, f"attempt {one.attempt}: {NAMES[one.outcome]}, {_took(one, now)}")
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from html import escape
 from importlib import resources
-from typing import Any, Final
-
-from beads_ralph.report.tally import Stretch
+from typing import Any, Final, NamedTuple
 
 # No request leaves a page, and no script runs in it, even if a record smuggled one in.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -23,16 +19,14 @@ LEFT: Final = 12.0
 """Where columns begin, in per cent; the scale stands before them."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The same figures in words, for whoever cannot see a plot."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a row's bar: from where to where, in shares of the whole."""
 
     start: float
@@ -90,10 +84,8 @@ def key(kinds: Mapping[str, str]) -> str:
     return f'<p class="key">{"".join(cells)}</p>'
 
 
-def _svg(title: str, height: float, drawn: Iterable[str]) -> Iterator[str]:
-    yield f'<svg role="img" height="{height:g}" aria-label="{text(title)}"><title>{text(title)}</title>'
-    yield from drawn
-    yield "</svg>"
+def _svg(title: str, height: float) -> str:
+    return f'<svg role="img" height="{height:g}" aria-label="{text(title)}"><title>{text(title)}</title>'
 
 
 def counted(count: int, what: str) -> str:
@@ -111,11 +103,7 @@ def rows(
     title: str, drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str] = ()
 ) -> Iterator[str]:
     """Bars that lie below their labels: label, figure, pieces. `foot` is spread below all of them."""
-    height = len(drawn) * ROW + (20 if foot else 2)
-    yield from _svg(title, height, _rows(drawn, foot))
-
-
-def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]) -> Iterator[str]:
+    yield _svg(title, len(drawn) * ROW + (20 if foot else 2))
     for at, (label, figure_, pieces) in enumerate(drawn):
         top = at * ROW
         yield f'<text x="0" y="{top + 13}">{text(cut(label))}<title>{text(label)}</title></text>'
@@ -129,6 +117,7 @@ def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]
                 f'height="{BAR}" rx="2"><title>{text(piece.said)}</title></rect>'
             )
     yield from _foot(foot, len(drawn) * ROW + 14)
+    yield "</svg>"
 
 
 def _foot(words: Sequence[str], y: float, left: float = 0.0, right: float = 100.0) -> Iterator[str]:
@@ -155,10 +144,7 @@ def columns(
     title: str, stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]
 ) -> Iterator[str]:
     """Stacked columns from left to right."""
-    yield from _svg(title, COLUMNS + 30, _columns(stacks, foot))
-
-
-def _columns(stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]) -> Iterator[str]:
+    yield _svg(title, COLUMNS + 30)
     most = max((sum(parts.values()) for _, parts in stacks), default=0) or 1
     for share in (0.0, 0.5, 1.0):
         y = 8 + COLUMNS * (1 - share)
@@ -177,45 +163,4 @@ def _columns(stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str
                     f"<title>{text(f'{label}: {count} {kind}')}</title></rect>"
                 )
     yield from _foot(foot, COLUMNS + 26, LEFT, LEFT + each * len(stacks))
-
-
-# --- the time line of the last run ------------------------------------------------------------------
-
-
-QUIET: Final = timedelta(minutes=30)
-"""Records of other programs name no run; a gap like this ends one."""
-
-
-def last_run(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """Those that belong to the run that began an attempt last, in the order of their start."""
-    ordered = sorted(stretches, key=lambda stretch: stretch.start)
-    if not ordered:
-        return []
-    run_id = ordered[-1].run_id
-    if run_id is not None:
-        return [stretch for stretch in ordered if stretch.run_id == run_id]
-    return _since_quiet([stretch for stretch in ordered if stretch.run_id is None])
-
-
-def _since_quiet(ordered: Sequence[Stretch]) -> list[Stretch]:
-    found: list[Stretch] = []
-    busy: datetime | None = None
-    for stretch in ordered:
-        if busy is not None and stretch.start - busy > QUIET:
-            found.clear()
-        found.append(stretch)
-        end = stretch.end or stretch.start
-        busy = end if busy is None or not found[1:] else max(busy, end)
-    return found
-
-
-def bounds(stretches: Sequence[Stretch], now: datetime) -> tuple[datetime, datetime]:
-    """From the first start to the last end; what has no end yet lasts until now."""
-    start = min(stretch.start for stretch in stretches)
-    return start, max([start, *(end_of(stretch, now) for stretch in stretches)])
-
-
-def end_of(stretch: Stretch, now: datetime) -> datetime:
-    if stretch.end is not None:
-        return max(stretch.end, stretch.start)
-    return max(now, stretch.start) if stretch.outcome == "running" else stretch.start
+    yield "</svg>"

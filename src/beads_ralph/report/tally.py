@@ -43,6 +43,10 @@ class Stretch(NamedTuple):
     outcome: Outcome
     run_id: str | None
 
+    def lasts_until(self, now: datetime) -> datetime:
+        """Its end; what still runs lasts until now."""
+        return max(self.end or (now if self.outcome == "running" else self.start), self.start)
+
 
 class Cell(NamedTuple):
     """The traits that runs are grouped by: counted once here, put together by each trait later."""
@@ -175,17 +179,14 @@ class Tally:
             parallel if type(parallel) is int and parallel > 0 else None,
         )
         self.cells[cell].add(outcome, attempt.attempt, attempt.seconds, cost)
-        if outcome in FINISHED:
-            self._add_day(attempt, outcome)
         if outcome in ("failed", "timeout"):
             self.failures[reason or UNKNOWN] += 1
-
-    def _add_day(self, attempt: Attempt, outcome: Outcome) -> None:
-        moment = attempt.finished_at or attempt.started_at
-        if moment is None:
-            self.undated += 1
-        else:
-            self.days[day_of(moment)][outcome] += 1
+        if outcome in FINISHED:
+            moment = attempt.finished_at or attempt.started_at
+            if moment is None:
+                self.undated += 1
+            else:
+                self.days[day_of(moment)][outcome] += 1
 
     # --- telling: only when all is counted, since what is put together once is kept -----------------
 
@@ -255,18 +256,15 @@ def tallied(
     """Every attempt that started or finished at `since` or later; `also` is told of each of them."""
     tally = Tally(stretches=[] if stretches else None)
     for attempt in attempts:
-        if since is not None and not _is_since(attempt, since):
+        moments = (attempt.started_at, attempt.finished_at)
+        if since is not None and not any(moment is not None and moment >= since for moment in moments):
             tally.left_out += 1
-            tally.bad_timestamps += attempt.started_at is None and attempt.finished_at is None
+            tally.bad_timestamps += moments == (None, None)
             continue
         tally.add(attempt)
         if also is not None:
             also(attempt)
     return tally
-
-
-def _is_since(attempt: Attempt, since: datetime) -> bool:
-    return any(moment is not None and moment >= since for moment in (attempt.started_at, attempt.finished_at))
 
 
 # --- what an attempt is about -------------------------------------------------------------------------
@@ -321,10 +319,8 @@ def span(days: Mapping[date, Any]) -> list[date]:
     """Every day from the first to the last; over years, as one wrong clock makes them, only those known."""
     if not days:
         return []
-    first, last = min(days), max(days)
-    if (last - first).days > LONGEST_DAYS:
-        return sorted(days)
-    return [first + timedelta(days=at) for at in range((last - first).days + 1)]
+    first, length = min(days), (max(days) - min(days)).days
+    return sorted(days) if length > LONGEST_DAYS else [first + timedelta(days=at) for at in range(length + 1)]
 
 
 def _bucket(start: date, found: Counter[str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
-from beads_ralph.agents.streams import LONGEST_ARGUMENT, Ailment, Event
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
@@ -91,7 +91,6 @@ class _ClaudeSeen(streams.Seen):
     result: Event = field(default_factory=dict)
     error: str = ""
     """Which kind of error of the API it met last."""
-    reset: str | None = None
 
     def take(self, event: Event) -> None:
         self.started = True
@@ -121,11 +120,7 @@ class _ClaudeSeen(streams.Seen):
         given = streams.part(self.result, "structured_output")
         return (given, "") if given else super().answer()
 
-    def reset_at(self, said: str) -> str | None:
-        del said
-        return self.reset
-
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         result = self.result
         if not result:
             return self._before_the_end(ended)
@@ -148,7 +143,7 @@ class _ClaudeSeen(streams.Seen):
             return streams.of_status(status)
         return kind or "unfinished"
 
-    def _before_the_end(self, ended: Exit) -> Ailment:
+    def _before_the_end(self, ended: Exit) -> Problem:
         """It complains about its command line and its settings before the first event."""
         said = streams.last_line(ended.stderr)
         if NO_SESSION.search(ended.stderr):
@@ -197,11 +192,11 @@ class Claude(streams.StreamCLI):
         agents = _agents(task)
         file = transcript.out.with_suffix(".agents.json")
         in_file = len(agents.encode()) > LONGEST_ARGUMENT
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(
-                *(self.program(task), "--print"),
+            (
+                "--print",
                 *_who(task, str(file) if in_file else agents),
                 *_session(task, transcript),
                 *_bounds(task),

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask, Reply
-from beads_ralph.agents.streams import LONGEST_ARGUMENT, Ailment, Event
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
@@ -110,7 +110,7 @@ class _CodexSeen(streams.Seen):
             self.commands += 1
             self.not_started += complains
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         if self.failure:
             return _of_failure(self.failure)
         if self.done:
@@ -120,7 +120,7 @@ class _CodexSeen(streams.Seen):
             return _of_failure(self.waiting)
         return self._before_the_end(ended)
 
-    def _before_the_end(self, ended: Exit) -> Ailment:
+    def _before_the_end(self, ended: Exit) -> Problem:
         """It complains about its command line and its settings before the first event."""
         if "no rollout found" in ended.stderr:
             return "forgotten", streams.last_line(ended.stderr)
@@ -143,7 +143,7 @@ class _CodexSeen(streams.Seen):
             return None
 
 
-def _of_failure(said: str) -> Ailment:
+def _of_failure(said: str) -> Problem:
     status = STATUS.match(said)
     sayings = (trouble for start, trouble in SAYINGS if said.startswith(start))
     return streams.of_status(int(status[1])) if status else next(sayings, "unfinished"), said
@@ -179,11 +179,11 @@ class Codex(streams.StreamCLI):
         env = self.env(task, transcript)
         who = _who(task)
         files = {} if streams.given(options, "--output-schema") else _schema_file(task, transcript)
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(
-                *(self.program(task), "exec", *QUIET, *_model(task), *who),
+            (
+                *("exec", *QUIET, *_model(task), *who),
                 *_sandbox(task),
                 *(f"--output-schema={file}" for file in files),
                 *options,

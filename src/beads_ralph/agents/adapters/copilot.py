@@ -28,7 +28,7 @@ from typing import Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
-from beads_ralph.agents.streams import Ailment, Event
+from beads_ralph.agents.streams import Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
@@ -107,7 +107,7 @@ class _CopilotSeen(streams.Seen):
             counted = [_usage(model) for model in models if isinstance(model, dict)]
             self.session_usage = sum(counted, Usage()) if counted else self.session_usage
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         if self.error:
             return self._of_error(), streams.text(self.error, "message")
         if not self.result:
@@ -128,7 +128,7 @@ def _usage(said: Event) -> Usage:
     return streams.tokens(streams.part(said, "usage"), "inputTokens", "outputTokens", *cached)
 
 
-def _before_the_end(ended: Exit) -> Ailment:
+def _before_the_end(ended: Exit) -> Problem:
     """It complains about its command line before the first event."""
     if unknown := NO_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
@@ -165,14 +165,10 @@ class Copilot(streams.StreamCLI):
         env = self.env(task, transcript)
         plugin = transcript.out.with_name(f"{transcript.out.name}.copilot")
         session = _session(task, transcript)
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(
-                self.program(task),
-                *_flags(task, plugin, session),
-                *(task.spec.options or ()),
-            ),
+            (*_flags(task, plugin, session), *(task.spec.options or ())),
             env=env,
             stdin=task.prompt if _as_agent(task) else streams.instructed(task),
             files=_files(task.persona, plugin) if _as_agent(task) and task.persona else {},

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
-from beads_ralph.agents.streams import Ailment, Event
+from beads_ralph.agents.streams import Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.bead.words import utc_text
@@ -107,7 +107,7 @@ class _GeminiSeen(streams.Seen):
         failed = bool(self.result) and self.result.get("status") != "success"
         return self.acted or (self.answered and not failed)
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         if not self.result:
             return _before_the_end(ended)
         if self.result.get("status") == "success":
@@ -148,7 +148,7 @@ def _of_error(said: str, ended: Exit) -> Trouble:
     return OWN_CODES.get(ended.code, "")
 
 
-def _before_the_end(ended: Exit) -> Ailment:
+def _before_the_end(ended: Exit) -> Problem:
     """Its last words on stderr count, but for what it says there on every run."""
     if unknown := NO_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
@@ -196,14 +196,8 @@ class Gemini(streams.StreamCLI):
             settings = transcript.out.with_name(f"{transcript.out.name}.gemini.json")
             env[SETTINGS] = str(settings)
             files[settings] = json.dumps(_settings(env), indent=1)
-        return environment.job_of(
-            task,
-            transcript,
-            argv=(self.program(task), *_flags(task, transcript), *(task.spec.options or ())),
-            env=env,
-            stdin=as_text(streams.instructed(task)),
-            files=files,
-        )
+        words = (*_flags(task, transcript), *(task.spec.options or ()))
+        return self.job(task, transcript, words, as_text(streams.instructed(task)), env, files)
 
 
 def _flags(task: AgentTask, transcript: Transcript) -> list[str]:

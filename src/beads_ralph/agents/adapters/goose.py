@@ -26,7 +26,7 @@ from typing import Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask, Reply
-from beads_ralph.agents.streams import LONGEST_ARGUMENT, Ailment, Event
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
@@ -110,7 +110,7 @@ class _GooseSeen(streams.Seen):
                 self.by_model = by_model
                 self.say(streams.text(content, "text"), (streams.text(message, "id"), by_model))
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         if self.failure is not None:
             said = streams.text(self.failure, "message")
             refused = self.failure.get("kind") == "authentication"
@@ -121,7 +121,7 @@ class _GooseSeen(streams.Seen):
             return "", ""
         return self._of_own_words(str(self.words))
 
-    def _of_own_words(self, said: str) -> Ailment:
+    def _of_own_words(self, said: str) -> Problem:
         """Words that no model said. Where nothing was said by one, the provider may be one that goose does
         not mark, and words that are none of goose's are an answer."""
         trouble = _opening(said)
@@ -134,7 +134,7 @@ def _opening(said: str) -> Trouble | None:
     return next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
 
 
-def _before_the_end(printed: str, ended: Exit) -> Ailment:
+def _before_the_end(printed: str, ended: Exit) -> Problem:
     said = " ".join(f"{printed} {ended.stderr}".split())
     if unknown := UNKNOWN_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
@@ -177,13 +177,8 @@ class Goose(streams.StreamCLI):
         flags = _flags(task, transcript)
         system = any(flag.startswith("--system=") for flag in flags)
         prompt = task.prompt if system else streams.instructed(task)
-        return environment.job_of(
-            task,
-            transcript,
-            argv=(self.program(task), "run", *flags, *(task.spec.options or ())),
-            env=self.env(task, transcript),
-            stdin=f"The task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt,
-        )
+        prompt = f"The task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt
+        return self.job(task, transcript, ("run", *flags, *(task.spec.options or ())), prompt)
 
 
 def _flags(task: AgentTask, transcript: Transcript) -> list[str]:

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
-from beads_ralph.agents.streams import Ailment, Event
+from beads_ralph.agents.streams import Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
@@ -130,7 +130,7 @@ class _OpencodeSeen(streams.Seen):
         elif kind == "tool_use" and streams.text(streams.part(part, "state"), "error").startswith(DENIALS):
             self.denied.append(streams.text(part, "tool") or "a tool")
 
-    def trouble(self, ended: Exit) -> Ailment:
+    def trouble(self, ended: Exit) -> Problem:
         if self.elsewhere:
             return "forgotten", f"its session belongs to {self.elsewhere}"
         if self.gave_up is not None:
@@ -141,7 +141,7 @@ class _OpencodeSeen(streams.Seen):
             return "", ""
         return self._before_the_end(ended)
 
-    def _before_the_end(self, ended: Exit) -> Ailment:
+    def _before_the_end(self, ended: Exit) -> Problem:
         stderr = streams.COLOUR.sub("", ended.stderr)
         if NO_SESSION.search(stderr) and self.session is None:
             return "forgotten", "Session not found"
@@ -174,7 +174,7 @@ def _of_code(code: int | None) -> Trouble:
     return streams.of_status(code) if code is not None and code >= 400 else "server"  # noqa: PLR2004
 
 
-def _of_error(error: Event, ended: Exit) -> Ailment:
+def _of_error(error: Event, ended: Exit) -> Problem:
     name, data = streams.text(error, "name"), streams.part(error, "data")
     said = streams.text(data, "message") or name
     if unknown := NO_MODEL.search(ended.stderr):
@@ -213,10 +213,10 @@ class OpenCode(streams.StreamCLI):
         body = task.persona.body if task.persona else ""
         config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=str(persona) if body else "")
         files = {plugin: PLUGIN, **({persona: body} if body else {})}
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(self.program(task), "run", *_flags(task), *(task.spec.options or ())),
+            ("run", *_flags(task), *(task.spec.options or ())),
             env={**env, CONFIG: config} if config else env,
             stdin=task.prompt if config else streams.instructed(task),
             files=files if config else {},

@@ -73,11 +73,11 @@ class StateFolder:
         """An attempt begins. The record of the one before is kept beside it; where the same attempt was
         begun before and not judged, there is one record of both."""
         path = self.run_file(run.bead)
-        before = self.last_run(run.bead)
+        before, result = self.last_run(run.bead), self.last_result(run.bead)
         if before is None:
             if path.exists():  # what cannot be read is not ours to throw away
                 path.rename(free_name(path.parent, path.name, KEPT))
-        elif before.attempt == run.attempt and not self._is_judged(before):
+        elif before.attempt == run.attempt and not (result and is_result_of(result, before)):
             run = _taken_up(before, run)
         else:
             # A bead that was made anew has a first attempt once more.
@@ -91,10 +91,6 @@ class StateFolder:
         path = self.run_file(record.bead) if is_run else self.result_file(record.bead)
         # What is at work is told by the journal, too; what has ended is for good.
         text_files.write_text(path, text_of(record.to_json()), sync=record.status != "running")
-
-    def _is_judged(self, run: RunRecord) -> bool:
-        result = self.last_result(run.bead)
-        return result is not None and is_result_of(result, run)
 
     # --- runs that live, and those that do not ---
 
