@@ -145,6 +145,10 @@ def known_session(session_id: str) -> str:
     return session_id if UUID.fullmatch(session_id) else str(uuid.uuid5(SESSIONS, session_id))
 
 
+def session_of(task: AgentTask, transcript: Transcript) -> str:
+    return known_session(task.session_id) if task.session_id else fresh_session(task, transcript)
+
+
 def job_name(task: AgentTask, transcript: Transcript) -> str:
     """`agent-<bead>`: a bead's agents follow one another. QA agents run side by side, so theirs says more."""
     name = f"agent-{task.bead_id}"

@@ -50,6 +50,11 @@ class AgentTask:
     committer: Mapping[str, str] = field(default_factory=dict)
     """The committer, as git's variables say it, where neither its HOME nor its environment does."""
 
+    @property
+    def body(self) -> str:
+        """Who to be, in the persona's words; empty for the plain CLI."""
+        return self.persona.body if self.persona else ""
+
 
 @dataclass(frozen=True)
 class Reply:

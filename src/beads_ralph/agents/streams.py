@@ -287,7 +287,7 @@ def model_flag(task: AgentTask) -> str:
 
 def instructed(task: AgentTask) -> str:
     """The prompt, for a CLI that takes no system prompt: who to be goes first."""
-    return f"{task.persona.body}\n\n{task.prompt}" if task.persona and task.persona.body else task.prompt
+    return f"{task.body}\n\n{task.prompt}" if task.body else task.prompt
 
 
 def agent_name(persona: Persona) -> str:

@@ -192,13 +192,14 @@ class Claude(streams.StreamCLI):
         agents = _agents(task)
         file = transcript.out.with_suffix(".agents.json")
         in_file = len(agents.encode()) > LONGEST_ARGUMENT
+        how = "resume" if task.session_id else "session-id"
         return self.job(
             task,
             transcript,
             (
                 "--print",
                 *_who(task, str(file) if in_file else agents),
-                *_session(task, transcript),
+                f"--{how}={environment.session_of(task, transcript)}",
                 *_bounds(task),
                 *self._options(task, env.get("IS_SANDBOX") == "1"),
                 # After the options, as these decide whether we can read what it says.
@@ -240,13 +241,6 @@ def _who(task: AgentTask, agents: str) -> Iterator[str]:
     yield f"--model={task.model}"
     if agents and task.persona:
         yield from (f"--agents={agents}", f"--agent={streams.agent_name(task.persona)}")
-
-
-def _session(task: AgentTask, transcript: Transcript) -> Iterator[str]:
-    if task.session_id:
-        yield f"--resume={environment.known_session(task.session_id)}"
-    else:
-        yield f"--session-id={environment.fresh_session(task, transcript)}"
 
 
 def _bounds(task: AgentTask) -> Iterator[str]:

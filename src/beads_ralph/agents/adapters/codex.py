@@ -203,8 +203,8 @@ class Codex(streams.StreamCLI):
 
 def _who(task: AgentTask) -> tuple[str, ...]:
     """The persona as instructions of the developer; one too long for an argument goes with the prompt."""
-    said = f"developer_instructions={_toml(task.persona.body)}" if task.persona and task.persona.body else ""
-    return ("-c", said) if said and len(said.encode()) <= LONGEST_ARGUMENT else ()
+    said = f"developer_instructions={_toml(task.body)}"
+    return ("-c", said) if task.body and len(said.encode()) <= LONGEST_ARGUMENT else ()
 
 
 def _model(task: AgentTask) -> tuple[str, ...]:
@@ -221,10 +221,10 @@ def _sandbox(task: AgentTask) -> Iterator[str]:
     """Commands write in the worktree and the temporary folders, and where git keeps the commits. The
     sandbox does not start with a folder that is missing, and not every repository has all of them. Inside
     of ours, which allows the same, it does not start at all."""
+    mode = "danger-full-access" if task.closed_in else "workspace-write"
+    yield from ("-c", f'sandbox_mode="{mode}"', "-c", 'approval_policy="never"')
     if task.closed_in:
-        yield from ("-c", 'sandbox_mode="danger-full-access"', "-c", 'approval_policy="never"')
         return
-    yield from ("-c", 'sandbox_mode="workspace-write"', "-c", 'approval_policy="never"')
     for common in task.git_folders[:1]:
         within = [common / name for name in WRITTEN_BY_A_COMMIT]
         yield from (f"--add-dir={folder}" for folder in within if folder.is_dir())
@@ -254,7 +254,7 @@ def strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The strict form; None where the schema uses what that form does not have. What is dropped from it is
     looked for when the answer is judged, by the schema as the user wrote it."""
     try:
-        return _object(schema, DEEPEST) if _kind(schema) == "object" else None
+        return _form(schema, DEEPEST) if _kind(schema) == "object" else None
     except _BeyondError:
         return None
 
@@ -287,8 +287,6 @@ def _form(schema: Any, depth: int) -> dict[str, Any]:
 
 def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     """An object of any properties has none: nobody could say which."""
-    if any(word in schema for word in BEYOND):
-        raise _BeyondError
     said, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(said, Mapping) or not isinstance(required, list):
         raise _BeyondError
@@ -299,7 +297,7 @@ def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _scalar(schema: Mapping[str, Any], kind: str, depth: int) -> dict[str, Any]:
-    if kind == "beyond" or (kind not in SCALARS and kind not in ("scalars", "any")):
+    if kind not in (*SCALARS, "scalars", "any"):
         raise _BeyondError
     if isinstance(several := schema.get("anyOf"), list):
         return {"anyOf": [_form(each, depth) for each in several]}

@@ -190,15 +190,12 @@ def _session(task: AgentTask, transcript: Transcript) -> str:
     """The id of the session; empty where the user's options choose another."""
     if streams.given(task.spec.options, *SESSIONS):
         return ""
-    if task.session_id:
-        return environment.known_session(task.session_id)
-    return environment.fresh_session(task, transcript)
+    return environment.session_of(task, transcript)
 
 
 def _as_agent(task: AgentTask) -> bool:
     """Whether the persona is an agent of the plugin; an agent that the user's options name replaces it."""
-    named = streams.given(task.spec.options, "--agent")
-    return bool(task.persona and task.persona.body) and not named
+    return bool(task.body) and not streams.given(task.spec.options, "--agent")
 
 
 def _files(persona: Persona, plugin: Path) -> dict[Path, str]:

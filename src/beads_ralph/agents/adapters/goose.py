@@ -182,15 +182,14 @@ class Goose(streams.StreamCLI):
 
 
 def _flags(task: AgentTask, transcript: Transcript) -> list[str]:
-    body = task.persona.body if task.persona else ""
-    fits = len(body.encode()) <= LONGEST_ARGUMENT and "\0" not in body
+    fits = len(task.body.encode()) <= LONGEST_ARGUMENT and "\0" not in task.body
     ours = {
         "--quiet": ("-q", "--quiet"),
         "--output-format=stream-json": (),
         f"--name={task.session_id or environment.fresh_session(task, transcript)}": SESSIONS,
         "--resume" if task.session_id else "": ("-r", "--resume", *SESSIONS),
         streams.model_flag(task): (),
-        f"--system={body}" if body and fits else "": (),
+        f"--system={task.body}" if task.body and fits else "": (),
     }
     return ["--instructions=-", *streams.flags(task, ours)]
 

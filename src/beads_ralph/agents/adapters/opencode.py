@@ -210,9 +210,9 @@ class OpenCode(streams.StreamCLI):
         env = self.env(task, transcript)
         plugin = transcript.out.with_name(f"{transcript.out.name}.opencode.js")
         persona = transcript.out.with_name(f"{transcript.out.name}.persona.md")
-        body = task.persona.body if task.persona else ""
-        config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=str(persona) if body else "")
-        files = {plugin: PLUGIN, **({persona: body} if body else {})}
+        instructions = str(persona) if task.body else ""
+        config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=instructions)
+        files = {plugin: PLUGIN, **({persona: task.body} if task.body else {})}
         return self.job(
             task,
             transcript,

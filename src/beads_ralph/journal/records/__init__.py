@@ -240,10 +240,7 @@ def _attempt(
 
 
 def _seconds(
-    over: Mapping[str, Any],
-    run: Mapping[str, Any],
-    started: datetime | None,
-    finished: datetime | None,
+    over: Mapping[str, Any], run: Mapping[str, Any], started: datetime | None, finished: datetime | None
 ) -> float | None:
     """As recorded; worked out only where no record has the field at all."""
     if "duration_seconds" in run or "duration_seconds" in over:
