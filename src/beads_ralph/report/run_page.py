@@ -260,8 +260,8 @@ def _attempt(attempt: ShownAttempt) -> Iterator[str]:
 def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     """The journal's account of each attempt; the words of QA agents stand in the bead itself."""
     found: dict[int, ShownAttempt] = {}
-    said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
-    rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
+    said = {(call.attempt, call.agent): call.message for call in bead.metadata.qa_calls}
+    rulings = {(call.attempt, call.agent): call.status for call in bead.metadata.qa_calls}
     for event in told:
         if not event.attempt or not isinstance(event, AgentEnded | VerifierEnded | VerdictGiven):
             continue
