@@ -178,13 +178,13 @@ async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> E
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
-            ending = await watch(ended, job, output, family)
+            limit = await watch(ended, job, output, family)
         await asyncio.wait([ended], timeout=1.0)
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:
         ended.cancel()
     # A pane that closes without a word was closed by a person, as a terminal is.
-    return output.exit(told.get("exit", -signal.SIGHUP), ending)
+    return output.exit(told.get("exit", -signal.SIGHUP), limit)
 
 
 def hand_over(job: Job, output: Output, line: Line) -> None:

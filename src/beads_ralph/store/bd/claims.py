@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.model import ASSIGNEE
-from beads_ralph.errors import RalphError
-from beads_ralph.process.jobs import Exit
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import rules
-from beads_ralph.store.bd import queries, shape
-from beads_ralph.store.bd.cli import Bd, error_text
+from beads_ralph.store.bd import shape, write
+from beads_ralph.store.bd.cli import ANY, Bd, error_text
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.protocol import Claim
+from beads_ralph.store.protocol import Claim, Findings
 
 LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
 NOT_THERE: Final = "no issue found"
@@ -60,11 +59,11 @@ def refusal(bd: Bd, row: Row, actor: str) -> str:
 
 def _obstacle(bd: Bd, row: Row) -> str:
     """The blockers of a bead: bd's `update --claim` does not ask."""
-    waiting = queries.not_closed(bd, shape.blockers(row))
+    waiting = bd.not_closed(shape.blockers(row))
     if waiting:
         return f"blocked by {', '.join(waiting)}"
     if shape.waits_otherwise(row):
-        listed = queries.unblocked(bd, wisps=shape.is_wisp(row))
+        listed = bd.unblocked(wisps=shape.is_wisp(row))
         return "" if any(other["id"] == row["id"] for other in listed) else "bd does not list it as ready"
     return ""
 
@@ -73,13 +72,19 @@ def take(bd: Bd, known: Row, actor: str, root: Path) -> Row | Claim:
     """Ask bd for a bead that nothing is known to stand against: its row, or why another has it."""
     bead_id: str = known["id"]
     words = ("update", bead_id, "--claim")
-    done = bd.change(words, lambda: shape.holder(queries.one(bd, bead_id)) == actor, actor=actor)
+    done = bd.change(
+        words,
+        lambda: shape.holder(bd.one(bead_id)) == actor,
+        expected=(*LOST_RACE, NOT_THERE),
+        actor=actor,
+    )
     if not done.ok:
-        return _too_late(bd, words, done, actor)
-    row = _own(bd, queries.answered(bd, words, done, known), bead_id, actor)
+        row = bd.one(bead_id)
+        return refused(row, refusal(bd, row, actor) or error_text(done))
+    row = _own(bd, bd.answered(words, done, known), bead_id, actor)
     held = shape.holder(row)
     if held != actor:  # to bd `a-b` and `a_b` are the same worker; to us they are two
-        return _refused(row, f"already claimed by {held}")
+        return refused(row, f"already claimed by {held}")
     try:
         rules.sound(shape.seed(row), root)
     except RalphError:  # changed by hand since it was listed: what cannot be read cannot be worked on
@@ -88,15 +93,7 @@ def take(bd: Bd, known: Row, actor: str, root: Path) -> Row | Claim:
     return row
 
 
-def _too_late(bd: Bd, words: Sequence[str], done: Exit, actor: str) -> Claim:
-    said = error_text(done)
-    if not any(phrase in said for phrase in (*LOST_RACE, NOT_THERE)):
-        raise bd.failure(words, done)
-    row = queries.one(bd, words[1])
-    return _refused(row, refusal(bd, row, actor) or said)
-
-
-def _refused(row: Row, why: str) -> Claim:
+def refused(row: Row, why: str) -> Claim:
     return Claim(None, why, shape.holder(row), row.get("lease_expires_at"))
 
 
@@ -107,16 +104,16 @@ def _own(bd: Bd, row: Row, bead_id: str, actor: str) -> Row:
         return row
     if shape.holder(row) == actor:
         _undo(bd, row, actor)
-    return queries.one(bd, bead_id)
+    return bd.one(bead_id)
 
 
 def _undo(bd: Bd, row: Row, actor: str) -> None:
     """Back to the pool, or to nobody where it is an issue of the user's."""
     bead_id: str = row["id"]
     before = ASSIGNEE if shape.is_ours(row) else ""
-    bd.must_change(
+    bd.change(
         ("update", bead_id, "--status=open", f"--assignee={before}", *_held_by(actor)),
-        lambda: queries.by_ids(bd, [bead_id])[bead_id]["status"] == "open",
+        lambda: bd.by_ids([bead_id])[bead_id]["status"] == "open",
         actor=actor,
     )
 
@@ -130,10 +127,29 @@ def check_held(row: Row, actor: str) -> None:
         raise rules.not_held(row["id"], row["status"], held, actor)
 
 
-def handing_over(actor: str, status: str) -> tuple[str, ...]:
-    """The words of an update that ends the actor's work, if it is the actor's still: whatever nobody works on
-    belongs to the pool."""
-    return (f"--status={status}", f"--assignee={ASSIGNEE}", *_held_by(actor))
+def check_far_blockers(bd: Bd, row: Row) -> None:
+    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
+    waiting = bd.not_closed(shape.far_blockers(row))
+    if waiting:
+        raise rules.blocked_again(row["id"], waiting)
+
+
+def hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
+    """The end of the actor's work and what it found, in one write, if it is the actor's still: there is no
+    moment in between. Whatever nobody works on belongs to the pool."""
+    words, done = write.update(
+        bd,
+        row,
+        found.changes,
+        lambda: bool(bd.one(row["id"])["status"] == status),
+        more=(f"--status={status}", f"--assignee={ASSIGNEE}", *_held_by(actor)),
+        expected=("cannot close",),
+        actor=actor,
+    )
+    if not done.ok:
+        message, details = f"bd refuses: {error_text(done)}", bd.account(words, done)
+        raise RalphError(Code.CONFLICT, message, details=details, suggested_action=rules.RELEASE_IT)
+    return bd.changed(words, done, row)
 
 
 def _held_by(actor: str) -> tuple[str, ...]:
@@ -148,11 +164,11 @@ def beat(bd: Bd, row: Row, actor: str) -> bool:
     if shape.is_wisp(row):
         return True
     bead_id, before = row["id"], row.get("lease_expires_at")
-    words = ("heartbeat", bead_id)
-    done = bd.change(words, lambda: queries.one(bd, bead_id).get("lease_expires_at") != before, actor=actor)
-    if done.ok or any(phrase in error_text(done) for phrase in LOST_RACE):
-        return done.ok
-    raise bd.failure(words, done)
+
+    def extended() -> bool:
+        return bool(bd.one(bead_id).get("lease_expires_at") != before)
+
+    return bd.change(("heartbeat", bead_id), extended, expected=LOST_RACE, actor=actor).ok
 
 
 def reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
@@ -161,11 +177,11 @@ def reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
         return []
 
     def reopened() -> list[str]:
-        rows = queries.by_ids(bd, ids)
+        rows = bd.by_ids(ids)
         return [name for name in ids if name in rows and rows[name]["status"] == "open"]
 
     age = min(max(older_than, timedelta(0)), LONGEST_AGE).total_seconds()
-    bd.must_change(
+    bd.change(
         ("reclaim", f"--older-than={age:.3f}s", *(f"--id={name}" for name in ids)), lambda: bool(reopened())
     )
     return reopened()
@@ -177,9 +193,9 @@ def return_to_pool(bd: Bd, ids: Sequence[str]) -> None:
         return
 
     def all_back() -> bool:
-        return not any(map(shape.is_stray, queries.by_ids(bd, ids).values()))
+        return not any(map(shape.is_stray, bd.by_ids(ids).values()))
 
     words = ("update", *ids, f"--assignee={ASSIGNEE}", "--if-assignee=")
-    done = bd.change(words, all_back)
+    done = bd.change(words, all_back, expected=ANY)
     if not done.ok and not all_back():  # one that somebody took in the meantime is no failure
         raise bd.failure(words, done)

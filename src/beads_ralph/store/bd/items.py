@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import CONTAINERS, MOLECULE, Item
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.store import rules
-from beads_ralph.store.bd import queries, setup, shape
-from beads_ralph.store.bd.cli import OURSELVES, Bd
+from beads_ralph.store.bd import setup, shape
+from beads_ralph.store.bd.cli import OURSELVES, WISPS, Bd
 from beads_ralph.store.bd.shape import Row
 from beads_ralph.store.protocol import ItemQuery, Listing, Settled
 from beads_ralph.store.rules import Container, settled
@@ -32,11 +33,11 @@ class BdItems:
         self._writing = writing
 
     def find(self, query: ItemQuery) -> list[Item]:
-        raws = [shape.item(row) for row in queries.items(self._opened(), query)]
+        raws = [shape.item(row) for row in self._opened().items(query)]
         return rules.items([raw for raw in raws if _answers(raw, query)], query)
 
     def wisps(self) -> tuple[Listing, list[Item]]:
-        rows = sorted(queries.asked(self._opened(), queries.WISPS), key=shape.store_order)
+        rows = sorted(self._opened().asked(WISPS), key=shape.store_order)
         beads = [shape.seed(row) for row in rows if shape.is_ours(row)]
         items = [shape.item(row) for row in rows if not shape.is_ours(row)]
         items.sort(key=lambda raw: (str(raw["created_at"]), str(raw["id"])))
@@ -47,34 +48,33 @@ class BdItems:
     def close(self, item_id: str, actor: str, reason: str) -> Item:
         rules.check_actor(actor)
         with self._writing() as bd:
-            row = queries.one_item(bd, item_id)
+            row = bd.one_item(item_id)
             if row["status"] != "closed":
-                rules.check_closable(
-                    item_id, _open_members(bd, row), queries.not_closed(bd, shape.blockers(row))
-                )
+                unfinished = sorted(name for name, other in bd.members(row).items() if _is_open(other))
+                rules.check_closable(item_id, unfinished, bd.not_closed(shape.blockers(row)))
                 _batch(bd, [_closing(item_id, reason)], {item_id: "closed"}, actor)
-                row = queries.one_item(bd, item_id)
+                row = bd.one_item(item_id)
             return rules.sound_item(shape.item(row))
 
     def track(self, convoy_id: str, ids: Sequence[str]) -> Item:
         with self._writing() as bd:
-            row = queries.one_item(bd, convoy_id)
+            row = bd.one_item(convoy_id)
             rules.check_convoy(convoy_id, str(row["issue_type"]))
-            there = queries.by_ids(bd, [*ids, *shape.tracked(row)])
+            there = bd.by_ids([*ids, *shape.tracked(row)])
             unknown = [name for name in ids if name not in there]
             if faults := rules.track_faults(convoy_id, ids, unknown):
                 raise gathered(faults, f"convoy {convoy_id}")
             _track(bd, row, ids, there)
-            return rules.sound_item(shape.item(queries.one_item(bd, convoy_id)))
+            return rules.sound_item(shape.item(bd.one_item(convoy_id)))
 
     def settle(self) -> Settled:
         """One question where nothing is to be done, a second one where there is a container at all."""
-        if not queries.items(self._opened(), ItemQuery(types=CONTAINERS)):
+        if not self._opened().items(ItemQuery(types=CONTAINERS)):
             return Settled()
-        if _settled(queries.everything(self._opened())) == Settled():
+        if _settled(self._opened().everything()) == Settled():
             return Settled()
         with self._writing() as bd:
-            outcome = _settled(queries.everything(bd))  # anew: it may have changed before our turn came
+            outcome = _settled(bd.everything())  # anew: it may have changed before our turn came
             closing = [_closing(name, ALL_CLOSED) for name in outcome.closed]
             wanted = {**dict.fromkeys(outcome.closed, "closed"), **dict.fromkeys(outcome.reopened, "open")}
             _batch(bd, [*closing, *map(_opening, outcome.reopened)], wanted)
@@ -84,7 +84,7 @@ class BdItems:
 
     def burn(self, ids: Sequence[str]) -> list[str]:
         with self._writing() as bd:
-            rows = {row["id"]: row for row in queries.everything(bd)}
+            rows = {row["id"]: row for row in bd.everything()}
             burnt = _below(rows, ids)
             rules.check_burnable([_burning(rows, name) for name in burnt])
             _delete(bd, burnt)
@@ -107,10 +107,6 @@ def _is_open(row: Row | None) -> bool:
     return row is not None and row["status"] != "closed"
 
 
-def _open_members(bd: Bd, row: Row) -> list[str]:
-    return sorted(name for name, other in queries.members(bd, row).items() if _is_open(other))
-
-
 # --- writing; each step assumes that the ids were looked up and that it is our turn ------------------
 
 
@@ -120,13 +116,11 @@ def _batch(bd: Bd, lines: Sequence[str], wanted: Mapping[str, str], actor: str =
         return
 
     def took_effect() -> bool:
-        rows = queries.by_ids(bd, list(wanted))
+        rows = bd.by_ids(list(wanted))
         return all(name in rows and rows[name]["status"] == status for name, status in wanted.items())
 
     limit = bd.timeout + EACH_LINE * len(lines)
-    done = bd.change(BATCH, took_effect, actor=actor, stdin="\n".join(lines) + "\n", timeout=limit)
-    if not done.ok:
-        raise bd.failure(BATCH, done)
+    bd.change(BATCH, took_effect, actor=actor, stdin="\n".join(lines) + "\n", timeout=limit)
 
 
 def _closing(item_id: str, reason: str) -> str:
@@ -154,9 +148,7 @@ def _track(bd: Bd, row: Row, ids: Sequence[str], there: Mapping[str, Row]) -> No
 
 def _settled(everything: Sequence[Row]) -> Settled:
     rows = {row["id"]: row for row in everything}
-    below: dict[str, list[str]] = {}
-    for row in everything:
-        below.setdefault(str(row.get("parent") or ""), []).append(row["id"])
+    below = _children(everything)
     containers = [
         Container(
             name,
@@ -168,6 +160,13 @@ def _settled(everything: Sequence[Row]) -> Settled:
         if _settles(row, rows)
     ]
     return settled(containers, lambda name: _is_open(rows.get(name)))
+
+
+def _children(rows: Iterable[Row]) -> dict[str, list[str]]:
+    below: dict[str, list[str]] = {}
+    for row in rows:
+        below.setdefault(str(row.get("parent") or ""), []).append(row["id"])
+    return below
 
 
 def _settles(row: Row, rows: Mapping[str, Row]) -> bool:
@@ -194,9 +193,7 @@ def _below(rows: Mapping[str, Row], ids: Collection[str]) -> list[str]:
     for name in ids:
         if name not in rows:
             raise rules.nothing_there(name)
-    found = set(ids)
-    while more := {name for name, row in rows.items() if row.get("parent") in found and name not in found}:
-        found |= more
+    found = graph.reachable(ids, _children(rows.values()))
     return sorted(found, key=lambda name: shape.store_order(rows[name])[1:])
 
 
@@ -210,12 +207,10 @@ def _delete(bd: Bd, ids: Sequence[str]) -> None:
     """Exactly these, in one transaction; which are gone, the database tells."""
     words = ("delete", "--from-file=/dev/stdin", "--force")
     limit = bd.timeout + EACH_LINE * len(ids)
-    done = bd.change(words, lambda: not queries.by_ids(bd, ids), stdin="\n".join(ids) + "\n", timeout=limit)
-    if not done.ok:
-        raise bd.failure(words, done)
+    done = bd.change(words, lambda: not bd.by_ids(ids), stdin="\n".join(ids) + "\n", timeout=limit)
     told = (bd.parsed(words, done) if done.stdout else {}).get("deleted") or []
     deleted = [told] if isinstance(told, str) else told  # of a single one bd says just the id
-    wrong = [*queries.by_ids(bd, ids), *(name for name in deleted if name not in ids)]
+    wrong = [*bd.by_ids(ids), *(name for name in deleted if name not in ids)]
     if wrong:
         message = f"bd removed other wisps than it was asked to: {', '.join(wrong)}"
         raise RalphError(Code.CONFLICT, message, details=bd.account(words, done))

@@ -28,14 +28,8 @@ GRAPH_FILE: Final = "bd-graph-version"
 UNKNOWN_TO_BD: Final = (CONVOY,)  # types of items that bd takes only after they were registered
 WAITS: Final = 10  # time limits of one call that a writer waits for its turn: a large insert takes minutes
 INIT: Final = (
-    "init",
-    "--non-interactive",
-    f"--prefix={PREFIX}",
-    "--stealth",
-    "--skip-hooks",
-    "--skip-agents",
-    "--quiet",
-    "--init-if-missing",
+    *("init", "--non-interactive", f"--prefix={PREFIX}", "--stealth", "--skip-hooks", "--skip-agents"),
+    *("--quiet", "--init-if-missing"),
 )
 _turns: dict[Path, threading.Lock] = {}
 _turns_guard = threading.Lock()
@@ -119,7 +113,7 @@ def register(
 
 
 def _set(bd: Bd, key: str, value: str) -> None:
-    bd.must_change(("config", "set", key, value), lambda: preflight(bd).settings.get(key) == value)
+    bd.change(("config", "set", key, value), lambda: preflight(bd).settings.get(key) == value)
 
 
 def missing_settings(
@@ -131,8 +125,9 @@ def missing_settings(
         "claim.pools": [ASSIGNEE],
         "allowed_prefixes": _missing_prefixes(settings, ids),
     }
-    merged = {key: _merged(_entries(settings.get(key, "")), entries) for key, entries in wanted.items()}
-    return {key: value for key, value in merged.items() if value}
+    have = {key: _entries(settings.get(key, "")) for key in wanted}
+    new = {key: [entry for entry in entries if entry not in have[key]] for key, entries in wanted.items()}
+    return {key: ",".join(have[key] + new[key]) for key in wanted if new[key]}
 
 
 def _missing_prefixes(settings: Mapping[str, str], ids: Collection[str]) -> list[str]:
@@ -151,12 +146,6 @@ def _entries(text: str) -> list[str]:
         array = None
     entries = array if isinstance(array, list) else text.split(",")
     return [str(entry).strip() for entry in entries if str(entry).strip()]
-
-
-def _merged(have: list[str], wanted: list[str]) -> str:
-    """The longer list as a setting, empty where nothing is missing."""
-    new = [entry for entry in wanted if entry not in have]
-    return ",".join(have + new) if new else ""
 
 
 def _version(bd: Bd) -> str:

@@ -6,15 +6,17 @@ import csv
 import io
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.model import ASSIGNEE
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
-from beads_ralph.store.bd import queries, shape
-from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
+from beads_ralph.store.bd import shape
+from beads_ralph.store.bd.cli import ANY, OURSELVES, Bd, error_text
 from beads_ralph.store.bd.shape import Row
 from beads_ralph.store.protocol import Changes, Poured, Progress, Stored
 
@@ -39,29 +41,20 @@ def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
     ids = [thing.id for thing in batch]
     progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
     limit = bd.timeout + LIMIT_PER_BEAD * len(ids)
-    late = _Late(bd, ids)
-    done = bd.change(COMMAND, late.all_there, stdin=plan, timeout=limit)
-    if not done.ok:
-        raise _refused(bd, ids, done)
-    if not late.asked:
-        _compare(bd, ids, done)
-    progress(f"{len(ids)} beads inserted")
 
-
-class _Late:
-    """The state of the database after an insert that bd did not end in time."""
-
-    def __init__(self, bd: Bd, ids: Sequence[str]) -> None:
-        self._bd, self._ids = bd, ids
-        self.asked = False
-
-    def all_there(self) -> bool:
-        self.asked = True
-        there = queries.by_ids(self._bd, self._ids)
-        missing = [name for name in self._ids if name not in there]
+    def all_there() -> bool:
+        there = bd.by_ids(ids)
+        missing = [name for name in ids if name not in there]
         if missing and there:  # bd promises all or none; should it not keep its word, say what is where
             raise _partial("bd was stopped in the midst of an insert", list(there), missing)
         return not missing
+
+    done = bd.change(COMMAND, all_there, expected=ANY, stdin=plan, timeout=limit)
+    if not done.ok:
+        raise _refused(bd, ids, done)
+    if done.stdout or not all_there():  # unless bd did not come to say so
+        _compare(bd, ids, done)
+    progress(f"{len(ids)} beads inserted")
 
 
 # --- before -----------------------------------------------------------------------------------------
@@ -69,24 +62,20 @@ class _Late:
 
 def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
     """Refuse, before anything is written, what would not be sound."""
-    commas = [_comma(thing.id) for thing in batch if "," in thing.id]
+    reason = "bd cannot look up an id with a comma in it"
+    commas = [f"{thing.id}: {reason}" for thing in batch if "," in thing.id]
     if commas:
-        raise gathered(commas, f"{len(batch)} beads")
+        faults = [Fault(Code.CONSTRAINT, message, field="id") for message in commas]
+        raise gathered(faults, f"{len(batch)} beads")
     entries = list(map(rules.Entry.of, batch))
     named = dict.fromkeys(name for entry in entries for name in (entry.id, *entry.named))
-    there = queries.by_ids(bd, list(named))
+    there = bd.by_ids(list(named))
     rules.check_batch(entries, there.__contains__)
     if any(entry.parent in there for entry in entries):  # what is stored may wait for its new member
-        stored = [
-            rules.Entry(row["id"], shape.blockers(row), row.get("parent")) for row in queries.everything(bd)
-        ]
+        stored = [rules.Entry(row["id"], shape.blockers(row), row.get("parent")) for row in bd.everything()]
         rules.refuse_cycle(rules.waiting([*stored, *entries]))
     for thing in batch:
         rules.check_new(thing, thing.to_json(), root)
-
-
-def _comma(bead_id: str) -> Fault:
-    return Fault(Code.CONSTRAINT, f"{bead_id}: bd cannot look up an id with a comma in it", field="id")
 
 
 # --- after ------------------------------------------------------------------------------------------
@@ -140,7 +129,10 @@ def pour(bd: Bd, formula: str, values: Mapping[str, str], *, wisp: bool, assigne
         raise _pour_refused(bd, formula, words, done)
     poured = _poured(bd.parsed(words, done))
     if wisp and assignee:  # `bd mol wisp` has no word for it
-        _assign(bd, poured.root, assignee)
+        bd.change(
+            ("update", poured.root, f"--assignee={assignee}"),
+            lambda: bool(bd.by_ids([poured.root])[poured.root].get("assignee") == assignee),
+        )
     return poured
 
 
@@ -149,13 +141,6 @@ def _poured(answer: Any) -> Poured:
     ids: Mapping[str, str] = answer["id_mapping"]
     name = next(key for key, made in ids.items() if made == root)
     return Poured(root, {key.removeprefix(f"{name}."): made for key, made in ids.items() if made != root})
-
-
-def _assign(bd: Bd, root: str, assignee: str) -> None:
-    bd.must_change(
-        ("update", root, f"--assignee={assignee}"),
-        lambda: bool(queries.by_ids(bd, [root])[root].get("assignee") == assignee),
-    )
 
 
 def _pour_refused(bd: Bd, formula: str, words: Sequence[str], done: Exit) -> RalphError:
@@ -219,7 +204,7 @@ def edit(bd: Bd, row: Row, changes: Changes) -> Row:
     for other in shape.blockers(row):
         if other not in changes.dependencies:
             _part(bd, row["id"], other)
-    return queries.one(bd, row["id"])
+    return bd.one(row["id"])
 
 
 def _new_blockers(row: Row, changes: Changes) -> list[str]:
@@ -229,14 +214,16 @@ def _new_blockers(row: Row, changes: Changes) -> list[str]:
 def _check_dependencies(bd: Bd, row: Row, changes: Changes) -> None:
     """bd looks neither for what does not exist nor for a cycle where prefixes differ, so we look."""
     bead_id, others = row["id"], _new_blockers(row, changes)
-    known = {bead["id"]: shape.blockers(bead) for bead in queries.ours(bd)}
+    known = {bead["id"]: shape.blockers(bead) for bead in bd.ours()}
     around = _around(bd, row)
-    there = queries.by_ids(bd, [name for name in others if name not in known])
+    there = bd.by_ids([name for name in others if name not in known])
     unknown = [name for name in others if name not in known and name not in there]
     faults = rules.needs_faults(bead_id, others, unknown)
     if faults:
         raise gathered(faults, f"bead {bead_id}")
-    rules.refuse_cycle(_below(bead_id, known | around | {bead_id: list(changes.dependencies or ())}))
+    edges = known | around | {bead_id: list(changes.dependencies or ())}
+    # A new cycle can only run through what the bead depends on.
+    rules.refuse_cycle({name: edges.get(name, ()) for name in graph.reachable([bead_id], edges)})
 
 
 def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
@@ -244,20 +231,8 @@ def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
     edges: dict[str, list[str]] = {}
     while (parent := row.get("parent")) and parent not in edges:
         edges[parent] = [row["id"]]
-        row = queries.by_ids(bd, [parent]).get(parent, {})
+        row = bd.by_ids([parent]).get(parent, {})
     return edges
-
-
-def _below(bead_id: str, edges: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """The edges of what the bead depends on: a new cycle can only run through these."""
-    reached: dict[str, Sequence[str]] = {}
-    waiting = [bead_id]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached[name] = edges.get(name, ())
-            waiting.extend(reached[name])
-    return reached
 
 
 def _depend(bd: Bd, bead_id: str, others: Sequence[str]) -> None:
@@ -266,38 +241,39 @@ def _depend(bd: Bd, bead_id: str, others: Sequence[str]) -> None:
         return
     words = ("dep", "add", "--file", "-")
     edges = [shape.dumped({"from": bead_id, "to": name, "type": "blocks"}) for name in others]
-    done = bd.change(words, lambda: _blockers_now(bd, bead_id) >= set(others), stdin="\n".join(edges))
+    done = bd.change(
+        words,
+        lambda: _blockers_now(bd, bead_id) >= set(others),
+        expected=("create a cycle",),
+        stdin="\n".join(edges),
+    )
     if not done.ok:
-        said = error_text(done)
-        if "create a cycle" in said:
-            raise RalphError(Code.CYCLE_DETECTED, f"{bead_id} cannot depend on {', '.join(others)}: {said}")
-        raise bd.failure(words, done)
+        message = f"{bead_id} cannot depend on {', '.join(others)}: {error_text(done)}"
+        raise RalphError(Code.CYCLE_DETECTED, message)
 
 
 def _part(bd: Bd, bead_id: str, other: str) -> None:
-    bd.must_change(("dep", "remove", bead_id, other), lambda: other not in _blockers_now(bd, bead_id))
+    bd.change(("dep", "remove", bead_id, other), lambda: other not in _blockers_now(bd, bead_id))
 
 
 def _blockers_now(bd: Bd, bead_id: str) -> set[str]:
-    return set(shape.blockers(queries.one(bd, bead_id)))
+    return set(shape.blockers(bd.one(bead_id)))
 
 
 def _set_fields(bd: Bd, row: Row, changes: Changes) -> Row:
     """All the fields in one call."""
-    fields = _fields(changes)
-    if not fields and not changes.metadata:
+    changes = replace(changes, dependencies=None)  # no field to bd
+    if not changes.core and not changes.metadata:
         return row
     # A worker's name that is left on a closed bead would hide it, once it is open again.
     pool = [f"--assignee={ASSIGNEE}"] if changes.status and row["status"] == "closed" else []
     guard = [f"--if-status={row['status']}"] if changes.expected_status else []
 
     def took_effect() -> bool:
-        return shape.shows(shape.seed(queries.one(bd, row["id"])), changes, fields.keys())
+        return shape.shows(shape.seed(bd.one(row["id"])), changes)
 
     words, done = update(bd, row, changes, took_effect, more=(*pool, *guard))
-    if not done.ok:
-        raise bd.failure(words, done)
-    return queries.changed(bd, words, done, row)
+    return bd.changed(words, done, row)
 
 
 def update(
@@ -307,6 +283,7 @@ def update(
     took_effect: Callable[[], bool],
     *,
     more: Sequence[str],
+    expected: Sequence[str] = (),
     actor: str = OURSELVES,
 ) -> tuple[tuple[str, ...], Exit]:
     """One `bd update`, which bd does as a whole or not at all; the command, and how it ended.
@@ -314,12 +291,8 @@ def update(
     What may be long goes by file, since an argument has little room.
     """
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        words = ("update", row["id"], *_flags(_fields(changes), changes.metadata, Path(directory)), *more)
-        return words, bd.change(words, took_effect, actor=actor)
-
-
-def _fields(changes: Changes) -> dict[str, Any]:
-    return {key: value for key, value in shape.core_changes(changes).items() if key != "dependencies"}
+        words = ("update", row["id"], *_flags(changes.core, changes.metadata, Path(directory)), *more)
+        return words, bd.change(words, took_effect, expected=expected, actor=actor)
 
 
 def _flags(fields: dict[str, Any], metadata: Any, directory: Path) -> list[str]:
