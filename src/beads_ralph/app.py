@@ -22,8 +22,9 @@ from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.plan_file import PlanBeads
-from beads_ralph.config import Config, workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config import workspace
+from beads_ralph.config.model import Config
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.exec_context import Desk, Done

@@ -10,7 +10,7 @@ from typing import Any
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.forge.protocol import Forge

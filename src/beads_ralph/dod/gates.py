@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
-from beads_ralph.config import Config
+from beads_ralph.bead.words import utc_text
+from beads_ralph.config.model import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import Proposal
 from beads_ralph.git import commands

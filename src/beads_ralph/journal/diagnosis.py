@@ -11,7 +11,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.config import Logging
+from beads_ralph.config.model import Logging
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import RALPH_DIR
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from beads_ralph.bead.items import CONTAINERS
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import GatePassed, RunWaiting
 from beads_ralph.journal.journal import Journal

@@ -13,7 +13,7 @@ from typing import Final
 from beads_ralph.agents import environment
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.bead.model import Bead
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import evidence_folder

@@ -22,7 +22,7 @@ from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.records.reasons import Reason

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
+from beads_ralph.bead.model import Bead, Metadata, Verifier
+from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
 from beads_ralph.journal.events import Event

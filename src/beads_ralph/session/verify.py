@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import plural, several
 from beads_ralph.bead.model import Expectation, Verifier
+from beads_ralph.bead.words import plural, several
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.config.kinds import StoreChoice, StoreName
+from beads_ralph.config.store_settings import StoreChoice, StoreName
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Fault
 from beads_ralph.process import jobs

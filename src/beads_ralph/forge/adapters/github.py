@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.items import GateRule, Item, Standing
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.network import Network, TemporaryError, is_temporary, persist, publish, words_of
 from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, fitting_section

@@ -11,7 +11,8 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from beads_ralph.bead.field_types import FrozenModel, Positive, Timestamp, utc_text
+from beads_ralph.bead.field_types import FrozenModel, Positive, Timestamp
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.forge.network import Network, publish

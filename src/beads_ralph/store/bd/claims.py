@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.model import ASSIGNEE
+from beads_ralph.bead.names import ASSIGNEE
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import rules
 from beads_ralph.store.bd import shape, write

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.items import CONVOY
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.names import CONVOY, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.process import jobs

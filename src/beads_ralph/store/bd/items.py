@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import CONTAINERS, MOLECULE, Item
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONTAINERS, MOLECULE
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.store import rules
 from beads_ralph.store.bd import setup, shape

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from beads_ralph.bead.items import CONVOY
-from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.bead.names import ASSIGNEE, CONVOY, ISSUE_TYPES
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
