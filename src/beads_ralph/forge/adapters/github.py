@@ -150,11 +150,9 @@ def address(root: Path, remote: str = "origin") -> Address:
     """Where the remote lies; FORGE.FAILED where that is not on GitHub."""
     found = _found(root, remote)
     if found is None:
-        raise RalphError(
-            Code.FORGE_FAILED,
-            f"the remote '{remote}' is not a repository on GitHub",
-            suggested_action=f"Set it (git remote set-url {remote} URL), or choose the forge 'local'",
-        )
+        message = f"the remote '{remote}' is not a repository on GitHub"
+        action = f"Set it (git remote set-url {remote} URL), or choose the forge 'local'"
+        raise RalphError(Code.FORGE_FAILED, message, suggested_action=action)
     return found
 
 
@@ -231,11 +229,9 @@ def _run(words: tuple[str, ...], cwd: Path, stdin: str | None, network: Network)
     try:
         return jobs.run(Job(("gh", *words), cwd, env=environment, stdin=stdin, timeout=network.timeout))
     except FileNotFoundError:
-        raise RalphError(
-            Code.FORGE_FAILED,
-            "gh, GitHub's command line, is not installed",
-            suggested_action="Install gh and run: gh auth login; or choose the forge 'local'",
-        ) from None
+        message = "gh, GitHub's command line, is not installed"
+        action = "Install gh and run: gh auth login; or choose the forge 'local'"
+        raise RalphError(Code.FORGE_FAILED, message, suggested_action=action) from None
 
 
 # --- what gates wait for: a pull request that is merged, a workflow run that succeeds -------------

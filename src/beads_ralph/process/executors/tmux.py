@@ -141,11 +141,9 @@ class TmuxExecutor:
     def _program(self) -> str:
         program = jobs.which("tmux")
         if program is None:
-            raise RalphError(
-                Code.UNAVAILABLE,
-                "the tmux executor needs tmux, which is not on PATH",
-                suggested_action="Install tmux (with apt, dnf or brew), or use the local executor",
-            )
+            message = "the tmux executor needs tmux, which is not on PATH"
+            action = "Install tmux (with apt, dnf or brew), or use the local executor"
+            raise RalphError(Code.UNAVAILABLE, message, suggested_action=action)
         return program
 
 
@@ -164,11 +162,8 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
 
 
 def _unusable(reason: str, socket: str) -> RalphError:
-    return RalphError(
-        Code.UNAVAILABLE,
-        f"cannot open a tmux session: {reason}",
-        suggested_action=f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor",
-    )
+    action = f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor"
+    return RalphError(Code.UNAVAILABLE, f"cannot open a tmux session: {reason}", suggested_action=action)
 
 
 # --- talking with the pane ------------------------------------------------------------------------

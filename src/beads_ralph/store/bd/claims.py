@@ -147,8 +147,8 @@ def hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row
         actor=actor,
     )
     if not done.ok:
-        message, details = f"bd refuses: {error_text(done)}", bd.account(words, done)
-        raise RalphError(Code.CONFLICT, message, details=details, suggested_action=rules.RELEASE_IT)
+        message = f"bd refuses: {error_text(done)}"
+        raise bd.error(Code.CONFLICT, message, words, done, rules.RELEASE_IT)
     return bd.changed(words, done, row)
 
 

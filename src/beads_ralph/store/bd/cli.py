@@ -121,26 +121,29 @@ class Bd:
             return json.loads(done.stdout)
         except (ValueError, RecursionError) as problem:
             message = f"bd {words[0]} printed something that is not JSON: {problem}"
-            raise RalphError(Code.COMMAND_FAILED, message, details=self.account(words, done)) from None
+            raise self.error(Code.COMMAND_FAILED, message, words, done) from None
 
     def failure(self, words: Sequence[str], done: Exit) -> RalphError:
         """A failed call as an error of ours."""
         if done.timed_out:
             held = "; another bd holds the database" if is_busy(done) else ""
             message = f"bd {words[0]} did not end within {done.seconds:.0f} s{held}"
-            return RalphError(Code.DATABASE_TIMEOUT, message, details=self.account(words, done))
+            return self.error(Code.DATABASE_TIMEOUT, message, words, done)
         said = error_text(done)
         if "no beads database found" in said:
             return RalphError(Code.NOT_INITIALIZED, f"{self.root} has no bd database", details=said)
         code = Code.CONFLICT if done.code == GUARD_MISMATCH else Code.COMMAND_FAILED
-        return RalphError(code, f"bd {words[0]} failed: {said}", details=self.account(words, done))
+        return self.error(code, f"bd {words[0]} failed: {said}", words, done)
 
-    def account(self, words: Sequence[str], done: Exit) -> str:
-        """The command, its exit code and what bd said, for the details of an error."""
+    def error(
+        self, code: Code, message: str, words: Sequence[str], done: Exit, action: str | None = None
+    ) -> RalphError:
+        """An error whose details are the command, its exit code and what bd said."""
         command = shlex.join((Path(self.program).name, *words))
         if len(command) > SHOWN_COMMAND:
             command = command[:SHOWN_COMMAND] + "…"
-        return f"command: {command}\nexit code: {done.code}\n{error_text(done)}"
+        said = f"command: {command}\nexit code: {done.code}\n{error_text(done)}"
+        return RalphError(code, message, details=said, suggested_action=action)
 
     def _environment(self) -> dict[str, str]:
         wanted = {

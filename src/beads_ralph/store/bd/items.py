@@ -10,7 +10,7 @@ from typing import Final
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.names import CONTAINERS, MOLECULE
-from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.errors import Code, gathered
 from beads_ralph.store import rules
 from beads_ralph.store.bd import setup, shape
 from beads_ralph.store.bd.cli import OURSELVES, WISPS, Bd
@@ -214,4 +214,4 @@ def _delete(bd: Bd, ids: Sequence[str]) -> None:
     wrong = [*bd.by_ids(ids), *(name for name in deleted if name not in ids)]
     if wrong:
         message = f"bd removed other wisps than it was asked to: {', '.join(wrong)}"
-        raise RalphError(Code.CONFLICT, message, details=bd.account(words, done))
+        raise bd.error(Code.CONFLICT, message, words, done)

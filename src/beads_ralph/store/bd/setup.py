@@ -155,8 +155,8 @@ def _version(bd: Bd) -> str:
         raise bd.failure(("--version",), done)
     numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not done.ok or numbers is None:
-        said = bd.account(("--version",), done)
-        raise RalphError(Code.CLI_NOT_FOUND, f"{bd.program} does not tell its version", details=said)
+        message = f"{bd.program} does not tell its version"
+        raise bd.error(Code.CLI_NOT_FOUND, message, ("--version",), done)
     if tuple(map(int, numbers.groups())) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise RalphError(Code.CLI_NOT_FOUND, f"{bd.program} is bd {numbers[0]}; {oldest} or newer is needed")
@@ -203,8 +203,6 @@ def _turn(lock_file: Path) -> threading.Lock:
 
 
 def _too_late(lock_file: Path, wait: float) -> RalphError:
-    return RalphError(
-        Code.DATABASE_TIMEOUT,
-        f"another writer has held {lock_file} for {wait:g} s",
-        suggested_action=f"See who holds it (fuser {lock_file}), wait for it or end it, then run it again",
-    )
+    message = f"another writer has held {lock_file} for {wait:g} s"
+    action = f"See who holds it (fuser {lock_file}), wait for it or end it, then run it again"
+    return RalphError(Code.DATABASE_TIMEOUT, message, suggested_action=action)

@@ -93,21 +93,15 @@ def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
 def _refused(bd: Bd, ids: Sequence[str], done: Exit) -> RalphError:
     said = error_text(done)
     code = next((code for phrase, code in REFUSALS if phrase in said), Code.INSERT_FAILED)
-    return RalphError(
-        code,
-        f"bd refused the beads, none was inserted: {said}",
-        details=bd.account(COMMAND, done),
-        suggested_action=f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json",
-    )
+    action = f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json"
+    return bd.error(code, f"bd refused the beads, none was inserted: {said}", COMMAND, done, action)
 
 
 def _partial(message: str, inserted: Sequence[str], missing: Sequence[str]) -> RalphError:
-    return RalphError(
-        Code.INSERT_FAILED,
-        f"{message}: {len(inserted)} are there, {len(missing)} are missing",
-        data={"inserted": list(inserted), "missing": list(missing)},
-        suggested_action=f"Look at one of them: bd show {[*inserted, *missing][0]} --json",
-    )
+    counted = f"{message}: {len(inserted)} are there, {len(missing)} are missing"
+    action = f"Look at one of them: bd show {[*inserted, *missing][0]} --json"
+    data = {"inserted": list(inserted), "missing": list(missing)}
+    return RalphError(Code.INSERT_FAILED, counted, data=data, suggested_action=action)
 
 
 # --- a formula --------------------------------------------------------------------------------------
@@ -124,7 +118,9 @@ def pour(bd: Bd, formula: str, values: Mapping[str, str], *, wisp: bool, assigne
     assigned = (f"--assignee={assignee}",) if assignee and not wisp else ()
     done = bd.run((*words, *assigned, "--json"), timeout=POUR_LIMIT * bd.timeout)
     if done.timed_out:
-        raise _pour_unknown(bd, words, done)
+        message = f"bd did not end within {done.seconds:.0f} s; it may have poured {formula}, or nothing"
+        action = "See whether it is there: bd query type=molecule"
+        raise bd.error(Code.DATABASE_TIMEOUT, message, words, done, action)
     if not done.ok:
         raise _pour_refused(bd, formula, words, done)
     poured = _poured(bd.parsed(words, done))
@@ -148,27 +144,15 @@ def _pour_refused(bd: Bd, formula: str, words: Sequence[str], done: Exit) -> Ral
     if any(phrase in said for phrase in NOT_FOUND):  # only `bd cook` says what is wrong with it
         cooked = bd.run(("cook", formula, "--dry-run"), reading=True)
         said = said if cooked.ok else _said(cooked)
-    return RalphError(
-        Code.POUR_FAILED,
-        f"bd does not pour {formula}, and nothing was made: {said}",
-        details=bd.account(words, done),
-        suggested_action=f"Mend the formula or its variables: beads-ralph formula check {formula}",
-    )
+    message = f"bd does not pour {formula}, and nothing was made: {said}"
+    action = f"Mend the formula or its variables: beads-ralph formula check {formula}"
+    return bd.error(Code.POUR_FAILED, message, words, done, action)
 
 
 def _said(done: Exit) -> str:
     """bd's own words: of several faults it marks only the first line as an error."""
     plain = "" if done.stdout.strip() else done.stderr.strip()
     return plain.removeprefix("Error: ") if plain.startswith("Error: ") else error_text(done)
-
-
-def _pour_unknown(bd: Bd, words: Sequence[str], done: Exit) -> RalphError:
-    return RalphError(
-        Code.DATABASE_TIMEOUT,
-        f"bd did not end within {done.seconds:.0f} s; it may have poured {words[2]}, or nothing",
-        details=bd.account(words, done),
-        suggested_action="See whether it is there: bd query type=molecule",
-    )
 
 
 # --- changes ----------------------------------------------------------------------------------------
