@@ -14,8 +14,8 @@ from beads_ralph.bead.names import MERGE
 from beads_ralph.cli import figures, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build
-from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.compile.build import build, read_plan
+from beads_ralph.compile.setting import plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records

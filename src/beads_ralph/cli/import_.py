@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.compile.plan_file import setting_of
+from beads_ralph.compile.setting import setting_of
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import files, imports

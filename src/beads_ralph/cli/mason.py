@@ -20,10 +20,9 @@ from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.build import Built, build, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.plan_file import plan_setting, read_plan, with_known
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
@@ -130,7 +129,7 @@ def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] 
 def _insert(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = registry.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
+        built = load.with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return _load(order, opened, built)
 
 

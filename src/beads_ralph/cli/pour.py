@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from beads_ralph.compile.molecule import Molecule
     from beads_ralph.compile.pour import Account
-    from beads_ralph.compile.recipe import FilledRow, Recipe
-    from beads_ralph.compile.rows import ValueRow
+    from beads_ralph.compile.rows import FilledRow, Recipe, ValueRow
     from beads_ralph.formula.model import Formula
 
 FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
@@ -126,7 +125,7 @@ class Request:
 
 def answer(request: Request) -> Answer:
     """Load, check the variables, render, check the beads, check the store, write: in that order."""
-    from beads_ralph.compile.recipe import orders
+    from beads_ralph.compile.rows import orders
 
     space = workspace.find(config_file=request.config)
     recipe = _recipe(request, space)
@@ -141,7 +140,7 @@ def answer(request: Request) -> Answer:
 
 
 def _recipe(request: Request, space: Workspace) -> Recipe:
-    from beads_ralph.compile.recipe import Recipe
+    from beads_ralph.compile.rows import Recipe
     from beads_ralph.compile.setting import Setting
     from beads_ralph.formula.folders import Folders
 
