@@ -15,12 +15,11 @@ from beads_ralph.bead.words import utc_text
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.store import rules
-from beads_ralph.store.bd import claims, setup, shape, write
-from beads_ralph.store.bd.claims import Listed
+from beads_ralph.store.bd import items, setup, shape, write
 from beads_ralph.store.bd.cli import OURSELVES, Bd, sorted_ours
-from beads_ralph.store.bd.items import BdItems
 from beads_ralph.store.bd.setup import Preflight, initialise
 from beads_ralph.store.bd.shape import Row
+from beads_ralph.store.bd.write import Listed
 from beads_ralph.store.protocol import (
     NOTHING,
     Changes,
@@ -57,7 +56,7 @@ class BdStore:
         self._opened: tuple[Bd, Preflight] | None = None
         self._snapshot_taken = False
         self._listed = Listed()
-        self.items: Items = BdItems(self._root, lambda: self._bd, self._writing)
+        self.items: Items = items.BdItems(self._root, lambda: self._bd, self._writing)
 
     # --- preflight ----------------------------------------------------------------------------------
 
@@ -115,7 +114,7 @@ class BdStore:
         strays = [row["id"] for row in rows if shape.is_stray(row)]
         if strays:
             with self._writing() as bd:
-                claims.return_to_pool(bd, strays)
+                write.return_to_pool(bd, strays)
         shown = rows if limit is None else rows[: max(limit, 0)]
         return rules.listing(map(shape.seed, shown), self._root)
 
@@ -133,9 +132,9 @@ class BdStore:
         if not batch:
             return []
         with self._writing() as bd:
-            write.check_new(bd, batch, self._root)
+            items.check_new(bd, batch, self._root)
             self._register(bd, batch)
-            write.insert(bd, batch, progress)
+            items.insert(bd, batch, progress)
             for bead in (thing for thing in batch if not isinstance(thing, Item)):
                 for said in bead.comments:
                     _comment(bd, bead.id, *_spoken(said))
@@ -165,9 +164,9 @@ class BdStore:
             listed = self._ready_row(bd, bead_id)
             known = listed or bd.one(bead_id)
             rules.sound(shape.seed(known), self._root)  # what cannot be read cannot be worked on
-            if listed is None and (why := claims.refusal(bd, known, actor)):
-                return claims.refused(known, why)
-            taken = claims.take(bd, known, actor, self._root)
+            if listed is None and (why := write.refusal(bd, known, actor)):
+                return write.refused(known, why)
+            taken = write.take(bd, known, actor, self._root)
             if isinstance(taken, Claim):
                 return taken
             bead = self._with_comments(bd, taken)
@@ -185,7 +184,7 @@ class BdStore:
             row = bd.by_ids([bead_id]).get(bead_id)
             if row is None or not shape.is_ours(row) or shape.holder(row) != actor:
                 return False
-            return claims.beat(bd, row, actor)
+            return write.beat(bd, row, actor)
 
     def release(
         self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
@@ -196,15 +195,15 @@ class BdStore:
             self._check_end(bd, row, actor, found)
             if reason:  # before the release: after a crash in between the bead still has its worker
                 _comment(bd, bead_id, actor, reason)
-            claims.hand_over(bd, row, actor, status, found)
+            write.hand_over(bd, row, actor, status, found)
 
     def reclaim(self, older_than: timedelta) -> list[str]:
         with self._writing() as bd:
             rows = bd.ours()
             leased = [row["id"] for row in rows if shape.holder(row) and row.get("lease_expires_at")]
-            reopened = claims.reclaim(bd, leased, older_than)
+            reopened = write.reclaim(bd, leased, older_than)
             strays = [row["id"] for row in rows if shape.is_stray(row)]
-            claims.return_to_pool(bd, [*reopened, *strays])
+            write.return_to_pool(bd, [*reopened, *strays])
         return reopened
 
     def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
@@ -212,14 +211,14 @@ class BdStore:
             row = bd.one(bead_id)
             if row["status"] != "closed":
                 self._check_end(bd, row, actor, found)
-                claims.check_far_blockers(bd, row)
+                write.check_far_blockers(bd, row)
                 why = {shape.CLOSE_REASON: reason.strip() or "closed"}
                 kept = replace(found, metadata={**found.metadata, **why})
-                row = claims.hand_over(bd, row, actor, "closed", kept)
+                row = write.hand_over(bd, row, actor, "closed", kept)
             return rules.sound(shape.seed(row), self._root)
 
     def _check_end(self, bd: Bd, row: Row, actor: str, found: Findings) -> None:
-        claims.check_held(row, actor)
+        write.check_held(row, actor)
         write.check_changes(bd, row, found.changes, self._root)
 
     # --- formulas -----------------------------------------------------------------------------------
@@ -228,7 +227,7 @@ class BdStore:
         """By bd, which finds the formulas of the checkout as well as those of the root."""
         with self._writing() as bd:
             here = replace(bd, place=self._checkout)
-            return write.pour(here, formula, values, wisp=wisp, assignee=assignee)
+            return items.pour(here, formula, values, wisp=wisp, assignee=assignee)
 
     # --- snapshots ----------------------------------------------------------------------------------
 

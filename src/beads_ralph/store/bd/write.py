@@ -1,163 +1,34 @@
-"""Writing to bd: a batch of beads, all or none; a formula that bd pours; changes to a bead that exists."""
+"""Writing to one bead in bd: its fields and dependencies, and its claim: taken, kept, given back.
+
+Each step assumes that it is our turn to write.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.names import ASSIGNEE
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
 from beads_ralph.store.bd import shape
 from beads_ralph.store.bd.cli import ANY, OURSELVES, Bd, error_text
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.protocol import Changes, Poured, Progress, Stored
+from beads_ralph.store.protocol import Changes, Claim, Findings
 
-# --- new beads --------------------------------------------------------------------------------------
-
-
-SECONDS_PER_BEAD: Final = 0.1
-LIMIT_PER_BEAD: Final = 0.6
-COMMAND: Final = ("create", "--graph", "/dev/stdin")
-REFUSALS: Final = (
-    ("already exists", Code.DUPLICATE_ID),
-    ("duplicate explicit id", Code.DUPLICATE_ID),
-    ("create a cycle", Code.CYCLE_DETECTED),
-    ("self-dependency", Code.SELF_DEP),
-    ("not found", Code.UNRESOLVED),
-)
-
-
-def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
-    """Insert what was checked. The caller holds the writer queue."""
-    plan = shape.graph(batch)
-    ids = [thing.id for thing in batch]
-    progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
-    limit = bd.timeout + LIMIT_PER_BEAD * len(ids)
-
-    def all_there() -> bool:
-        there = bd.by_ids(ids)
-        missing = [name for name in ids if name not in there]
-        if missing and there:  # bd promises all or none; should it not keep its word, say what is where
-            raise _partial("bd was stopped in the midst of an insert", list(there), missing)
-        return not missing
-
-    done = bd.change(COMMAND, all_there, expected=ANY, stdin=plan, timeout=limit)
-    if not done.ok:
-        raise _refused(bd, ids, done)
-    if done.stdout or not all_there():  # unless bd did not come to say so
-        _compare(bd, ids, done)
-    progress(f"{len(ids)} beads inserted")
-
-
-# --- before -----------------------------------------------------------------------------------------
-
-
-def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
-    """Refuse, before anything is written, what would not be sound."""
-    reason = "bd cannot look up an id with a comma in it"
-    commas = [f"{thing.id}: {reason}" for thing in batch if "," in thing.id]
-    if commas:
-        faults = [Fault(Code.CONSTRAINT, message, field="id") for message in commas]
-        raise gathered(faults, f"{len(batch)} beads")
-    entries = list(map(rules.Entry.of, batch))
-    named = dict.fromkeys(name for entry in entries for name in (entry.id, *entry.named))
-    there = bd.by_ids(list(named))
-    rules.check_batch(entries, there.__contains__)
-    if any(entry.parent in there for entry in entries):  # what is stored may wait for its new member
-        stored = [rules.Entry(row["id"], shape.blockers(row), row.get("parent")) for row in bd.everything()]
-        rules.refuse_cycle(rules.waiting([*stored, *entries]))
-    for thing in batch:
-        rules.check_new(thing, thing.to_json(), root)
-
-
-# --- after ------------------------------------------------------------------------------------------
-
-
-def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
-    """bd names what it made; anything but what we asked for is a failure."""
-    answer: Any = bd.parsed(COMMAND, done)
-    made = list((answer.get("ids") or {}).values())
-    missing = [name for name in ids if name not in set(made)]
-    if missing or len(made) != len(ids):
-        raise _partial("bd made other beads than it was asked for", made, missing)
-
-
-def _refused(bd: Bd, ids: Sequence[str], done: Exit) -> RalphError:
-    said = error_text(done)
-    code = next((code for phrase, code in REFUSALS if phrase in said), Code.INSERT_FAILED)
-    action = f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json"
-    return bd.error(code, f"bd refused the beads, none was inserted: {said}", COMMAND, done, action)
-
-
-def _partial(message: str, inserted: Sequence[str], missing: Sequence[str]) -> RalphError:
-    counted = f"{message}: {len(inserted)} are there, {len(missing)} are missing"
-    action = f"Look at one of them: bd show {[*inserted, *missing][0]} --json"
-    data = {"inserted": list(inserted), "missing": list(missing)}
-    return RalphError(Code.INSERT_FAILED, counted, data=data, suggested_action=action)
-
-
-# --- a formula --------------------------------------------------------------------------------------
-
-
-POUR_LIMIT: Final = 4  # time limits of one call that a pour may take: it may make a hundred steps
-NOT_FOUND: Final = ("not found as formula", "proto not found", "is not a proto", "loading proto")
-"""bd's words for a formula with a fault, as well as for one that is not there."""
-
-
-def pour(bd: Bd, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
-    """All the steps, or nothing. The caller holds the writer queue."""
-    words = ("mol", "wisp" if wisp else "pour", formula, *(f"--var={k}={v}" for k, v in values.items()))
-    assigned = (f"--assignee={assignee}",) if assignee and not wisp else ()
-    done = bd.run((*words, *assigned, "--json"), timeout=POUR_LIMIT * bd.timeout)
-    if done.timed_out:
-        message = f"bd did not end within {done.seconds:.0f} s; it may have poured {formula}, or nothing"
-        action = "See whether it is there: bd query type=molecule"
-        raise bd.error(Code.DATABASE_TIMEOUT, message, words, done, action)
-    if not done.ok:
-        raise _pour_refused(bd, formula, words, done)
-    poured = _poured(bd.parsed(words, done))
-    if wisp and assignee:  # `bd mol wisp` has no word for it
-        bd.change(
-            ("update", poured.root, f"--assignee={assignee}"),
-            lambda: bool(bd.by_ids([poured.root])[poured.root].get("assignee") == assignee),
-        )
-    return poured
-
-
-def _poured(answer: Any) -> Poured:
-    root = str(answer["new_epic_id"])
-    ids: Mapping[str, str] = answer["id_mapping"]
-    name = next(key for key, made in ids.items() if made == root)
-    return Poured(root, {key.removeprefix(f"{name}."): made for key, made in ids.items() if made != root})
-
-
-def _pour_refused(bd: Bd, formula: str, words: Sequence[str], done: Exit) -> RalphError:
-    said = _said(done)
-    if any(phrase in said for phrase in NOT_FOUND):  # only `bd cook` says what is wrong with it
-        cooked = bd.run(("cook", formula, "--dry-run"), reading=True)
-        said = said if cooked.ok else _said(cooked)
-    message = f"bd does not pour {formula}, and nothing was made: {said}"
-    action = f"Mend the formula or its variables: beads-ralph formula check {formula}"
-    return bd.error(Code.POUR_FAILED, message, words, done, action)
-
-
-def _said(done: Exit) -> str:
-    """bd's own words: of several faults it marks only the first line as an error."""
-    plain = "" if done.stdout.strip() else done.stderr.strip()
-    return plain.removeprefix("Error: ") if plain.startswith("Error: ") else error_text(done)
-
-
-# --- changes ----------------------------------------------------------------------------------------
-
-
+LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
+NOT_THERE: Final = "no issue found"
+LONGEST_AGE: Final = timedelta(days=36500)  # bd counts in nanoseconds, and they end after 292 years
+FRESH_SECONDS: Final = 5.0
 LONGEST_ARGUMENT: Final = 20_000
 FLAGS: Final = {
     "title": "--title",
@@ -168,15 +39,18 @@ FLAGS: Final = {
 }
 
 
+# --- fields and dependencies ----------------------------------------------------------------------
+
+
 def check_changes(bd: Bd, row: Row, changes: Changes, root: Path) -> None:
     """Refuse, before anything is written, what would leave a bead that is not sound."""
-    rules.check_expected(row["id"], shape.seed(row)["status"], changes.expected_status)
+    raw = shape.seed(row)
+    rules.check_expected(row["id"], raw["status"], changes.expected_status)
     if _new_blockers(row, changes):
         _check_dependencies(bd, row, changes)
-    rules.sound(shape.changed(shape.seed(row), changes), root)
+    rules.sound(shape.changed(raw, changes), root)
     if changes.status is not None:
-        current = shape.seed(row)["status"]
-        rules.check_status_change(row["id"], current, shape.holder(row), changes.status)
+        rules.check_status_change(row["id"], raw["status"], shape.holder(row), changes.status)
 
 
 def edit(bd: Bd, row: Row, changes: Changes) -> Row:
@@ -301,3 +175,181 @@ def _csv(labels: Sequence[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(labels)
     return line.getvalue()
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The rows of a `bd ready`: while it is true, a claim need not ask again what a bead waits for.
+
+    It is true as long as none of our writers has touched dependencies or opened a bead since. Who does so
+    with bd itself is not noticed for some seconds; that is as if it had happened just after the claim, and
+    bd refuses to close what is blocked.
+    """
+
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    version: str = ""
+    """Of the graph, read before the listing was."""
+    wisps: bool = False
+    """True where it was asked for them, too."""
+    at: float = field(default_factory=time.monotonic)
+
+    def holds(self, version: str) -> bool:
+        return self.version == version and time.monotonic() - self.at < FRESH_SECONDS
+
+
+def refusal(bd: Bd, row: Row, actor: str) -> str:
+    """Why the actor cannot have the bead; empty where it can, or has it already."""
+    held = shape.holder(row)
+    if held is not None:
+        return "" if held == actor else f"already claimed by {held}"
+    if row["status"] != "open":
+        return f"status {row['status']}"
+    elsewhere = shape.assigned_elsewhere(row)
+    return f"assigned to {elsewhere}" if elsewhere else _obstacle(bd, row)
+
+
+def _obstacle(bd: Bd, row: Row) -> str:
+    """The blockers of a bead: bd's `update --claim` does not ask."""
+    waiting = bd.not_closed(shape.blockers(row))
+    if waiting:
+        return f"blocked by {', '.join(waiting)}"
+    if shape.waits_otherwise(row):
+        listed = bd.unblocked(wisps=shape.is_wisp(row))
+        return "" if any(other["id"] == row["id"] for other in listed) else "bd does not list it as ready"
+    return ""
+
+
+def take(bd: Bd, known: Row, actor: str, root: Path) -> Row | Claim:
+    """Ask bd for a bead that nothing is known to stand against: its row, or why another has it."""
+    bead_id: str = known["id"]
+    words = ("update", bead_id, "--claim")
+    done = bd.change(
+        words,
+        lambda: shape.holder(bd.one(bead_id)) == actor,
+        expected=(*LOST_RACE, NOT_THERE),
+        actor=actor,
+    )
+    if not done.ok:
+        row = bd.one(bead_id)
+        return refused(row, refusal(bd, row, actor) or error_text(done))
+    row = _own(bd, bd.answered(words, done, known), bead_id, actor)
+    held = shape.holder(row)
+    if held != actor:  # to bd `a-b` and `a_b` are the same worker; to us they are two
+        return refused(row, f"already claimed by {held}")
+    try:
+        rules.sound(shape.seed(row), root)
+    except RalphError:  # changed by hand since it was listed: what cannot be read cannot be worked on
+        _undo(bd, row, actor)
+        raise
+    return row
+
+
+def refused(row: Row, why: str) -> Claim:
+    return Claim(None, why, shape.holder(row), row.get("lease_expires_at"))
+
+
+def _own(bd: Bd, row: Row, bead_id: str, actor: str) -> Row:
+    """The row, if it is of the bead that was asked for. Where that one was deleted since it was listed, bd
+    takes the only id that begins with the same letters: this is undone at once."""
+    if row["id"] == bead_id:
+        return row
+    if shape.holder(row) == actor:
+        _undo(bd, row, actor)
+    return bd.one(bead_id)
+
+
+def _undo(bd: Bd, row: Row, actor: str) -> None:
+    """Back to the pool, or to nobody where it is an issue of the user's."""
+    bead_id: str = row["id"]
+    before = ASSIGNEE if shape.is_ours(row) else ""
+    bd.change(
+        ("update", bead_id, "--status=open", f"--assignee={before}", *_held_by(actor)),
+        lambda: bd.by_ids([bead_id])[bead_id]["status"] == "open",
+        actor=actor,
+    )
+
+
+# --- keeping and ending -----------------------------------------------------------------------------
+
+
+def check_held(row: Row, actor: str) -> None:
+    held = shape.holder(row)
+    if held is None or held != actor:
+        raise rules.not_held(row["id"], row["status"], held, actor)
+
+
+def check_far_blockers(bd: Bd, row: Row) -> None:
+    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
+    waiting = bd.not_closed(shape.far_blockers(row))
+    if waiting:
+        raise rules.blocked_again(row["id"], waiting)
+
+
+def hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
+    """The end of the actor's work and what it found, in one write, if it is the actor's still: there is no
+    moment in between. Whatever nobody works on belongs to the pool."""
+    words, done = update(
+        bd,
+        row,
+        found.changes,
+        lambda: bool(bd.one(row["id"])["status"] == status),
+        more=(f"--status={status}", f"--assignee={ASSIGNEE}", *_held_by(actor)),
+        expected=("cannot close",),
+        actor=actor,
+    )
+    if not done.ok:
+        message = f"bd refuses: {error_text(done)}"
+        raise bd.error(Code.CONFLICT, message, words, done, rules.RELEASE_IT)
+    return bd.changed(words, done, row)
+
+
+def _held_by(actor: str) -> tuple[str, ...]:
+    return ("--if-status=in_progress", f"--if-assignee={actor}")
+
+
+def beat(bd: Bd, row: Row, actor: str) -> bool:
+    """Extend the lease of a bead that the actor holds; False where it was taken away in this moment.
+
+    A wisp has no lease in bd: who has claimed it holds it.
+    """
+    if shape.is_wisp(row):
+        return True
+    bead_id, before = row["id"], row.get("lease_expires_at")
+
+    def extended() -> bool:
+        return bool(bd.one(bead_id).get("lease_expires_at") != before)
+
+    return bd.change(("heartbeat", bead_id), extended, expected=LOST_RACE, actor=actor).ok
+
+
+def reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
+    """bd reopens those whose lease ran out that long ago; which, the database tells."""
+    if not ids:
+        return []
+
+    def reopened() -> list[str]:
+        rows = bd.by_ids(ids)
+        return [name for name in ids if name in rows and rows[name]["status"] == "open"]
+
+    age = min(max(older_than, timedelta(0)), LONGEST_AGE).total_seconds()
+    bd.change(
+        ("reclaim", f"--older-than={age:.3f}s", *(f"--id={name}" for name in ids)), lambda: bool(reopened())
+    )
+    return reopened()
+
+
+def return_to_pool(bd: Bd, ids: Sequence[str]) -> None:
+    """bd leaves reclaimed beads without an assignee, and then nobody would find them ready."""
+    if not ids:
+        return
+
+    def all_back() -> bool:
+        return not any(map(shape.is_stray, bd.by_ids(ids).values()))
+
+    words = ("update", *ids, f"--assignee={ASSIGNEE}", "--if-assignee=")
+    done = bd.change(words, all_back, expected=ANY)
+    if not done.ok and not all_back():  # one that somebody took in the meantime is no failure
+        raise bd.failure(words, done)
