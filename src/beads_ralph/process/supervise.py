@@ -48,11 +48,7 @@ async def supervise(job: Job) -> Exit:
         except (OSError, ValueError) as problem:
             return output.refused(job, jobs.why(problem))
         family = Family(
-            entry(job),
-            leader=process.pid,
-            since=start_of(process.pid),
-            keeper=job.keeper,
-            reap=process.poll,
+            entry(job), leader=process.pid, since=start_of(process.pid), keeper=job.keeper, reap=process.poll
         )
         try:
             async with ended_whole(family, job.grace):

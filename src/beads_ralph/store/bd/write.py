@@ -227,10 +227,7 @@ def take(bd: Bd, known: Row, actor: str, root: Path) -> Row | Claim:
     bead_id: str = known["id"]
     words = ("update", bead_id, "--claim")
     done = bd.change(
-        words,
-        lambda: shape.holder(bd.one(bead_id)) == actor,
-        expected=(*LOST_RACE, NOT_THERE),
-        actor=actor,
+        words, lambda: shape.holder(bd.one(bead_id)) == actor, expected=(*LOST_RACE, NOT_THERE), actor=actor
     )
     if not done.ok:
         row = bd.one(bead_id)
