@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -79,7 +79,7 @@ class TmuxExecutor:
         family.since = start_of(pane)
         family.adopt(pane)
         family.spared.add(pane)  # it keeps the program's number taken, and tells the exit code
-        with await self._answer(door) as line:
+        with closing(await self._answer(door)) as line:
             hand_over(job, output, line)
             told = await line.fact()
             if "started" not in told:
@@ -204,10 +204,7 @@ class Line:
         self.socket = connected
         self._heard = b""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.socket.close()
 
     async def fact(self) -> Mapping[str, Any]:

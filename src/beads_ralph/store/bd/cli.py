@@ -111,10 +111,9 @@ class Bd:
         done = self.run((*words, "--json"), actor=actor, stdin=stdin, timeout=timeout)
         if done.timed_out and took_effect():
             return replace(done, code=0, timed_out=False, stdout="")
-        refused = not done.timed_out and any(phrase in error_text(done) for phrase in expected)
-        if not done.ok and not refused:
-            raise self.failure(words, done)
-        return done
+        if done.ok or (not done.timed_out and any(phrase in error_text(done) for phrase in expected)):
+            return done
+        raise self.failure(words, done)
 
     def parsed(self, words: Sequence[str], done: Exit) -> Any:
         try:
