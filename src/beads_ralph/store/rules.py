@@ -90,9 +90,8 @@ class Entry:
 
     @classmethod
     def of(cls, thing: Stored) -> Entry:
-        return cls(
-            thing.id, thing.dependencies, thing.parent, thing.tracks if isinstance(thing, Item) else ()
-        )
+        tracks = thing.tracks if isinstance(thing, Item) else ()
+        return cls(thing.id, thing.dependencies, thing.parent, tracks)
 
     @property
     def fields(self) -> dict[str, Sequence[str]]:
@@ -134,16 +133,12 @@ def _own_faults(entry: Entry) -> list[Fault]:
 
 
 def _unresolved(entry: Entry, unknown: Collection[str]) -> list[Fault]:
-    strange = [
-        (field, name)
-        for field, names in entry.fields.items()
-        for name in dict.fromkeys(names)
-        if name in unknown
-    ]
     why = "which is neither in the store nor in the batch"
     return [
         Fault(Code.UNRESOLVED, f"{entry.id} {HOW[field]} {name}, {why}", field=field)
-        for field, name in strange
+        for field, names in entry.fields.items()
+        for name in dict.fromkeys(names)
+        if name in unknown
     ]
 
 

@@ -71,6 +71,9 @@ class GitHubForge:
         pull = persist(lambda: self._pull_of(branch), self.network.retry)
         return _answer(pull, branch) if pull else None
 
+    def _gh(self, *words: str, stdin: str | None = None) -> str:
+        return call(*words, cwd=self.root, network=self.network, stdin=stdin)
+
     def _credentials(self) -> tuple[str, ...]:
         """gh's own as well, asked for after the helpers that the user's git has."""
         return "-c", f"credential.https://{self.address.host}.helper=!gh auth git-credential"
@@ -89,7 +92,7 @@ class GitHubForge:
         Else the one that was merged with exactly this commit: somebody was quicker than the bead's close.
         """
         words = (f"--repo={self.address}", f"--head={branch}", "--state=all", f"--json={FIELDS}")
-        text = call("pr", "list", *words, cwd=self.root, network=self.network)
+        text = self._gh("pr", "list", *words)
         try:
             pulls = [pull for pull in LISTED.validate_json(text) if not pull.from_fork]
         except ValidationError as problem:
@@ -102,12 +105,8 @@ class GitHubForge:
     def _create(self, proposal: Proposal) -> None:
         title = " ".join(proposal.title.split())
         words = (f"--head={proposal.branch}", f"--base={proposal.target}", f"--title={title[:MAX_TITLE]}")
-        call(
-            *("pr", "create", f"--repo={self.address}", *words, "--body-file=-"),
-            cwd=self.root,
-            network=self.network,
-            stdin=fitting_section("", proposal.bead_id, proposal.body, MAX_BODY),
-        )
+        body = fitting_section("", proposal.bead_id, proposal.body, MAX_BODY)
+        self._gh("pr", "create", f"--repo={self.address}", *words, "--body-file=-", stdin=body)
 
     def _renew_body(self, pull: ListedPull, proposal: Proposal) -> None:
         """By REST: `gh pr edit` asks for project boards too, for which a token may have no right."""
@@ -116,12 +115,8 @@ class GitHubForge:
         if body == written:
             return
         path = f"repos/{self.address.path}/pulls/{pull.number}"
-        call(
-            *("api", "--method=PATCH", f"--hostname={self.address.host}", path, "--input=-"),
-            cwd=self.root,
-            network=self.network,
-            stdin=json.dumps({"body": body}),
-        )
+        words = ("api", "--method=PATCH", f"--hostname={self.address.host}", path, "--input=-")
+        self._gh(*words, stdin=json.dumps({"body": body}))
 
     def _read_back(self, proposal: Proposal) -> PullRequest:
         """GitHub shows a push in the pull request a little later, so this is asked more than once."""
