@@ -27,7 +27,7 @@ from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
 from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind
-from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.store.query import UnreadableBead
 from tests.beads import make_bead
 
 # --- verifiers --------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def _opened(choice: StoreChoice | None) -> tuple[Workspace, OpenStore]:
 
 def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> list[str]:
     """The beads of the plans; what was poured for a sprint as the molecule that it is."""
-    from beads_ralph.store.protocol import Query
+    from beads_ralph.store.query import Query
 
     ids: list[str] = []
     for path in plans or ():
@@ -149,7 +149,7 @@ def _shown(opened: OpenStore, convoy_id: str) -> Answer:
 
 
 def _again(store: Store, convoy_id: str) -> Item:
-    from beads_ralph.store.protocol import ItemQuery
+    from beads_ralph.store.query import ItemQuery
 
     return store.items.find(ItemQuery(ids=[convoy_id]))[0]
 

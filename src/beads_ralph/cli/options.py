@@ -1,32 +1,59 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how a command says what its options are.
+
+An `Option` or `Argument` of ours is made into typer's own where typer parses; a command that is in a hurry
+parses plain words by them itself (`cli/quick.py`), and typer is not even imported.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
+from typing import Annotated, Any, Literal
 
 from beads_ralph.config.store_settings import StoreChoice
 
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
+
+@dataclass(frozen=True)
+class Parameter:
+    """What typer is told of an option or an argument."""
+
+    names: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+class Option(Parameter):
+    """An option, by its names."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        super().__init__(names, settings)
+
+
+class Argument(Parameter):
+    """A word that belongs to no option."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__((), settings)
+
+
+Json = Annotated[bool, Option("--json", help="Answer with one JSON envelope on stdout.")]
 Store = Annotated[
     StoreChoice | None,
-    typer.Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
+    Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
 ]
 # readable=False: the parser would call a file that must not be read a slip of the command line.
-PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", show_default=False, readable=False)]
+PlanFile = Annotated[Path, Argument(help="The markdown plan.", show_default=False, readable=False)]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="Another file than beads-ralph.yaml.", show_default=False, readable=False),
+    Option("--config", help="Another file than beads-ralph.yaml.", show_default=False, readable=False),
 ]
-Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
+Follow = Annotated[bool, Option("-f", "--follow", help="Go on as it grows.")]
 NoAgentCheck = Annotated[
-    bool, typer.Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
+    bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
-MasonSchema = Annotated[Literal["4.1a", "legacy"], typer.Option("--schema", help="The schema of the beads.")]
-BeadId = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
-BeadIds = Annotated[list[str], typer.Argument(metavar="BEAD…", help="Bead ids, in full.", show_default=False)]
+MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
+BeadId = Annotated[str, Argument(help="The bead's id, in full.", show_default=False)]
+BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.", show_default=False)]
 BeadFiles = Annotated[
-    list[Path], typer.Argument(metavar="FILE…", help="Ralph beads.", show_default=False, readable=False)
+    list[Path], Argument(metavar="FILE…", help="Ralph beads.", show_default=False, readable=False)
 ]

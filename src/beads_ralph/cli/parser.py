@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any
+from inspect import Signature, signature
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -12,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from beads_ralph import __version__
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, out
 from beads_ralph.cli.commands import COMMANDS, Command, Group
+from beads_ralph.cli.options import Option, Parameter
 from beads_ralph.errors import Code, RalphError
 
 PROGRAM = "beads-ralph"
@@ -47,8 +50,34 @@ def command_of(name: str, row: Command) -> Any:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(found)
+    alone.command(name)(_for_typer(found))
     return typer.main.get_command(alone)
+
+
+def _for_typer(command: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The command with its options in typer's own terms."""
+
+    @wraps(command)
+    def called(**said: Any) -> Answer:
+        return command(**said)
+
+    hints = get_type_hints(command, include_extras=True)
+    called.__annotations__ = {name: _typer_hint(hint) for name, hint in hints.items()}
+    rows = signature(command).parameters.values()
+    given = [row.replace(annotation=called.__annotations__[row.name]) for row in rows]
+    called.__signature__ = Signature(given)  # type: ignore[attr-defined]
+    return called
+
+
+def _typer_hint(hint: Any) -> Any:
+    kind, *said = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    made = [_typer_info(one) if isinstance(one, Parameter) else one for one in said]
+    return Annotated[kind, *made] if made else kind
+
+
+def _typer_info(said: Parameter) -> Any:
+    make = typer.Option if isinstance(said, Option) else typer.Argument
+    return make(*said.names, **said.settings)
 
 
 def group_of(name: str, group: Group, callback: Callable[..., None] | None = None) -> LazyGroup:

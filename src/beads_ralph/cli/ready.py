@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from beads_ralph.cli import listing, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config import workspace
@@ -14,11 +12,11 @@ from beads_ralph.store import registry
 
 def ready(
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)
+        int | None, options.Option("--limit", min=1, help="At most this many.", show_default=False)
     ] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
     """List the beads that can start now: open, with every dependency closed."""
-    opened = registry.open_store(workspace.find(), store)
-    return listing.answer(opened.store.ready(limit), opened, "nothing is ready")
+    opened = registry.open_views(workspace.place(), store)
+    return listing.answer(opened.views.ready(limit), opened, "nothing is ready")

@@ -31,7 +31,7 @@ from beads_ralph.report import page as analysis_page
 from beads_ralph.report import run_page, tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.store import registry, setup
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 
 if TYPE_CHECKING:
     from rich.console import Console

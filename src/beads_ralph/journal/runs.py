@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,10 +57,14 @@ class RunFolder:
 
     def checks(self, bead_id: str, attempt: int) -> Path:
         """Where the clean checkout of an attempt stands while it is judged."""
+        import secrets  # here, since a command that only looks pays for what this module imports
+
         return self.home / "checks" / f"{bead_id}-{attempt}-{secrets.token_hex(3)}"
 
 
 def new_run_id() -> str:
+    import secrets
+
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
 
@@ -100,6 +102,8 @@ def actor_name(root: Path, run_id: str) -> str:
 
 
 def actor_prefix(root: Path) -> str:
+    import socket
+
     place = sha256(str(root).encode()).hexdigest()[:8]
     return f"ralph-{socket.gethostname()}-{place}-"
 

@@ -16,7 +16,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import ASSIGNEE, CONVOY
 from beads_ralph.bead.words import plural
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled, Stored, UnreadableBead
+from beads_ralph.store.protocol import Listing, Settled, Stored
+from beads_ralph.store.query import ItemQuery, UnreadableBead
 
 Raw = Mapping[str, Any]
 SHOWN_IDS: Final = 5
@@ -65,18 +66,6 @@ def _readable(raw: Raw, *, required: bool) -> Iterator[Item]:
             raise
 
 
-def no_bead(bead_id: str, kind: str) -> RalphError:
-    return RalphError(
-        Code.BEAD_NOT_FOUND,
-        f"{bead_id} is a {kind}, not a bead of beads-ralph",
-        suggested_action=f"See what it is: beads-ralph show {bead_id}",
-    )
-
-
-def nothing_there(bead_id: str) -> RalphError:
-    return RalphError(Code.BEAD_NOT_FOUND, f"there is no bead {bead_id}")
-
-
 # --- new beads and items ----------------------------------------------------------------------------
 
 
@@ -100,12 +89,9 @@ class Entry:
         return list(dict.fromkeys([*self.needs, *self.tracks, *([self.parent] if self.parent else [])]))
 
 
-def check_new(thing: Stored, raw: Raw, root: Path) -> None:
-    """Whether it may be stored, as the JSON that it is: a copy with changed fields was never validated."""
-    if isinstance(thing, Item):
-        sound_item(raw)
-    else:
-        sound(raw, root)
+def checked_new(thing: Stored, raw: Raw, root: Path) -> Bead | Item:
+    """What may be stored, as the JSON that it is: a copy with changed fields was never validated."""
+    return sound_item(raw) if isinstance(thing, Item) else sound(raw, root)
 
 
 def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:

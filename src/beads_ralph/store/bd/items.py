@@ -14,7 +14,8 @@ from beads_ralph.store import rules
 from beads_ralph.store.bd import queries, setup, shape
 from beads_ralph.store.bd.cli import OURSELVES, Bd
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled
+from beads_ralph.store.protocol import Listing, Settled
+from beads_ralph.store.query import ItemQuery, nothing_there
 from beads_ralph.store.rules import Container, settled
 
 BATCH: Final = ("batch",)  # one transaction, and alone among bd's writing commands it never guesses an id
@@ -194,7 +195,7 @@ def _below(rows: Mapping[str, Row], ids: Collection[str]) -> list[str]:
     """The ids and everything below them, as created."""
     for name in ids:
         if name not in rows:
-            raise rules.nothing_there(name)
+            raise nothing_there(name)
     found = set(ids)
     while more := {name for name, row in rows.items() if row.get("parent") in found and name not in found}:
         found |= more

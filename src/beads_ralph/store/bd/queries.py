@@ -13,7 +13,7 @@ from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
 from beads_ralph.store.bd.cli import Bd
 from beads_ralph.store.bd.shape import Row, far_blockers, is_ours, store_order, tracked
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.store.query import ItemQuery, no_bead, nothing_there
 
 IDS_PER_CALL: Final = 200  # an argument has room for some 128 kB, an id has at most 200 characters
 EVERYTHING: Final = ("--all", "--limit=0", "--include-gates", "--include-infra", "--include-templates")
@@ -43,9 +43,9 @@ def one(bd: Bd, bead_id: str) -> Row:
     """Exactly this bead of ours."""
     row = by_ids(bd, [bead_id]).get(bead_id)
     if row is None:
-        raise rules.nothing_there(bead_id)
+        raise nothing_there(bead_id)
     if not is_ours(row):
-        raise rules.no_bead(bead_id, str(row.get("issue_type")))
+        raise no_bead(bead_id, str(row.get("issue_type")))
     return row
 
 
@@ -53,7 +53,7 @@ def one_item(bd: Bd, item_id: str) -> Row:
     """Exactly this issue, which is no bead of ours."""
     row = by_ids(bd, [item_id]).get(item_id)
     if row is None:
-        raise rules.nothing_there(item_id)
+        raise nothing_there(item_id)
     if is_ours(row):
         raise rules.no_item(item_id)
     return row

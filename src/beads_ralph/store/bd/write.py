@@ -82,7 +82,7 @@ def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
         ]
         rules.refuse_cycle(rules.waiting([*stored, *entries]))
     for thing in batch:
-        rules.check_new(thing, thing.to_json(), root)
+        rules.checked_new(thing, thing.to_json(), root)
 
 
 def _comma(bead_id: str) -> Fault:
