@@ -21,7 +21,7 @@ from beads_ralph.agents import registry as agents
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
-from beads_ralph.compile.plan_file import PlanBeads
+from beads_ralph.compile.load import PlanBeads
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.store_settings import StoreChoice

@@ -25,15 +25,13 @@ class Status(StrEnum):
 def list_beads(
     status: Annotated[
         list[Status] | None,
-        options.Option("--status", help="Only this status; repeatable.", show_default=False),
+        options.Option("--status", help="Only this status; repeatable."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        options.Option("--label", help="Only with this label; repeatable.", show_default=False),
+        options.Option("--label", help="Only with this label; repeatable."),
     ] = None,
-    plan: Annotated[
-        Path | None, options.Option("--plan", help="Only of this plan.", show_default=False)
-    ] = None,
+    plan: Annotated[Path | None, options.Option("--plan", help="Only of this plan.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

@@ -6,12 +6,19 @@ parses plain words by them itself (`cli/quick.py`), and typer is not even import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from beads_ralph.config.store_settings import StoreChoice
+
+if TYPE_CHECKING:
+    from beads_ralph.cli.answer import Answer
+
+Request = TypeVar("Request")
 
 
 @dataclass(frozen=True)
@@ -42,18 +49,30 @@ Store = Annotated[
     Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
 ]
 # readable=False: the parser would call a file that must not be read a slip of the command line.
-PlanFile = Annotated[Path, Argument(help="The markdown plan.", show_default=False, readable=False)]
+PlanFile = Annotated[Path, Argument(help="The markdown plan.", readable=False)]
 ConfigFile = Annotated[
     Path | None,
-    Option("--config", help="Another file than beads-ralph.yaml.", show_default=False, readable=False),
+    Option("--config", help="Another file than beads-ralph.yaml.", readable=False),
 ]
 Follow = Annotated[bool, Option("-f", "--follow", help="Go on as it grows.")]
 NoAgentCheck = Annotated[
     bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
 MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
-BeadId = Annotated[str, Argument(help="The bead's id, in full.", show_default=False)]
-BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.", show_default=False)]
-BeadFiles = Annotated[
-    list[Path], Argument(metavar="FILE…", help="Ralph beads.", show_default=False, readable=False)
-]
+BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
+BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
+BeadFiles = Annotated[list[Path], Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
+
+
+def taken_from(request: type[Request]) -> Callable[[Callable[[Request], Answer]], Callable[..., Answer]]:
+    """Make a command of a function that takes a request: its options are the fields of the dataclass."""
+
+    def decorate(command: Callable[[Request], Answer]) -> Callable[..., Answer]:
+        @wraps(command)
+        def called(**given: Any) -> Answer:
+            return command(request(**given))
+
+        vars(called)["__signature__"] = inspect.signature(request, eval_str=True)
+        return called
+
+    return decorate

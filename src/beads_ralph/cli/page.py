@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from beads_ralph.cli import text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -48,7 +50,7 @@ def give(page: Page) -> None:
     if sys.stdout.isatty() or any(os.environ.get(name) for name in COLOURED):
         draw(console(), page)
     else:
-        sys.stdout.writelines(f"{text}\n" for block in page for text in _plain(block))
+        sys.stdout.writelines(f"{words}\n" for block in page for words in _plain(block))
 
 
 # --- plain ------------------------------------------------------------------------------------------
@@ -66,8 +68,8 @@ def _plain(block: Line | Table) -> Iterator[str]:
 
 def _text(span: Span) -> str:
     """What it says; characters that a reader's terminal would obey are left out, as rich leaves them out."""
-    text = span if isinstance(span, str) else span[0]
-    return text if text.isprintable() else text.translate(OBEYED)
+    words = span if isinstance(span, str) else span[0]
+    return words if words.isprintable() else words.translate(OBEYED)
 
 
 OBEYED: Final = dict.fromkeys((7, 8, 11, 12, 13, 27))
@@ -95,13 +97,10 @@ def _drawn_line(line: Line) -> Text:
 
 
 def _drawn_table(table: Table) -> RichTable:
-    from rich.table import Table as Drawn
     from rich.text import Text
 
-    drawn = Drawn(box=None, pad_edge=False, header_style="dim")
-    for heading in table.headings[:-1]:
-        drawn.add_column(heading, no_wrap=True)
-    drawn.add_column(table.headings[-1], overflow="fold")
+    *headings, last = table.headings
+    drawn = text.table(*headings, folding=(last,))
     for row in table.rows:
         drawn.add_row(*(Text.assemble(cell) for cell in row))
     return drawn

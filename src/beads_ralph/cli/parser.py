@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Signature, signature
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -61,11 +61,10 @@ def _for_typer(command: Callable[..., Answer]) -> Callable[..., Answer]:
     def called(**said: Any) -> Answer:
         return command(**said)
 
-    hints = get_type_hints(command, include_extras=True)
-    called.__annotations__ = {name: _typer_hint(hint) for name, hint in hints.items()}
-    rows = signature(command).parameters.values()
-    given = [row.replace(annotation=called.__annotations__[row.name]) for row in rows]
-    called.__signature__ = Signature(given)  # type: ignore[attr-defined]
+    parameters = signature(command, eval_str=True).parameters.values()
+    made = [one.replace(annotation=_typer_hint(one.annotation)) for one in parameters]
+    called.__annotations__ = {one.name: one.annotation for one in made}
+    vars(called)["__signature__"] = Signature(made)
     return called
 
 

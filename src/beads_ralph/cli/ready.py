@@ -11,9 +11,7 @@ from beads_ralph.store import registry
 
 
 def ready(
-    limit: Annotated[
-        int | None, options.Option("--limit", min=1, help="At most this many.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, options.Option("--limit", min=1, help="At most this many.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
