@@ -18,7 +18,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys, registry
 from beads_ralph.store.convoys import Member, Progress

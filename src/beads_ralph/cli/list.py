@@ -8,6 +8,7 @@ from typing import Annotated
 
 from beads_ralph.cli import listing, options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
 from beads_ralph.store.query import Query
@@ -25,13 +26,13 @@ class Status(StrEnum):
 def list_beads(
     status: Annotated[
         list[Status] | None,
-        options.Option("--status", help="Only this status; repeatable."),
+        Option("--status", help="Only this status; repeatable."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        options.Option("--label", help="Only with this label; repeatable."),
+        Option("--label", help="Only with this label; repeatable."),
     ] = None,
-    plan: Annotated[Path | None, options.Option("--plan", help="Only of this plan.")] = None,
+    plan: Annotated[Path | None, Option("--plan", help="Only of this plan.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

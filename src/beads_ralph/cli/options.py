@@ -1,46 +1,20 @@
-"""Options that several commands share, and how a command says what its options are.
-
-An `Option` or `Argument` of ours is made into typer's own where typer parses; a command that is in a hurry
-parses plain words by them itself (`cli/quick.py`), and typer is not even imported.
-"""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.cli.commands import Argument, Option
+from beads_ralph.config.settings_file import StoreChoice
 
 if TYPE_CHECKING:
     from beads_ralph.cli.answer import Answer
 
 Request = TypeVar("Request")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """What typer is told of an option or an argument."""
-
-    names: tuple[str, ...]
-    settings: Mapping[str, Any]
-
-
-class Option(Parameter):
-    """An option, by its names."""
-
-    def __init__(self, *names: str, **settings: Any) -> None:
-        super().__init__(names, settings)
-
-
-class Argument(Parameter):
-    """A word that belongs to no option."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__((), settings)
 
 
 Json = Annotated[bool, Option("--json", help="Answer with one JSON envelope on stdout.")]

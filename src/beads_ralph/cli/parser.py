@@ -13,8 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from beads_ralph import __version__
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, out
-from beads_ralph.cli.commands import COMMANDS, Command, Group
-from beads_ralph.cli.options import Option, Parameter
+from beads_ralph.cli.commands import COMMANDS, Command, Group, Option, Parameter
 from beads_ralph.errors import Code, RalphError
 
 PROGRAM = "beads-ralph"

@@ -6,12 +6,13 @@ from typing import Annotated
 
 from beads_ralph.cli import listing, options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
 
 
 def ready(
-    limit: Annotated[int | None, options.Option("--limit", min=1, help="At most this many.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="At most this many.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

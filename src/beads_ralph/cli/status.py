@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from beads_ralph.bead.words import utc_text
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.commands import Option
 from beads_ralph.cli.page import Line, line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.journal import journal, runs
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.store import registry
@@ -26,7 +27,7 @@ STATUSES = ("open", "in_progress", "blocked", "closed")
 
 
 def status(
-    watch: Annotated[bool, options.Option("--watch", help="Show it again every second.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Show it again every second.")] = False,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

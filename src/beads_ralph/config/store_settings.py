@@ -12,18 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
+from beads_ralph.config.settings_file import StoreChoice, settings_file
 from beads_ralph.errors import Fault
 from beads_ralph.files import text_files
 from beads_ralph.files.fingerprint import fingerprint
 from beads_ralph.files.text_files import RALPH_DIR
 
-CONFIG_NAME: Final = "beads-ralph.yaml"
-VARIABLE: Final = "BEADS_RALPH_CONFIG"
 NOTE_NAME: Final = "settings.json"
-StoreName = Literal["embedded", "bd"]
-StoreChoice = Literal["auto", StoreName]
 
 
 @dataclass(frozen=True)
@@ -33,23 +30,6 @@ class StoreSettings:
     store: StoreChoice = "auto"
     bd_timeout: float = 30.0
     warnings: tuple[Fault, ...] = ()
-
-
-class SettingsFile(NamedTuple):
-    """The file that counts, and the option or variable that named it."""
-
-    path: Path
-    named_by: str = ""
-
-
-def settings_file(root: Path, explicit: Path | None = None) -> SettingsFile | None:
-    """The file named, or the repository's own; None where there is none."""
-    if explicit is not None:
-        return SettingsFile(explicit, "--config")
-    if given := os.environ.get(VARIABLE):
-        return SettingsFile(Path(given), VARIABLE)
-    path = root / CONFIG_NAME
-    return SettingsFile(path) if path.exists() else None
 
 
 def store_settings(root: Path) -> StoreSettings:
@@ -73,7 +53,7 @@ def _noted(note: Path, hashed: str) -> StoreSettings | None:
 
 
 def _validated(text: str, file: str, note: Path, hashed: str) -> StoreSettings:
-    from beads_ralph.config.read import parse
+    from beads_ralph.config.read import parse  # here, with all the models
 
     config, warnings = parse(text, file)
     if not warnings:

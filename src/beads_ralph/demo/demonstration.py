@@ -16,7 +16,7 @@ from beads_ralph.compile import load
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.config.store_settings import StoreChoice, StoreName, StoreSettings, store_settings
+from beads_ralph.config.settings_file import StoreChoice, StoreName
+from beads_ralph.config.store_settings import StoreSettings, store_settings
 from beads_ralph.config.workspace import Place, Workspace
 from beads_ralph.errors import Fault
 from beads_ralph.process import jobs

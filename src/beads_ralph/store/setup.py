@@ -10,7 +10,7 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import AGENTS_DIR
-from beads_ralph.config.store_settings import CONFIG_NAME, StoreChoice
+from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
