@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from beads_ralph.config.settings_file import StoreChoice, settings_file
 from beads_ralph.errors import Fault
@@ -47,8 +47,9 @@ def store_settings(root: Path) -> StoreSettings:
 def _noted(note: Path, hashed: str) -> StoreSettings | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         said = json.loads(note.read_text("utf-8"))
-        if hashed and said["hash"] == hashed:
-            return StoreSettings(said["store"], float(said["bd_timeout"]))
+        seconds = float(said["bd_timeout"])
+        if hashed and said["hash"] == hashed and said["store"] in get_args(StoreChoice) and seconds > 0:
+            return StoreSettings(said["store"], seconds)
     return None
 
 
@@ -65,6 +66,10 @@ def _note(note: Path, said: dict[str, str | float]) -> None:
     """Where there is no place for it, the file is validated again next time."""
     temporary = note.with_name(f".{NOTE_NAME}.{os.getpid()}.tmp")
     with suppress(OSError):
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:  # noqa: PTH123
-            json.dump(said, out)
-        temporary.replace(note)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 - a descriptor, for its mode
+                json.dump(said, out)
+            temporary.replace(note)
+        finally:
+            temporary.unlink(missing_ok=True)
