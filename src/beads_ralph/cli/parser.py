@@ -111,7 +111,9 @@ def _root(
 def whole() -> LazyGroup:
     """`beads-ralph` with everything below it."""
     about = "Compile a markdown plan of phases and sprints into beads, and work through them."
-    return group_of(PROGRAM, Group(about, COMMANDS), _root)
+    made = group_of(PROGRAM, Group(about, COMMANDS), _root)
+    made.params += typer.main.get_install_completion_arguments()
+    return made
 
 
 def mason() -> Any:
@@ -133,6 +135,8 @@ def answer(command: Any, program: str, arguments: Sequence[str]) -> Answer:
         result = command.main(list(arguments) or ["--help"], prog_name=program, standalone_mode=False)
     except USAGE_ERROR as usage:
         raise _usage(usage, program) from None
+    except SystemExit as ended:  # a completion has been shown or installed
+        return Answer(exit_code=int(ended.code or OK), printed=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
     if result == INTERRUPTED:  # what newer typer makes of Ctrl-C
