@@ -75,10 +75,8 @@ def make_folder(path: Path) -> None:
 def write_text(path: Path, text: str, *, sync: bool = True) -> None:
     """Replace the file in one step, keeping its mode; on any failure the old one stays as it was. Without
     `sync` it may take the disk a moment: for what can be made again from elsewhere."""
-    import secrets  # here, since a command that only reads pays for what this module imports
-
     target = path.resolve()  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("xb") as out:
             out.write(text.encode("utf-8"))
