@@ -186,7 +186,7 @@ def _unknown(word: str, built: Built) -> Fault:
 
 
 def _require_one_shape(instances: Sequence[Instance]) -> None:
-    from beads_ralph.formula.patterns import find_parting, written
+    from beads_ralph.formula.definitions import find_parting, written
 
     found = find_parting(instances)
     if found is None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from beads_ralph.bead import graph, personas, run_state
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS
-from beads_ralph.compile.load import Batch, StoredPlan
+from beads_ralph.compile.load import Batch, StoredPlan, stored_of
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.store.protocol import Changes, Progress, Store, Stored, silent
@@ -30,7 +30,7 @@ class Change:
 
     @property
     def locked(self) -> bool:
-        return self.bead.status in ("in_progress", "closed")
+        return is_locked(self.bead)
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,7 @@ class Diff:
         return {
             "added": [_row(bead) for bead in self.added],
             "changed": [
-                {
-                    **_row(change.bead),
-                    "locked": change.locked,
-                    "fields": _fields_json(change.fields),
-                }
+                {**_row(change.bead), "locked": change.locked, "fields": _fields_json(change.fields)}
                 for change in self.changed
             ],
             "orphaned": [{**_row(bead), "locked": is_locked(bead)} for bead in self.orphaned],
@@ -167,7 +163,7 @@ def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
             suggested_action="Give the sprint a **Bead Name** of its own; what is there is orphaned then",
         )
         for name, part in planned.parts.items()
-        for each in (part.batch if isinstance(part, Molecule) else [part])
+        for each in stored_of(part)
         if each.id in (beads if isinstance(each, Item) else items)
     ]
     if faults:
@@ -181,13 +177,10 @@ def _is_gone(bead: Bead, planned: Batch) -> bool:
     """
     sprint, molecule = bead.metadata.plan_sprint_id, bead.metadata.molecule
     part = planned.parts.get(sprint)
-    if part is None or (molecule is not None) != isinstance(part, Molecule):
-        return True
-    return (
-        isinstance(part, Molecule)
-        and molecule == part.root.id
-        and bead.id not in {member.id for member in part.members}
-    )
+    if not isinstance(part, Molecule):
+        return part is None or molecule is not None
+    left = molecule == part.root.id and bead.id not in {member.id for member in part.members}
+    return molecule is None or left
 
 
 def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
@@ -260,12 +253,14 @@ def _differs(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 # --- applying it ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class Applied:
-    created: tuple[str, ...]
-    updated: tuple[str, ...]
-    orphaned: tuple[str, ...]
-    left_alone: tuple[str, ...]
+    """The changes so far, and what was left alone because work on it runs or is done."""
+
+    created: list[str]
+    updated: list[str] = field(default_factory=list)
+    orphaned: list[str] = field(default_factory=list)
+    left_alone: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -282,51 +277,35 @@ def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
     """
     order = _safe_order(diff)
     fresh: list[Stored] = [*diff.items.added, *diff.added]
-    created = store.create(fresh, progress) if fresh else []
-    done = _Progress(store)
+    done = Applied(store.create(fresh, progress) if fresh else [])
     try:
         for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
-            if done.take(change.bead, _changes(change)):
-                done.updated.append(change.bead.id)
+            taken = _update(store, change.bead, _changes(change))
+            (done.updated if taken else done.left_alone).append(change.bead.id)
         for bead in diff.orphaned:
-            if done.take(bead, _orphaning(bead)):
-                store.comment(
-                    bead.id, AUTHOR, f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
-                )
-                done.orphaned.append(bead.id)
+            # Blocked, not closed: closed would claim that its work was done.
+            taken = _update(store, bead, Changes(status="blocked", labels=[*bead.labels, ORPHANED]))
+            if taken:
+                gone = f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
+                store.comment(bead.id, AUTHOR, gone)
+            (done.orphaned if taken else done.left_alone).append(bead.id)
     except RalphError as error:
-        error.data |= {"beads_created": created, **done.applied(created).to_json()}
+        error.data |= {"beads_created": done.created, **done.to_json()}
         raise
-    return done.applied(created)
+    return done
 
 
-class _Progress:
-    """The changes so far, and what was left alone because work on it runs or is done."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.updated: list[str] = []
-        self.orphaned: list[str] = []
-        self.left_alone: list[str] = []
-
-    def take(self, bead: Bead, changes: Changes) -> bool:
-        """Change a bead, unless it is locked or became so since we looked."""
-        taken = not is_locked(bead) and self._update(bead, changes)
-        if not taken:
-            self.left_alone.append(bead.id)
-        return taken
-
-    def _update(self, bead: Bead, changes: Changes) -> bool:
-        try:
-            self.store.update(bead.id, replace(changes, expected_status=bead.status))
-        except RalphError as error:
-            if error.code != Code.CONFLICT:
-                raise
-            return False
-        return True
-
-    def applied(self, created: Sequence[str]) -> Applied:
-        return Applied(tuple(created), tuple(self.updated), tuple(self.orphaned), tuple(self.left_alone))
+def _update(store: Store, bead: Bead, changes: Changes) -> bool:
+    """Change a bead, unless it is locked or became so since we looked."""
+    if is_locked(bead):
+        return False
+    try:
+        store.update(bead.id, replace(changes, expected_status=bead.status))
+    except RalphError as error:
+        if error.code != Code.CONFLICT:
+            raise
+        return False
+    return True
 
 
 def _changes(change: Change) -> Changes:
@@ -341,24 +320,15 @@ def _changes(change: Change) -> Changes:
     return Changes(**core, metadata=metadata or None, status="open" if revived else None)
 
 
-def _orphaning(bead: Bead) -> Changes:
-    """Blocked, not closed: closed would claim that its work was done."""
-    return Changes(status="blocked", labels=[*bead.labels, ORPHANED])
-
-
 def _safe_order(diff: Diff) -> dict[str, int]:
     """An order in which no update closes a cycle for a moment: what a bead will wait for comes first.
 
     Locked beads keep their old dependencies, which may not fit the edited ones; that is refused.
     """
-    edges: dict[str, Sequence[str]] = {
-        bead.id: bead.dependencies for bead in (*diff.unchanged, *diff.orphaned)
-    }
-    edges |= {bead.id: bead.dependencies for bead in diff.added}
-    edges |= {item.id: item.dependencies for item in (*diff.items.kept, *diff.items.added)}
-    for change in diff.changed:
-        chosen = change.bead if change.locked else change.planned
-        edges[chosen.id] = chosen.dependencies
+    changed = [change.bead if change.locked else change.planned for change in diff.changed]
+    items = (*diff.items.kept, *diff.items.added)
+    after: list[Stored] = [*diff.unchanged, *diff.orphaned, *diff.added, *items, *changed]
+    edges = {each.id: each.dependencies for each in after}
     path = graph.cycle(edges)
     if path:
         raise RalphError(

@@ -15,7 +15,7 @@ from beads_ralph.compile.sprints import labels
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula, Var
-from beads_ralph.formula.variables import used_names, values
+from beads_ralph.formula.variables import accepted, values
 from beads_ralph.plan import At, Given, Plan, Sprint
 
 
@@ -123,8 +123,8 @@ TAKEN: Final = {
 
 def _left(sprint: Sprint, formula: Formula) -> Sprint:
     """The sprint without what its formula takes as a variable: that goes where the formula puts it."""
-    names = {*formula.vars, *used_names(formula)}
-    taken = {field for field, words in TAKEN.items() if names.intersection(words)}
+    names = accepted(formula)
+    taken = {field for field, words in TAKEN.items() if not set(words).isdisjoint(names)}
     empty: dict[str, Any] = {field: "" if field == "description" else () for field in taken}
     if "description" in taken:
         empty["notes"] = ()
@@ -148,7 +148,7 @@ class Offer:
     def to(self, formula: Formula, given: Mapping[str, Given]) -> dict[str, Given]:
         """Values for the variables that the formula has; what the **Pour** block gives goes first."""
         values = dict(given)
-        for name in dict.fromkeys((*formula.vars, *used_names(formula))):
+        for name in accepted(formula):
             var = formula.vars.get(name, Var())
             value = self._for(name, var)
             if value is not None and name not in values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +45,7 @@ class Batch:
     @property
     def stored(self) -> list[Stored]:
         """All that goes into the store."""
-        return [each for part in self.parts.values() for each in _stored(part)]
+        return [each for part in self.parts.values() for each in stored_of(part)]
 
     @property
     def members(self) -> list[Stored]:
@@ -61,7 +61,7 @@ class Batch:
     @property
     def ids(self) -> dict[str, str]:
         """Sprint → its bead, or the root of its molecule."""
-        return {name: _stored(part)[0].id for name, part in self.parts.items()}
+        return {name: stored_of(part)[0].id for name, part in self.parts.items()}
 
     @property
     def mode(self) -> Mode:
@@ -71,7 +71,7 @@ class Batch:
         return "formula" if len(self.molecules) == len(self.parts) else "mixed"
 
 
-def _stored(part: AnyBead | Molecule) -> Sequence[Stored]:
+def stored_of(part: AnyBead | Molecule) -> Sequence[Stored]:
     return part.batch if isinstance(part, Molecule) else [part]
 
 
@@ -92,7 +92,7 @@ class Loaded:
         done = "poured" if self.mode == "formula" else "inserted"
         return {
             "mode": self.mode,
-            **self._pours(),
+            **(self._pours() if self.mode != "direct" else {}),
             "beads_created": len(self.created),
             "bead_ids": list(self.created),
             "sprints_processed": list(self.sprints),
@@ -103,8 +103,6 @@ class Loaded:
         }
 
     def _pours(self) -> dict[str, Any]:
-        if self.mode == "direct":
-            return {}
         return {
             "formulas_created": 0,
             "formulas_poured": len(self.molecules),
@@ -238,14 +236,21 @@ def _existing(store: Store, batch: Batch) -> frozenset[str]:
     """The ids that are there already; an id that another plan has taken is no such thing."""
     planned = {each.id: each for each in batch.stored}
     listing = store.find(Query(ids=list(planned)))
-    faults = [_taken(bead) for bead in listing.beads if not _same_bead(bead, planned[bead.id])]
+    faults = [
+        _taken(bead.id, "bead", bead.metadata.to_json())
+        for bead in listing.beads
+        if not _same_bead(bead, planned[bead.id])
+    ]
     there = {bead.id for bead in listing.beads} | {bead.id for bead in listing.unreadable}
     if batch.molecules:
         items = store.items.find(ItemQuery(ids=list(planned)))
-        faults += [_taken_item(item) for item in items if not _same_item(item, planned[item.id])]
+        faults += [
+            _taken(item.id, item.issue_type, item.metadata)
+            for item in items
+            if not _same_item(item, planned[item.id])
+        ]
         there |= {item.id for item in items}
-    if not faults:
-        faults = [_half(name, part, there) for name, part in batch.parts.items() if _is_half(part, there)]
+    faults = faults or [_half(name, missing) for name, missing in _half_there(batch, there)]
     if faults:
         raise gathered(faults, "the plan")
     return frozenset(there)
@@ -264,35 +269,29 @@ def _same_item(stored: Item, planned: Stored) -> bool:
     return same and stored.parent == planned.parent
 
 
-def _is_half(part: AnyBead | Molecule, there: Collection[str]) -> bool:
-    return 0 < sum(each.id in there for each in _stored(part)) < len(_stored(part))
+def _half_there(batch: Batch, there: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """The sprints that the store has a part of, and what is missing of each."""
+    for name, part in batch.parts.items():
+        missing = [each.id for each in stored_of(part) if each.id not in there]
+        if 0 < len(missing) < len(stored_of(part)):
+            yield name, missing
 
 
-def _half(name: str, part: AnyBead | Molecule, there: Collection[str]) -> Fault:
-    missing = [each.id for each in _stored(part) if each.id not in there]
-    message = (
-        f"sprint {name} is in the store, but without {', '.join(missing)}: its formula or its values changed"
+def _half(name: str, missing: Sequence[str]) -> Fault:
+    said = f"sprint {name} is in the store, but without {', '.join(missing)}"
+    action = (
+        "See what is different with: beads-ralph plan diff PLAN, then apply it with: "
+        "beads-ralph mason PLAN --update"
     )
-    return Fault(
-        Code.CONFLICT,
-        message,
-        suggested_action="See what is different with: beads-ralph plan diff PLAN, then apply it with: "
-        "beads-ralph mason PLAN --update",
-    )
+    message = f"{said}: its formula or its values changed"
+    return Fault(Code.CONFLICT, message, suggested_action=action)
 
 
-def _taken(bead: Bead) -> Fault:
-    whose = f"a bead of {bead.metadata.plan_file}, sprint {bead.metadata.plan_sprint_id}"
-    return Fault(Code.DUPLICATE_ID, f"{bead.id} is {whose}", suggested_action=RENAME)
-
-
-def _taken_item(item: Item) -> Fault:
-    plan, sprint = item.metadata.get("plan_file"), item.metadata.get("plan_sprint_id")
+def _taken(identity: str, kind: str, said: Mapping[str, Any]) -> Fault:
+    plan, sprint = said.get("plan_file"), said.get("plan_sprint_id")
     whose = f" of {plan}, sprint {sprint}" if plan else ""
-    return Fault(Code.DUPLICATE_ID, f"{item.id} is a {item.issue_type}{whose}", suggested_action=RENAME)
-
-
-RENAME = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
+    action = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
+    return Fault(Code.DUPLICATE_ID, f"{identity} is a {kind}{whose}", suggested_action=action)
 
 
 # --- a plan beside the store ------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from beads_ralph.bead.names import ISSUE_TYPES
@@ -22,11 +23,8 @@ ACTION: Final = "Leave it out, or pour a plain formula on the bd store; docs/for
 
 def unsupported(formula: Formula) -> list[Fault]:
     """Every field that cannot be honoured where the formula is rendered here."""
-    file = str(formula.file) if formula.file is not None else None
-    return [
-        Fault(Code.FORMULA_UNSUPPORTED, f"{path}: {what}", file=file, field=path, suggested_action=ACTION)
-        for path, what in _beyond(formula)
-    ]
+    faults = [formula.fault(path, what, Code.FORMULA_UNSUPPORTED) for path, what in _beyond(formula)]
+    return [replace(fault, suggested_action=ACTION) for fault in faults]
 
 
 def _beyond(formula: Formula) -> Iterator[tuple[str, str]]:
@@ -141,42 +139,32 @@ def _is_chain(body: list[Step]) -> bool:
 
 def _lost_needs(formula: Formula) -> Iterator[str]:
     """Steps that others wait for and bd makes nothing of: loops, and what a condition left out."""
-    branches = formula.compose.branch if formula.compose is not None else []
-    steps = [step for _, step in all_steps(formula.steps)]
-    needed = {name for step in steps for name in step.waits}
-    needed |= {name for branch in branches for name in (branch.from_, *branch.steps)}
-    waiting = {step.id for step in steps if step.waits or step.waits_for}
-    waiting |= {name for branch in branches for name in (*branch.steps, branch.join)}
-    for path, step in all_steps(formula.steps):
+    steps = list(all_steps(formula.steps))
+    needed = {name for _, step in steps for name in step.waits}
+    needed |= {name for branch in formula.branches for name in (branch.from_, *branch.steps)}
+    waiting = {step.id for _, step in steps if step.waits or step.waits_for}
+    waiting |= {name for branch in formula.branches for name in (*branch.steps, branch.join)}
+    for path, step in steps:
         if step.loop is not None and step.id in needed:
             yield f"{path} is a loop that another step needs, which bd forgets"
-    for path in _cut(formula.steps, "steps", needed, waiting, _Around()):
+    for path in _cut(formula.steps, "steps", needed, waiting):
         yield f"{path} may be left out by its condition, and bd would forget what it waits for"
 
 
-@dataclass(frozen=True)
-class _Around:
-    """Properties that a step inherits from what it is in."""
-
-    optional: bool = False
-    needed: bool = False
-    waiting: bool = False
-
-
 def _cut(
-    steps: list[Step], path: str, needed: Container[str], waiting: Container[str], around: _Around
+    steps: list[Step],
+    path: str,
+    needed: Container[str],
+    waiting: Container[str],
+    around: tuple[bool, ...] = (False, False, False),
 ) -> Iterator[str]:
-    """The steps between others that may not be there."""
+    """The steps between others that may not be there. A step that is optional, needed or waiting
+    hands that on to the steps inside."""
     for at, step in enumerate(steps):
         here = f"{path}[{at}]"
-        own = _Around(
-            around.optional or bool(step.condition),
-            around.needed or step.id in needed,
-            around.waiting or step.id in waiting,
-        )
-        if own == _Around(optional=True, needed=True, waiting=True):
+        said = (bool(step.condition), step.id in needed, step.id in waiting)
+        own = tuple(map(operator.or_, around, said))
+        if all(own):
             yield here
-        yield from _cut(step.children, f"{here}.children", needed, waiting, own)
-        yield from _cut(
-            step.loop.body if step.loop is not None else [], f"{here}.loop.body", needed, waiting, own
-        )
+        inside = f"{here}.children" if step.loop is None else f"{here}.loop.body"
+        yield from _cut(step.inner, inside, needed, waiting, own)

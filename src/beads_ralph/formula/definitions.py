@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from beads_ralph.bead import run_state
@@ -30,10 +31,18 @@ def essence(bead: BeadJson) -> dict[str, Any]:
     return {**{key: bead[key] for key in core}, "metadata": metadata}
 
 
-def shape(bead: BeadJson) -> Hashable:
-    """Equal for two beads exactly where they differ in texts and numbers alone."""
-    found = essence(bead)
-    return (found["issue_type"], _form(found["metadata"]))
+def by_shape(instances: Iterable[Instance]) -> list[list[Instance]]:
+    groups: dict[Hashable, list[Instance]] = defaultdict(list)
+    for instance in instances:
+        groups[instance_shape(instance)].append(instance)
+    return list(groups.values())
+
+
+def instance_shape(instance: Instance) -> Hashable:
+    """Equal for two instances exactly where they differ in texts and numbers alone."""
+    found = [essence(bead) for bead in instance]
+    forms = tuple((bead["issue_type"], _form(bead["metadata"])) for bead in found)
+    return forms, inner_edges(instance)
 
 
 def _form(value: Any) -> Hashable:
@@ -42,19 +51,12 @@ def _form(value: Any) -> Hashable:
             return tuple((key, _form(value[key])) for key in sorted(value))
         case list():
             # a list of texts may be of any length: one variable carries it
-            return "texts" if _is_texts(value) else ("list", tuple(map(_form, value)))
+            is_texts = all(isinstance(entry, str) for entry in value)
+            return "texts" if is_texts else ("list", tuple(map(_form, value)))
         case float():
             return value
         case _:
             return type(value).__name__
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def instance_shape(instance: Instance) -> Hashable:
-    return (tuple(map(shape, instance)), inner_edges(instance))
 
 
 def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
@@ -68,30 +70,52 @@ def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
 # --- where two part ---------------------------------------------------------------------------------
 
 
-def parting(one: Instance, other: Instance) -> tuple[str, str, str] | None:
-    """The first field that keeps two instances apart, and what each has there; None for one shape."""
+@dataclass(frozen=True)
+class Parting:
+    """Why instances are no repetition of one another."""
+
+    field: str
+    one: str
+    """The first instance's value there."""
+    other: str
+    odd: str
+    """The first instance that is different."""
+    fitting: Sequence[str]
+    """The groups that would go together, as `--sprints` takes them, the largest first."""
+
+
+def find_parting(instances: Sequence[Instance]) -> Parting | None:
+    """Where the first instances part; None where all have one shape."""
+    groups = by_shape(instances)
+    if len(groups) == 1:
+        return None
+    first, second = (group[0] for group in groups[:2])
+    fitting = [",".join(map(written, group)) for group in sorted(groups, key=len, reverse=True)]
+    return Parting(*next(_partings(first, second)), written(second), fitting)
+
+
+def written(instance: Instance) -> str:
+    """`2.1+2.2`"""
+    return "+".join(bead["metadata"]["sprint"] for bead in instance)
+
+
+def _partings(one: Instance, other: Instance) -> Iterator[tuple[str, str, str]]:
+    """The fields that keep two instances apart, and what each has there."""
     if len(one) != len(other):
-        return "sprints", str(len(one)), str(len(other))
-    for a, b in zip(one, other, strict=True):
-        found = next(_partings(a, b), None)
-        if found is not None:
-            return found
-    if inner_edges(one) != inner_edges(other):
-        return "dependencies", _shown_edges(one), _shown_edges(other)
-    return None
-
-
-def _partings(one: BeadJson, other: BeadJson) -> Iterator[tuple[str, str, str]]:
-    if one["issue_type"] != other["issue_type"]:
-        yield "issue_type", one["issue_type"], other["issue_type"]
-    yield from _differences("metadata", essence(one)["metadata"], essence(other)["metadata"])
+        yield "sprints", str(len(one)), str(len(other))
+    for a, b in zip(one, other, strict=False):
+        if a["issue_type"] != b["issue_type"]:
+            yield "issue_type", a["issue_type"], b["issue_type"]
+        yield from _differences("metadata", essence(a)["metadata"], essence(b)["metadata"])
+    yield "dependencies", _shown_edges(one), _shown_edges(other)
 
 
 def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             if key not in one or key not in other:
-                yield f"{path}.{key}", _presence(key in one), _presence(key in other)
+                has = ("has it", "has none") if key in one else ("has none", "has it")
+                yield f"{path}.{key}", *has
             else:
                 yield from _differences(f"{path}.{key}", one[key], other[key])
     elif _form(one) == _form(other):
@@ -101,10 +125,6 @@ def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, str, st
             yield from _differences(f"{path}.{at}", a, b)
     else:
         yield path, _noun(one), _noun(other)
-
-
-def _presence(is_there: bool) -> str:
-    return "has it" if is_there else "has none"
 
 
 def _noun(value: Any) -> str:
@@ -130,10 +150,10 @@ def step_keys(instances: Sequence[Instance]) -> list[str]:
         titles = {instance[at]["title"] for instance in instances}
         shared = len(instances) > 1 and len(titles) == 1 and len(instances[0]) > 1
         found.append((shared and branch_slug(bead["title"])[:ID_LENGTH].strip("-")) or kind)
-    return _numbered(found)
+    return numbered(found)
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """Those that stand there twice get numbers."""
     counts = Counter(names)
     taken = {name for name in names if counts[name] == 1}

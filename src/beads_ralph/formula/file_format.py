@@ -16,12 +16,11 @@ from pydantic_core import ErrorDetails
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.formula.model import READERS_OWN, Formula, Place
+from beads_ralph.formula.model import READERS_OWN, Formula, Place, shown
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
 BOM: Final = "\ufeff"
-SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,7 @@ def _in_words(error: ErrorDetails, file: Path) -> Fault:
     if error["type"] == "missing":
         return _fault(file, path, "is required")
     said = re.sub(r"^(Input|List|String|Value error,) ", "", error["msg"])
-    found = json.dumps(error["input"], ensure_ascii=False, default=str)
-    return _fault(file, path, f"{said} (found {found if len(found) <= SHOWN else found[:SHOWN] + '…'})")
+    return _fault(file, path, f"{said} (found {shown(error['input'])})")
 
 
 def field_path(parts: Iterable[int | str]) -> str:
