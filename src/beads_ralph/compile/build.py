@@ -138,10 +138,8 @@ class _Drafts:
             beads = (member for member in molecule.members if isinstance(member, Bead))
             self.branches |= {bead.id: bead.metadata.branch for bead in beads}
         if sprint.type is not None:
-            message = (
-                f"sprint {sprint.id}: **Type** says nothing of a sprint that is poured; its steps have types"
-            )
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.type.line))
+            said = "**Type** says nothing of a sprint that is poured; its steps have types"
+            self._warn(f"sprint {sprint.id}: {said}", sprint.type.line)
 
     def _waits(self, sprint: str) -> list[str]:
         """Sprints and ids; the last steps of a poured sprint in its place, so that their work is there."""
@@ -201,14 +199,15 @@ class _Drafts:
 
     def _notice_oddities(self, sprint: Sprint, raw: Mapping[str, Any]) -> None:
         if sounds_like_merge(sprint) and sprint.type is None and raw["issue_type"] != "beads-ralph-merge":
-            message = (
-                f"sprint {sprint.id}: '{sprint.title}' sounds like a merge, but has fewer than two sprints "
-                "to merge; it is a work bead (say **Type**: work or merge to settle it)"
-            )
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.line))
+            said = "sounds like a merge, but has fewer than two sprints to merge; it is a work bead"
+            settled = "say **Type**: work or merge to settle it"
+            self._warn(f"sprint {sprint.id}: '{sprint.title}' {said} ({settled})", sprint.line)
         if self.setting.schema == "legacy" and len(sprint.dev_agents) > 1:
-            message = f"sprint {sprint.id}: the legacy schema holds one dev agent; the others are left out"
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.dev_agents[1].line))
+            said = "the legacy schema holds one dev agent; the others are left out"
+            self._warn(f"sprint {sprint.id}: {said}", sprint.dev_agents[1].line)
+
+    def _warn(self, message: str, line: int) -> None:
+        self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, line))
 
     # --- the whole
 

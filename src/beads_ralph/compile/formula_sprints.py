@@ -34,15 +34,15 @@ class SprintPours:
         if self.setting.schema == "legacy":
             return None, [self._legacy(sprint, sprint.formula)]
         found = self.setting.formulas.get(sprint.formula.value)
-        if not isinstance(found, Formula):
-            return None, self._refused(
-                sprint,
-                found or RalphError(Code.FORMULA_NOT_FOUND, f"there is no formula {sprint.formula.value}"),
-            )
         try:
+            if not isinstance(found, Formula):
+                raise found or RalphError(
+                    Code.FORMULA_NOT_FOUND, f"there is no formula {sprint.formula.value}"
+                )
             molecule = self._composed(sprint, found, around)
         except RalphError as error:
-            return None, self._refused(sprint, error)
+            own = Fault(error.code, error.message, suggested_action=error.suggested_action)
+            return None, [self._at(sprint, fault) for fault in error.faults or (own,)]
         faults = [replace(fault, file=self.plan.file) for fault in molecule.faults]
         return (None if faults else molecule), faults
 
@@ -76,10 +76,9 @@ class SprintPours:
             "plan_sprint_id": sprint.id.text,
             "branch": around.branch,
         }
-        words = "\n\n".join(part for part in (sprint.description, *sprint.notes) if part)
         return {
             "title": sprint.title,
-            "description": words or molecule.root.description,
+            "description": _prose(sprint) or molecule.root.description,
             "labels": labels(sprint, self.defaults),
             "metadata": {**molecule.root.metadata, **place},
         }
@@ -93,13 +92,10 @@ class SprintPours:
         action = "Leave out --schema legacy, or write the sprint's tasks instead of the formula"
         return Fault(Code.CONSTRAINT, message, self.plan.file, formula.line, None, action)
 
-    def _refused(self, sprint: Sprint, error: RalphError) -> list[Fault]:
-        faults = error.faults or (Fault(error.code, error.message, suggested_action=error.suggested_action),)
-        return [self._at(sprint, fault) for fault in faults]
-
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:
-        name = (fault.field or "").removeprefix("vars.") if (fault.field or "").startswith("vars.") else None
-        given = sprint.pour.values.get(name) if sprint.pour and name else None
+        kind, _, name = (fault.field or "").partition("vars.")
+        name = "" if kind else name
+        given = sprint.pour.values.get(name) if sprint.pour else None
         where = f"{fault.place}: " if fault.file else ""
         message = f"sprint {sprint.id}: {where}{fault.message}"
         action = fault.suggested_action
@@ -131,6 +127,10 @@ def _left(sprint: Sprint, formula: Formula) -> Sprint:
     return replace(sprint, **empty)
 
 
+def _prose(sprint: Sprint) -> str:
+    return "\n\n".join(part for part in (sprint.description, *sprint.notes) if part)
+
+
 def _line(sprint: Sprint) -> int:
     return sprint.formula.line if sprint.formula else sprint.line
 
@@ -150,16 +150,13 @@ class Offer:
         values = dict(given)
         for name in accepted(formula):
             var = formula.vars.get(name, Var())
-            value = self._for(name, var)
-            if value is not None and name not in values:
+            value = self.said.get(name)
+            if value is None and var.default is None:
+                value = self.assumed.get(name)
+            # What follows from another variable does so whoever gives that one.
+            if value is not None and name not in values and not var.derive:
                 values[name] = _shaped(value, var)
         return values
-
-    def _for(self, name: str, var: Var) -> Given | None:
-        if var.derive:
-            return None  # it follows from another variable, whoever gives that one
-        said = self.said.get(name)
-        return self.assumed.get(name) if said is None and var.default is None else said
 
 
 def _shaped(value: Given, var: Var) -> Given:
@@ -231,13 +228,14 @@ def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, 
 def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> dict[str, Given]:
     made = setting.worktree(around.branch, defaults) if around.branch else ""
     folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
+    given = sprint.bead_name.value if sprint.bead_name else ""
     return {
         "sprint_id": sprint.id.text,
         "sprint_slug": sprint.id.dashed,
         "phase": sprint.id.phase,
         "phase_number": f"{sprint.id.phase_number:02d}",
         "title": sprint.title,
-        "name": _name(sprint),
+        "name": given if given and not given.startswith(f"{ID_PREFIX}-") else slug(sprint.title),
         "bead_id": around.root_id,
         "branch": around.branch or "",
         "worktree_path": folder,
@@ -247,14 +245,9 @@ def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: 
     }
 
 
-def _name(sprint: Sprint) -> str:
-    given = sprint.bead_name.value if sprint.bead_name else ""
-    return slug(sprint.title) if not given or given.startswith(f"{ID_PREFIX}-") else given
-
-
 def _words(sprint: Sprint) -> dict[str, Given]:
     return {
-        "description": "\n\n".join(part for part in (sprint.description, *sprint.notes) if part),
+        "description": _prose(sprint),
         "source_branch": sprint.source_branch.value if sprint.source_branch else "",
         "team": sprint.team.value if sprint.team else "",
         "tasks": tuple(task.value for task in sprint.tasks),

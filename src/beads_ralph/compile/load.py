@@ -118,15 +118,13 @@ def choose(plan: Plan, wanted: Iterable[str] | None) -> list[str]:
     asked = [word for word in (text.strip() for text in wanted) if word]
     if not asked:
         raise RalphError(Code.USAGE, "the sprint filter is empty", suggested_action="Name sprints: 1.1,1.2a")
-    faults = [_unknown(plan, word) for word in asked if word not in order]
+    faults = []
+    for word in (word for word in asked if word not in order):
+        code = Code.UNRESOLVED if SprintId.parse(word) else Code.PLAN_PATTERN
+        faults.append(Fault(code, f"the sprint filter names {word}, which is not in the plan", plan.file))
     if faults:
         raise gathered(faults, plan.file)
     return [sprint for sprint in order if sprint in asked]
-
-
-def _unknown(plan: Plan, word: str) -> Fault:
-    code = Code.UNRESOLVED if SprintId.parse(word) else Code.PLAN_PATTERN
-    return Fault(code, f"the sprint filter names {word}, which is not in the plan", plan.file)
 
 
 def require_valid(built: Built, chosen: Collection[str]) -> Batch:

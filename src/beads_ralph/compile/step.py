@@ -27,7 +27,7 @@ REQUIRED: Final = frozenset(
 PLACE: Final = ("phase", "sprint", "plan_file", "plan_section", "plan_sprint_id")
 """Where in a plan a bead stands."""
 AGENT_KEYS: Final = ("dev_agents", "qa_agents")
-AGENTS: Final = frozenset({*AGENT_KEYS, "scrum_master_agent"})
+AGENT_FIELDS: Final = (*AGENT_KEYS, "scrum_master_agent")
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,9 @@ class Slot:
 
     id: str
     sprint: SprintId
-    word: str
-    """The word for the sprint in the name of a branch."""
     waits: Sequence[str]
     branches: Mapping[str, str]
     """Id → branch, its own included."""
-    formula: str
     alone: bool
     """True for the only bead of its molecule."""
 
@@ -72,8 +69,10 @@ def raw_bead(
     step: Ready, slot: Slot, setting: Setting, place: Place
 ) -> tuple[dict[str, Any] | None, list[Fault]]:
     """The bead as JSON; None where something that a bead needs is nowhere said, or cannot be read."""
-    shaped, faults = _Shaping(step).all()
-    defaults = _step_defaults(shaped, _defaults(setting, place))
+    shaped, faults = _shaped(step.metadata)
+    defaults = _defaults(setting, place)
+    for master in shaped.get("scrum_master_agent", ()):
+        defaults = defaults.model_copy(update={"scrum_master": master})
     sprint = _sprint(step, shaped, slot, place)
     faults += _missing(sprint, defaults) if not is_complete(step) else []
     faults += _of_runs(step)
@@ -85,7 +84,7 @@ def raw_bead(
     raw = bead_json(sprint, own, defaults, {slot.sprint.text: slot.id}, slot.waits, branches)
     if step.assignee:
         raw["assignee"] = step.assignee
-    made = {"formula": slot.formula, "molecule": place.root_id, "step": step.key}
+    made = {"formula": step.formula, "molecule": place.root_id, "step": step.key}
     if place.sprint is not None:  # however it is written, it must be found again as the plan's own
         made |= {key: raw["metadata"][key] for key in PLACE}
     if is_complete(step):
@@ -108,7 +107,7 @@ def _own(step: Ready) -> Iterator[tuple[str, Any]]:
     for key, value in step.metadata.items():
         if key == "dod":
             yield key, _with_commands(value)
-        elif key not in AGENTS and not (key in COMPLETED and isinstance(value, str)):
+        elif key not in AGENT_FIELDS and not (key in COMPLETED and isinstance(value, str)):
             yield key, value
 
 
@@ -126,7 +125,7 @@ def _with_commands(dod: Any) -> Any:
 def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) -> Sprint:
     """A sprint that says what the step says, over what the plan's own sprint says."""
     said = step.metadata
-    base = place.sprint or Sprint(slot.sprint, step.title, f"{slot.formula}: {step.key}", place.line or 0)
+    base = place.sprint or Sprint(slot.sprint, step.title, f"{step.formula}: {step.key}", place.line or 0)
     own = [step.description.strip() or step.title, *(task.value for task in base.tasks)]
     tasks = _texts(said.get("dev_prompts")) or own
     given: dict[str, Any] = {
@@ -160,11 +159,6 @@ def _worktree(step: Ready, slot: Slot, base: Sprint) -> str:
     if base.worktree is None or slot.alone:
         return base.worktree.value if base.worktree else ""
     return f"{base.worktree.value}-{id_word(step.key)}"
-
-
-def _step_defaults(shaped: Mapping[str, Any], defaults: PlanDefaults) -> PlanDefaults:
-    master = shaped.get("scrum_master_agent")
-    return defaults if master is None else defaults.model_copy(update={"scrum_master": master})
 
 
 def _missing(sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
@@ -213,30 +207,19 @@ def _source(setting: Setting, place: Place) -> str:
 AGENT: Final[TypeAdapter[AgentSpec]] = TypeAdapter(Agent)
 
 
-class _Shaping:
-    """Agents and checks in the short forms of a plan, or spelled out."""
-
-    def __init__(self, step: Ready) -> None:
-        self.said = step.metadata
-        self.faults: list[Fault] = []
-
-    def all(self) -> tuple[dict[str, Any], list[Fault]]:
-        shaped: dict[str, Any] = {}
-        for key in AGENT_KEYS:
-            if key in self.said:
-                shaped[key] = list(self._each(AGENT, key, _listed(self.said[key])))
-        if "scrum_master_agent" in self.said:
-            master = list(self._each(AGENT, "scrum_master_agent", [self.said["scrum_master_agent"]]))
-            shaped["scrum_master_agent"] = master[0] if master else None
-        return shaped, self.faults
-
-    def _each(self, kind: TypeAdapter[Any], key: str, entries: Sequence[Any]) -> Iterator[Any]:
+def _shaped(said: Mapping[str, Any]) -> tuple[dict[str, list[AgentSpec]], list[Fault]]:
+    """Agents in the short form of a plan, or spelled out, as they are; and why others cannot be read."""
+    shaped: dict[str, list[AgentSpec]] = {}
+    faults: list[Fault] = []
+    for key in (key for key in AGENT_FIELDS if key in said):
+        entries = _listed(said[key]) if key in AGENT_KEYS else [said[key]]
+        shaped[key] = []
         for at, entry in enumerate(entries):
             try:
-                yield kind.validate_python(entry)
+                shaped[key].append(AGENT.validate_python(entry))
             except ValidationError as problem:
-                field = f"metadata.{key}.{at}"
-                self.faults += [_below(fault, field) for fault in schema.faults_of(problem)]
+                faults += [_below(fault, f"metadata.{key}.{at}") for fault in schema.faults_of(problem)]
+    return shaped, faults
 
 
 def _below(fault: Fault, field: str) -> Fault:

@@ -204,13 +204,6 @@ OWN: Final = frozenset({"title", "description", "tasks", "task", "criteria", "cr
 NAMES: Final = frozenset({"name", "bead_id", "branch", "worktree_path", "team_name", "plan_section"})
 
 
-@dataclass(frozen=True)
-class Splice:
-    """A list variable among the entries of a list."""
-
-    variable: Variable
-
-
 @dataclass
 class Columns:
     """Reads the columns of one step, and makes variables of what nothing else explains."""
@@ -272,7 +265,7 @@ class Columns:
 
     # --- lists
 
-    def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Splice]:
+    def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Variable]:
         """Keep the entries that all lists begin and end with; a variable carries those between."""
         shortest = min(map(len, rows))
         begin = list(self._run(base, [[row[at] for row in rows] for at in range(shortest)]))
@@ -291,12 +284,13 @@ class Columns:
                 return
             yield template
 
-    def _between(self, base: str, middle: Sequence[list[str]], *, is_framed: bool) -> Template | Splice:
-        """One entry among others that stay is a text; a list of its own may grow."""
+    def _between(self, base: str, middle: Sequence[list[str]], *, is_framed: bool) -> Template | Variable:
+        """One entry among others that stay is a text; a list of its own may grow, its variable alone in the
+        place of the entries."""
         if is_framed and all(len(row) == 1 for row in middle):
             single = SINGLES.get(base, f"{base}_entry")
             return (self.variable(single, [row[0] for row in middle]),)
-        return Splice(self.variable(base, middle, "list"))
+        return self.variable(base, middle, "list")
 
     # --- everything
 
@@ -346,8 +340,8 @@ def base_name(path: Sequence[str | int]) -> str:
 
 def said(node: Any) -> Any:
     """The node as the formula's file has it, once its variables have names."""
-    if isinstance(node, Splice):
-        return node.variable.placeholder
+    if isinstance(node, Variable):
+        return node.placeholder
     if isinstance(node, tuple):
         return text_of(node)
     if isinstance(node, dict):
@@ -357,9 +351,7 @@ def said(node: Any) -> Any:
 
 def used(node: Any) -> Iterator[Variable]:
     """The variables of a node in the order of their appearance, each behind those that it follows from."""
-    if isinstance(node, Splice):
-        yield node.variable
-    elif isinstance(node, Variable):
+    if isinstance(node, Variable):
         if node.derive is not None:
             yield from used(node.derive[1])
         yield node

@@ -12,7 +12,6 @@ from beads_ralph.bead.names import ASSIGNEE, MERGE, slug
 from beads_ralph.formula.columns import (
     Columns,
     Ingredient,
-    Splice,
     Template,
     Variable,
     known,
@@ -256,17 +255,17 @@ class _Step:
         if key not in ("dev_prompts", "acceptance_criteria") or not isinstance(node, list):
             return
         for entry in node:
-            if isinstance(entry, Splice) and key == "acceptance_criteria":
-                bullets = self.columns.derived("criteria_bullets", "bullets", entry.variable)
+            if isinstance(entry, Variable) and key == "acceptance_criteria":
+                bullets = self.columns.derived("criteria_bullets", "bullets", entry)
                 self.columns.words.append(known(bullets))
             elif isinstance(entry, tuple):
                 self._add_words(entry)
 
     def _description(self, values: Sequence[str], metadata: Mapping[str, Any]) -> Template:
         extra = [
-            known(self.columns.derived("tasks_prose", "sentences", entry.variable))
+            known(self.columns.derived("tasks_prose", "sentences", entry))
             for entry in metadata["dev_prompts"]
-            if isinstance(entry, Splice)
+            if isinstance(entry, Variable)
         ]
         return self.columns.text("description", values, extra)
 
@@ -294,7 +293,7 @@ class _Step:
         ]
         found: dict[str, Any] = {"needs": needs} if needs else {}
         if any(after):
-            found["after"] = [Splice(self.columns.variable("after", after, "list"))]
+            found["after"] = [self.columns.variable("after", after, "list")]
         return found
 
 

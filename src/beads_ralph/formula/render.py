@@ -54,6 +54,8 @@ class Ready:
     """Its gate. The gate of a container or a loop is a step of its own, of the type gate: all
     that the container begins with needs it."""
     is_epic: bool = False
+    formula: str = ""
+    """Its formula, where several are poured together."""
 
 
 @dataclass(frozen=True)

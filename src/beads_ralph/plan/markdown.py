@@ -137,14 +137,11 @@ class _Reader:
         self.field: Field | None = None
 
     def read(self) -> Iterator[Block]:
-        at = 0
-        while at < len(self.tokens):
-            end = _closing(self.tokens, at)
-            yield from self._block(self.tokens[at], self.tokens[at + 1 : end])
-            at = end + 1
+        for token, inside in _parts(self.tokens):
+            yield from self._block(token, inside)
 
     def _block(self, token: Token, inside: list[Token]) -> Iterator[Block]:
-        line = (token.map[0] if token.map else 0) + 1
+        line = _line_of(token)
         if token.type == "front_matter":
             yield FrontMatter(token.content, line + 1)
         elif token.type == "heading_open":
@@ -176,16 +173,15 @@ class _Reader:
         prose: list[_Line] = []
         for row in _lines(inline, line):
             label = _label(row)
-            if label is None and not prose and self.field is not None and _goes_on(self.field):
+            if label is not None:
+                yield from _prose(prose)
+                prose = []
+                self.field = _field(label, row)
+                yield self.field
+            elif not prose and self.field is not None and _goes_on(self.field):
                 self.field.rest.append(ListItem(row.text, row.line, tuple(_codes(row.tokens, row.line))))
-                continue
-            if label is None:
+            else:
                 prose.append(row)
-                continue
-            yield from _prose(prose)
-            prose = []
-            self.field = _field(label, row)
-            yield self.field
         if prose:
             self.field = None
         yield from _prose(prose)
@@ -205,14 +201,18 @@ class _Reader:
             yield Prose(token.content.rstrip("\n"), line)
 
 
-def _closing(tokens: list[Token], start: int) -> int:
-    """Where the block that opens at `start` closes."""
-    depth: int = tokens[start].nesting
-    at = start
-    while depth > 0:
-        at += 1
-        depth += tokens[at].nesting
-    return at
+def _parts(tokens: list[Token]) -> Iterator[tuple[Token, list[Token]]]:
+    """The blocks side by side: the token that opens each, and what stands before the one that closes it."""
+    start = depth = 0
+    for at, token in enumerate(tokens):
+        depth += token.nesting
+        if depth == 0:
+            yield tokens[start], tokens[start + 1 : at]
+            start = at + 1
+
+
+def _line_of(token: Token) -> int:
+    return (token.map[0] if token.map else 0) + 1
 
 
 def _lines(inline: Token, first: int) -> Iterator[_Line]:
@@ -286,32 +286,20 @@ def _prose(rows: list[_Line]) -> Iterator[Prose]:
 
 def _items(inside: list[Token]) -> Iterator[ListItem]:
     """The items of a list; `inside` is what stands between its opening and its closing token."""
-    at = 0
-    while at < len(inside):
-        end = _closing(inside, at)
-        yield _item(inside[at], inside[at + 1 : end])
-        at = end + 1
+    return (_item(token, content) for token, content in _parts(inside))
 
 
 def _item(token: Token, inside: list[Token]) -> ListItem:
-    line = (token.map[0] if token.map else 0) + 1
-    texts: list[str] = []
-    codes: list[CodeText] = []
-    at = 0
-    while at < len(inside):
-        end = _closing(inside, at)
-        text, found = _item_part(inside[at], inside[at + 1 : end])
-        texts.append(text)
-        codes.extend(found)
-        at = end + 1
-    joined = CHECKBOX.sub("", "\n".join(text for text in texts if text)).strip()
+    parts = [_item_part(inner, content) for inner, content in _parts(inside)]
+    joined = CHECKBOX.sub("", "\n".join(text for text, _ in parts if text)).strip()
+    codes = tuple(code for _, found in parts for code in found)
     own = (inside[1].children or []) if inside and inside[0].type == "paragraph_open" else []
-    return ListItem(joined, line, tuple(codes), _all_struck(own), _opens_with_code(own))
+    return ListItem(joined, _line_of(token), codes, _all_struck(own), _opens_with_code(own))
 
 
 def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
     """A paragraph, a nested list or a fence of an item, as text."""
-    line = (token.map[0] if token.map else 0) + 1
+    line = _line_of(token)
     if token.type in ("paragraph_open", "heading_open"):
         kept = _unstruck(_numbered(inside[0], line))
         hashes = token.markup + " " if token.markup.startswith("#") else ""  # `- # of rows` is a task too
@@ -325,9 +313,8 @@ def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
     if token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
         return token.content.strip(), []
     if token.type in ("fence", "code_block"):
-        return token.content.rstrip("\n"), [
-            CodeText(token.content, line + (token.type == "fence"), fenced=True)
-        ]
+        first = line + (token.type == "fence")
+        return token.content.rstrip("\n"), [CodeText(token.content, first, fenced=True)]
     return "", []
 
 

@@ -19,7 +19,8 @@ NEXT_IN_BULLET: Final = re.compile(rf"\s*,\s*(?={NAME}=)|\s*$")
 """A bullet is one pair, so that its value may hold anything but the beginning of another."""
 QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")  # no escapes: markdown has taken the backslashes
 FORM: Final = "name=value"
-NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError)
+# What PyYAML raises: the others come from values such as the 99th of a month and from odd tags.
+NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError, KeyError, AttributeError, TypeError)
 MAX_SHOWN: Final = 60
 
 Pairs = Iterator[tuple[str, At[Given]]]
@@ -151,12 +152,9 @@ def _fence_pairs(fence: markdown.CodeText) -> Pairs:
     except NOT_YAML as problem:
         root = None
         if not _flat(fence):
-            mark = getattr(problem, "problem_mark", None)
-            why = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
-            raise LabelError(
-                f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}",
-                _line_at(fence, mark.index if mark is not None else 0),
-            ) from None
+            why, place = yaml_fault(problem, fence)
+            message = f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}"
+            raise LabelError(message, place) from None
     if isinstance(root, yaml.MappingNode) and all(_is_name(key) for key, _ in root.value):
         yield from _mapping_pairs(root, fence)
         return
@@ -187,7 +185,7 @@ def _is_name(key: yaml.Node) -> bool:
 
 def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs:
     for key, node in mapping.value:
-        line = _line_at(fence, key.start_mark.index)
+        line = line_at(fence, key.start_mark.index)
         if isinstance(node, yaml.ScalarNode):
             yield key.value, At(_text(node, fence), line)
             continue
@@ -206,18 +204,25 @@ def _text(node: yaml.ScalarNode, fence: markdown.CodeText) -> str:
         return str(text.encode("utf-16", "surrogatepass").decode("utf-16"))
     except UnicodeDecodeError:
         message = "**Pour** has half of a character, an escape such as \\ud83d alone"
-        raise LabelError(message, _line_at(fence, node.start_mark.index)) from None
+        raise LabelError(message, line_at(fence, node.start_mark.index)) from None
 
 
 def _entries(node: yaml.Node) -> tuple[str, ...] | None:
     """The texts of a list; None where it is no list, or holds something else."""
     if not isinstance(node, yaml.SequenceNode):
         return None
-    if not all(isinstance(entry, yaml.ScalarNode) for entry in node.value):
-        return None
-    return tuple(entry.value for entry in node.value)
+    flat = all(isinstance(entry, yaml.ScalarNode) for entry in node.value)
+    return tuple(entry.value for entry in node.value) if flat else None
 
 
-def _line_at(fence: markdown.CodeText, index: int) -> int:
+def yaml_fault(problem: Exception, block: markdown.CodeText | markdown.FrontMatter) -> tuple[str, int]:
+    """Why a block is no YAML, and in which line."""
+    mark = getattr(problem, "problem_mark", None)
+    index = mark.index if mark is not None else getattr(problem, "position", 0)
+    why = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
+    return why, line_at(block, index)
+
+
+def line_at(block: markdown.CodeText | markdown.FrontMatter, index: int) -> int:
     """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
-    return fence.line + fence.text.count("\n", 0, index)
+    return block.line + block.text.count("\n", 0, index)
