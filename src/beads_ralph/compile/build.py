@@ -119,7 +119,7 @@ class _Drafts:
             self.faults[name].append(fault)
 
     def _compile(self, sprint: Sprint) -> None:
-        bead, found = self.bead(sprint)
+        bead, found = self._bead(sprint)
         self.faults[sprint.id.text] += found
         if bead is not None:
             self.beads[sprint.id.text] = bead
@@ -153,20 +153,13 @@ class _Drafts:
     def _branch(self, sprint: Sprint) -> str:
         if sprint.branch is not None:
             return sprint.branch.value
-        known = self._known_branch(sprint)
+        _, known = self.setting.known_place(sprint)
         if known is not None and not self.setting.is_impossible(known):
             return known
         source = sprint.source_branch.value if sprint.source_branch else self.defaults.source_branch or ""
         return self.setting.branch(source, sprint.id.text, sprint.title, self.defaults)
 
-    def _known_branch(self, sprint: Sprint) -> str | None:
-        if sprint.is_poured:
-            molecule = self.setting.molecules.get(sprint.id.text)
-            return molecule.branch if molecule else None
-        bead = self.setting.known.get(sprint.id.text)
-        return bead.metadata.branch if bead else None
-
-    def bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
+    def _bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
         missing = list(self._missing(sprint))
         if missing:
             return None, missing

@@ -53,23 +53,22 @@ class ItemDiff:
 
     def warnings(self) -> list[Fault]:
         """Warnings about what is left alone, and what to do about it."""
-        told = [
+        told = []
+        for change in self.changed:
+            both = (f"{name} is {old!r}, planned {new!r}" for name, (old, new) in change.fields.items())
+            said = f"keeps what it says: {', '.join(both)}"
+            told.append((change.item, said, "Do what the plan says, then"))
+        for item in self.gone:
+            said = "is no longer in the plan, and stays open"
+            told.append((item, said, "Where nothing is left to do"))
+        return [
             Fault(
                 Code.CONSTRAINT,
-                f"{change.item.id} ({change.item.title}) keeps what it says: {_told(change.fields)}",
-                suggested_action=f"Do what the plan says, then: beads-ralph close {change.item.id}",
+                f"{item.id} ({item.title}) {said}",
+                suggested_action=f"{when}: beads-ralph close {item.id}",
             )
-            for change in self.changed
+            for item, said, when in told
         ]
-        told += [
-            Fault(
-                Code.CONSTRAINT,
-                f"{item.id} ({item.title}) is no longer in the plan, and stays open",
-                suggested_action=f"Where nothing is left to do: beads-ralph close {item.id}",
-            )
-            for item in self.gone
-        ]
-        return told
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,10 +78,6 @@ class ItemDiff:
             ],
             "gone": [_item_row(item) for item in self.gone],
         }
-
-
-def _told(fields: Mapping[str, tuple[Any, Any]]) -> str:
-    return ", ".join(f"{name} is {old!r}, planned {new!r}" for name, (old, new) in fields.items())
 
 
 def _item_row(item: Item) -> dict[str, Any]:
@@ -188,7 +183,10 @@ def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
     wanted = [each for each in planned.stored if isinstance(each, Item)]
     both = [(there[item.id], item) for item in wanted if item.id in there]
     changes = [ItemChange(old, _item_fields(old, new)) for old, new in both if _is_waiting(old)]
-    current = {root.id for root in stored.roots if root.id not in _second_roots(stored, planned)}
+    # Not those of --id-suffix, molecules beside the one that the plan means.
+    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
+    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
+    current = {root for root, sprint in named if meant.get(sprint, root) == root}
     gone = [item for item in stored.items if _root_of(item, there) in current]
     ids = {item.id for item in wanted}
     return ItemDiff(
@@ -202,13 +200,6 @@ def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
 def _is_waiting(item: Item) -> bool:
     """True where a person or the world still has to act; containers follow their members."""
     return item.status != "closed" and item.issue_type not in CONTAINERS
-
-
-def _second_roots(stored: StoredPlan, planned: Batch) -> set[str]:
-    """Molecules beside the one that the plan means: those of --id-suffix."""
-    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
-    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
-    return {root for root, sprint in named if sprint in meant and meant[sprint] != root}
 
 
 def _root_of(item: Item, there: Mapping[str, Item]) -> str:

@@ -90,9 +90,14 @@ class Loaded:
     def to_json(self, *, annotated: bool, file_changed: bool) -> dict[str, Any]:
         """The seed's result; `beads_skipped` is there for reruns."""
         done = "poured" if self.mode == "formula" else "inserted"
+        pours = {
+            "formulas_created": 0,
+            "formulas_poured": len(self.molecules),
+            "molecules_created": list(self.molecules),
+        }
         return {
             "mode": self.mode,
-            **(self._pours() if self.mode != "direct" else {}),
+            **(pours if self.mode != "direct" else {}),
             "beads_created": len(self.created),
             "bead_ids": list(self.created),
             "sprints_processed": list(self.sprints),
@@ -100,13 +105,6 @@ class Loaded:
             "plan_annotated": annotated,
             "plan_file_updated": file_changed,
             "beads_skipped": list(self.skipped),
-        }
-
-    def _pours(self) -> dict[str, Any]:
-        return {
-            "formulas_created": 0,
-            "formulas_poured": len(self.molecules),
-            "molecules_created": list(self.molecules),
         }
 
 
@@ -128,20 +126,19 @@ def choose(plan: Plan, wanted: Iterable[str] | None) -> list[str]:
 
 
 def require_valid(built: Built, chosen: Collection[str]) -> Batch:
-    """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault."""
-    concerned = dict.fromkeys((*chosen, *_poured_before(built, chosen)))
+    """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault.
+
+    Poured sprints that a chosen one waits for concern it: only with them is it known which beads those are.
+    """
+    poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
+    before = [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
+    concerned = dict.fromkeys((*chosen, *before))
     own = [fault for sprint in concerned for fault in built.sprint_faults.get(sprint, ())]
     faults = sorted([*built.faults, *own], key=lambda fault: fault.line or 0)
     if faults:
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
     return Batch({sprint: parts[sprint] for sprint in chosen})
-
-
-def _poured_before(built: Built, chosen: Collection[str]) -> list[str]:
-    """Poured sprints that a chosen one waits for: only with them is it known which beads those are."""
-    poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
-    return [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
 
 
 # --- what is there already --------------------------------------------------------------------------
@@ -237,7 +234,7 @@ def _existing(store: Store, batch: Batch) -> frozenset[str]:
     faults = [
         _taken(bead.id, "bead", bead.metadata.to_json())
         for bead in listing.beads
-        if not _same_bead(bead, planned[bead.id])
+        if isinstance(other := planned[bead.id], Item) or other.metadata.plan_file != bead.metadata.plan_file
     ]
     there = {bead.id for bead in listing.beads} | {bead.id for bead in listing.unreadable}
     if batch.molecules:
@@ -248,14 +245,10 @@ def _existing(store: Store, batch: Batch) -> frozenset[str]:
             if not _same_item(item, planned[item.id])
         ]
         there |= {item.id for item in items}
-    faults = faults or [_half(name, missing) for name, missing in _half_there(batch, there)]
+    faults = faults or list(_halves(batch, there))
     if faults:
         raise gathered(faults, "the plan")
     return frozenset(there)
-
-
-def _same_bead(stored: Bead, planned: Stored) -> bool:
-    return not isinstance(planned, Item) and stored.metadata.plan_file == planned.metadata.plan_file
 
 
 def _same_item(stored: Item, planned: Stored) -> bool:
@@ -267,22 +260,16 @@ def _same_item(stored: Item, planned: Stored) -> bool:
     return same and stored.parent == planned.parent
 
 
-def _half_there(batch: Batch, there: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-    """The sprints that the store has a part of, and what is missing of each."""
+def _halves(batch: Batch, there: Collection[str]) -> Iterator[Fault]:
+    """The sprints that the store has only a part of."""
+    look, then = "beads-ralph plan diff PLAN", "beads-ralph mason PLAN --update"
+    action = f"See what is different with: {look}, then apply it with: {then}"
     for name, part in batch.parts.items():
         missing = [each.id for each in stored_of(part) if each.id not in there]
         if 0 < len(missing) < len(stored_of(part)):
-            yield name, missing
-
-
-def _half(name: str, missing: Sequence[str]) -> Fault:
-    said = f"sprint {name} is in the store, but without {', '.join(missing)}"
-    action = (
-        "See what is different with: beads-ralph plan diff PLAN, then apply it with: "
-        "beads-ralph mason PLAN --update"
-    )
-    message = f"{said}: its formula or its values changed"
-    return Fault(Code.CONFLICT, message, suggested_action=action)
+            said = f"sprint {name} is in the store, but without {', '.join(missing)}"
+            message = f"{said}: its formula or its values changed"
+            yield Fault(Code.CONFLICT, message, suggested_action=action)
 
 
 def _taken(identity: str, kind: str, said: Mapping[str, Any]) -> Fault:

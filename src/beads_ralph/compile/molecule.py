@@ -65,9 +65,12 @@ def compose(
     first = render(formula, values)
     steps = list(_steps(first.steps, formula.name, ""))
     for at, (other, own) in enumerate(attached):
-        prefix = _prefix(other.name, [part.name for part, _ in attached[:at]])
+        times = [part.name for part, _ in attached[:at]].count(other.name)
+        prefix = f"{other.name}-{times + 1}." if times else f"{other.name}."
         added = list(_steps(render(other, own).steps, other.name, prefix))
-        steps = _followed(steps, added)
+        # The first of the added steps wait for the last ones of those before them.
+        ends, begins = _ends(steps), _begins(added)
+        steps += [replace(one, needs=(*one.needs, *ends)) if one.key in begins else one for one in added]
     root = Item(
         id=place.root_id,
         title=first.title.strip()[:MAX_TITLE] or formula.name,
@@ -80,11 +83,6 @@ def compose(
     return composing.molecule(root.model_copy(update=composing.mark))
 
 
-def _prefix(name: str, before: Sequence[str]) -> str:
-    times = before.count(name)
-    return f"{name}." if not times else f"{name}-{times + 1}."
-
-
 def _steps(steps: Iterable[Ready], formula: str, prefix: str) -> Iterator[Ready]:
     for step in steps:
         yield replace(
@@ -94,12 +92,6 @@ def _steps(steps: Iterable[Ready], formula: str, prefix: str) -> Iterator[Ready]
             parent=None if step.parent is None else prefix + step.parent,
             formula=formula,
         )
-
-
-def _followed(steps: list[Ready], added: list[Ready]) -> list[Ready]:
-    """The first of the added steps wait for the last ones of those before them."""
-    last, first = _ends(steps), _begins(added)
-    return [*steps, *(replace(one, needs=(*one.needs, *last)) if one.key in first else one for one in added)]
 
 
 def _is_work(step: Ready) -> bool:
@@ -140,11 +132,11 @@ class _Composing:
         members = [member for key in self.steps for member in self._members(key)]
         self.faults += self._same_ids()
         self.faults += self._cycles()
-        entries = [self.ids[key] for key in self.steps if key in self.begins]
-        given = [self.ids[key] for key, step in self.steps.items() if step.bead_id]
-        return Molecule(
-            root, tuple(members), tuple(self.faults), tuple(entries), tuple(self._exits()), frozenset(given)
-        )
+        ends = _ends(self.steps.values())
+        exits = dict.fromkeys((*(self.ids[key] for key in ends), *self._beads_behind(ends)))
+        entries = tuple(self.ids[key] for key in self.steps if key in self.begins)
+        given = frozenset(self.ids[key] for key, step in self.steps.items() if step.bead_id)
+        return Molecule(root, tuple(members), tuple(self.faults), entries, tuple(exits), given)
 
     # --- ids and sprints
 
@@ -179,9 +171,8 @@ class _Composing:
     def _sprint_text(self, step: Ready, at: int) -> Any:
         if self.place.sprint is not None:
             return self.place.sprint.id.text
-        if "sprint" in step.metadata:
-            return step.metadata["sprint"]
-        return self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
+        given = self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
+        return step.metadata.get("sprint", given)
 
     def _word(self, key: str, sprint: SprintId) -> str:
         """The sprint's word in a branch. Counted ones are the same in every formula, so that there
@@ -301,10 +292,6 @@ class _Composing:
             yield from (self.ids[one] for one in step.needs if self.steps[one].issue_type in ISSUE_TYPES)
             left += step.needs
             yield from self._outside(step)
-
-    def _exits(self) -> list[str]:
-        ends = _ends(self.steps.values())
-        return list(dict.fromkeys((*(self.ids[key] for key in ends), *self._beads_behind(ends))))
 
     # --- the whole
 

@@ -211,18 +211,15 @@ def orders(recipe: Recipe, rows: Sequence[ValueRow], common: Mapping[str, Given]
     for row in rows:
         given = {**common, **row.given}
         try:
-            found.append(FilledRow(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
+            own = [{name: given[name] for name in accepted(one) if name in given} for one in recipe.formulas]
+            pairs = zip(recipe.formulas, own, strict=True)
+            found.append(FilledRow(row, tuple(values(one, said, row=row.label) for one, said in pairs)))
         except RalphError as error:
             faults += error.faults
     faults += _strange_names(recipe.formulas, rows, common)
     if faults:
         raise gathered(faults, rows[0].file or f"the variables of {recipe.formula.name}")
     return found
-
-
-def _values(formula: Formula, given: Mapping[str, Given], label: str) -> Values:
-    known = accepted(formula)
-    return values(formula, {name: value for name, value in given.items() if name in known}, row=label)
 
 
 def _strange_names(

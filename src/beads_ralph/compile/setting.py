@@ -66,9 +66,10 @@ class Setting:
 
     def branch(self, source: str, sprint: str, title: str, defaults: PlanDefaults) -> str:
         """`<source>/<sprint>-<name>`, or the clash-free form where git could not hold both names."""
-        template = defaults.branch_template
-        if template is None:
-            template = self._free_template(source)
+        # git cannot hold both a branch `main` and a branch `main/x`.
+        second = SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
+        free = second if source in self.branches else BRANCH_TEMPLATE
+        template = free if defaults.branch_template is None else defaults.branch_template
         names = {
             "source": source.replace(".", "-"),
             "sprint": sprint.replace(".", "-"),
@@ -77,15 +78,18 @@ class Setting:
         }
         return _filled(template, names).rstrip("-/")
 
-    def _free_template(self, source: str) -> str:
-        """git cannot hold both a branch `main` and a branch `main/x`."""
-        if source not in self.branches:
-            return BRANCH_TEMPLATE
-        return SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
-
     def is_impossible(self, branch: str) -> bool:
         """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""
         return any(branch.startswith(f"{other}/") for other in self.branches)
+
+    def known_place(self, sprint: Sprint) -> tuple[str | None, str | None]:
+        """The id and the branch that a sprint has already. One that was written out and is poured now, or
+        the other way round, has none yet."""
+        if sprint.is_poured:
+            molecule = self.molecules.get(sprint.id.text)
+            return (molecule.root, molecule.branch) if molecule else (None, None)
+        bead = self.known.get(sprint.id.text)
+        return (bead.id, bead.metadata.branch) if bead else (None, None)
 
     def worktree(self, branch: str, defaults: PlanDefaults) -> str:
         place = _filled(defaults.worktree_root or WORKTREE_ROOT, {"repo": self.repo_name})
@@ -138,18 +142,14 @@ def plan_setting(
 
 def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphError]:
     """The formulas that the plan names, or why one cannot be poured."""
-    names = {sprint.formula.value for sprint in plan.sprints if sprint.formula}
-    if not names:
-        return {}
     folders = Folders.of(workspace.root, workspace.checkout)
-    return {name: _formula(folders, name) for name in sorted(names)}
-
-
-def _formula(folders: Folders, name: str) -> Formula | RalphError:
-    try:
-        return folders.load(name)
-    except RalphError as error:
-        return error
+    found: dict[str, Formula | RalphError] = {}
+    for name in sorted({sprint.formula.value for sprint in plan.sprints if sprint.formula}):
+        try:
+            found[name] = folders.load(name)
+        except RalphError as error:
+            found[name] = error
+    return found
 
 
 # --- the place of a molecule ------------------------------------------------------------------------
@@ -223,13 +223,8 @@ class BranchClash:
 
 
 def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """All of them; the keys say whose each bead is, in the words for people, such as `sprint 1.2`."""
-    yield from _shared(beads)
-    yield from _nested(beads)
-
-
-def _shared(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """git keeps a branch in one worktree and a worktree on one branch."""
+    """git keeps a branch in one worktree, a worktree on one branch, and branches as files: where there is
+    `a`, there is no `a/b`. The keys say whose each bead is, in the words for people: `sprint 1.2`."""
     by_worktree: dict[str, tuple[str, str]] = {}
     by_branch: dict[str, tuple[str, str]] = {}
     for owner, bead in beads.items():
@@ -242,15 +237,11 @@ def _shared(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
         if taken != worktree:
             message = f"{owner}: branch {branch} has the worktree {taken} of {other} already"
             yield BranchClash(owner, "metadata.branch", message)
-
-
-def _nested(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """git keeps branches as files: where there is `a`, there is no `a/b`."""
     owners = {bead.metadata.branch: owner for owner, bead in beads.items()}
     for branch, owner in owners.items():
         parts = branch.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        taken = next((folder for folder in above if folder in owners), None)
-        if taken is not None:
-            message = f"{owner}: git cannot have branch {branch} beside {taken} of {owners[taken]}"
+        folder = next((name for name in above if name in owners), None)
+        if folder is not None:
+            message = f"{owner}: git cannot have branch {branch} beside {folder} of {owners[folder]}"
             yield BranchClash(owner, "metadata.branch", message)

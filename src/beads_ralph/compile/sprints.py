@@ -168,7 +168,12 @@ def _agents(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
     qa = [agent.value for agent in sprint.qa_agents] or defaults.qa_agents or []
     tasks = [task.value for task in sprint.tasks]
     if setting.schema == "legacy":
-        return {**_legacy_dev(dev[0]), "dev_prompts": tasks, "qa_agents": list(map(_legacy_qa, qa))}
+        return {
+            "dev_agent_path": dev[0].agent.removesuffix(".md"),
+            "dev_model": dev[0].model or "sonnet",
+            "dev_prompts": tasks,
+            "qa_agents": [_legacy_qa(spec) for spec in qa],
+        }
     scrum_master = setting.scrum_master(defaults).to_json()
     return {
         "scrum_master_agent": {"context": f"Sprint {sprint.id} - {sprint.title}", **scrum_master},
@@ -187,10 +192,6 @@ def _qa_agent(spec: AgentSpec, sprint: Sprint) -> dict[str, Any]:
         parts = [given.get("context"), f"Acceptance criteria:\n{criteria}"]
         given["context"] = "\n\n".join(part for part in parts if part)
     return given
-
-
-def _legacy_dev(spec: AgentSpec) -> dict[str, Any]:
-    return {"dev_agent_path": spec.agent.removesuffix(".md"), "dev_model": spec.model or "sonnet"}
 
 
 def _legacy_qa(spec: AgentSpec) -> dict[str, Any]:
@@ -220,7 +221,7 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
     ids: dict[str, str] = {}
     faults: list[tuple[str, Fault]] = []
     for sprint in unique(plan.sprints):
-        known = _known_id(sprint, setting)
+        known, _ = setting.known_place(sprint)
         ids[sprint.id.text] = known or bead_id(sprint, setting.id_suffix)
         if sprint.bead_name is None and not slug(sprint.title) and known is None:
             message = f"sprint {sprint.id}: the title '{sprint.title}' has no letter to name a bead by"
@@ -233,15 +234,6 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
             message = f"sprint {sprint.id}: another sprint has the bead id {ids[sprint.id.text]} too"
             faults.append((sprint.id.text, Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)))
     return ids, faults
-
-
-def _known_id(sprint: Sprint, setting: Setting) -> str | None:
-    """A sprint that was written out and is poured now, or the other way round, has no id yet."""
-    if sprint.is_poured:
-        molecule = setting.molecules.get(sprint.id.text)
-        return molecule.root if molecule else None
-    bead = setting.known.get(sprint.id.text)
-    return bead.id if bead else None
 
 
 def bead_id(sprint: Sprint, suffix: str = "") -> str:

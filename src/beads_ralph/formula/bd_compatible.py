@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final
@@ -54,7 +55,7 @@ def _beyond_in(step: Step) -> Iterator[tuple[str, str]]:
 # --- better not left to bd --------------------------------------------------------------------------
 
 
-UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
+UNFILLED: Final = frozenset({"labels", "assignee", "metadata", "type", "gate.type", "gate.timeout"})
 """Where bd leaves a placeholder as it is."""
 FILLED_IN_LOOPS: Final = ("title", "description")
 """Where bd fills in the number of a round."""
@@ -89,18 +90,13 @@ def _reasons_of(step: Step) -> Iterator[str]:
             yield f".{name} is not known to bd"
     if isinstance(step.priority, str):
         yield ".priority is a variable, which bd does not take"
-    yield from (f".{name} has a placeholder, which bd does not fill in there" for name in _unfilled(step))
+    for name, text in texts_of(step):
+        if {name, re.split(r"[.[]", name)[0]} & UNFILLED and names_in(text):
+            yield f".{name} has a placeholder, which bd does not fill in there"
     if step.loop is not None:
         yield from _loop_reasons(step, step.loop)
     if step.children and all(child.condition for child in step.children):
         yield " may lose all its children to conditions, and bd would make a task of it"
-
-
-def _unfilled(step: Step) -> Iterator[str]:
-    for name, text in texts_of(step):
-        asked = name in UNFILLED or name.partition("[")[0].partition(".")[0] in UNFILLED
-        if asked and names_in(text):
-            yield name
 
 
 def _loop_reasons(step: Step, loop: StepLoop) -> Iterator[str]:

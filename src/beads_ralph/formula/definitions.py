@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, Final, get_args
 
 from beads_ralph.bead import run_state
@@ -177,21 +178,12 @@ def name_all(variables: Iterable[Variable], keys: Sequence[str]) -> None:
     for variable in variables:
         name = variable.base
         if counts[variable.base] > 1 and variable.step is not None:
-            name = f"{_identifier(keys[variable.step])}_{variable.base}"
-        variable.name = _free(name, taken)
+            plain = re.sub(r"[^A-Za-z0-9_]+", "_", keys[variable.step]).strip("_")
+            key = plain if plain and not plain[0].isdigit() else f"step_{plain}".rstrip("_")
+            name = f"{key}_{variable.base}"
+        several = (f"{name}_{number}" for number in count(2))
+        variable.name = next(one for one in chain([name], several) if one not in taken)
         taken.add(variable.name)
-
-
-def _identifier(key: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
-    return plain if plain and not plain[0].isdigit() else f"step_{plain}".rstrip("_")
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, found = 2, name
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found
 
 
 FIRST: Final = ("phase", "phase_number", "sprint_id", "sprint_slug", "title", "name")

@@ -98,7 +98,7 @@ def _beyond_bd(variables: Mapping[str, Any], *, is_json: bool) -> Iterator[str]:
 def _toml(text: str, file: Path) -> Any:
     try:
         value = tomllib.loads(text.removeprefix(BOM))
-        as_json = json.dumps(value, default=_moment, ensure_ascii=False)
+        as_json = json.dumps(value, default=lambda moment: moment.isoformat(), ensure_ascii=False)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         said = str(problem)
         found = LINE.search(said)
@@ -109,11 +109,6 @@ def _toml(text: str, file: Path) -> Any:
     except RalphError as error:
         said = error.faults[0].message.removeprefix("not valid JSON: ")
         raise _syntax(file, said.replace(" is not JSON", " cannot be kept"), None) from None
-
-
-def _moment(value: Any) -> str:
-    """TOML knows dates and times."""
-    return str(value.isoformat())
 
 
 def _json(text: str, file: Path) -> Any:
@@ -192,18 +187,13 @@ def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
     for key, value in table.items():
         below = (*path, key)
         header = ".".join(map(_key, below))
-        if _is_table(value):
-            yield from _section(f"[{header}]", below, value)
+        if _is_table(value):  # without a header of its own where it holds tables alone
+            if not value or not all(_is_table(entry) or _is_tables(entry) for entry in value.values()):
+                yield from ("", f"[{header}]")
+            yield from _table(below, value)
         elif _is_tables(value):
             for entry in value:
                 yield from ("", f"[[{header}]]", *_table(below, entry))
-
-
-def _section(header: str, path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
-    """Without a header of its own where it holds tables alone."""
-    if not table or any(not _is_table(value) and not _is_tables(value) for value in table.values()):
-        yield from ("", header)
-    yield from _table(path, table)
 
 
 def _is_table(value: Any) -> bool:
@@ -242,15 +232,11 @@ def _array(entries: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    if "\n" not in text:
-        return f"'{text}'" if _reads_as_it_is(text) else _basic(text)
+    if "\n" not in text:  # patterns read best without escapes
+        as_it_is = "\\" in text and "'" not in text and CONTROL.search(text) is None
+        return f"'{text}'" if as_it_is else _basic(text)
     escaped = CLOSING.sub(r'\\"', _escaped(text.replace("\\", "\\\\")))
     return f'"""\n{escaped}"""'
-
-
-def _reads_as_it_is(text: str) -> bool:
-    """Patterns read best without escapes."""
-    return "\\" in text and "'" not in text and CONTROL.search(text) is None
 
 
 def _basic(text: str) -> str:

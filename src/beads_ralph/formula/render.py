@@ -190,19 +190,15 @@ def _parent(node: StepNode) -> str | None:
 
 def _clashes(formula: Formula, steps: Sequence[Ready]) -> Iterator[Fault]:
     """Faults among several steps: the same id twice, and circles."""
-    for name in (name for name, count in Counter(_ids_of(steps)).items() if count > 1):
+    gates = [f"{GATE}-{step.key}" for step in steps if step.gate is not None]
+    keys = [*(step.key for step in steps if not step.bead_id), *gates]
+    # As the ids of beads are made of them, in which a dot is a dash.
+    ids = [*(step.bead_id for step in steps if step.bead_id), *(key.replace(".", "-") for key in keys)]
+    for name in (name for name, count in Counter(ids).items() if count > 1):
         yield formula.fault("steps", f"two steps would have the id {name}")
     circle = graph.cycle({step.key: step.needs for step in steps})
     if circle:
         yield formula.fault("steps", f"the steps wait for one another: {' → '.join(circle)}")
-
-
-def _ids_of(steps: Sequence[Ready]) -> Iterator[str]:
-    """As the ids of beads are made of them, in which a dot is a dash."""
-    for step in steps:
-        yield step.bead_id or step.key.replace(".", "-")
-        if step.gate is not None:
-            yield f"{GATE}-{step.key}".replace(".", "-")
 
 
 # --- before there are values ------------------------------------------------------------------------

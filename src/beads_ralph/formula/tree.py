@@ -354,17 +354,12 @@ class Edges:
             yield from (leaf for leaf in leaves if leaf not in needed)
         else:
             yield from leaves
-        for gone in _gone(place):
-            yield from self._inner(gone, place)
+        if not isinstance(place, StepNode) or place.is_epic:  # a loop's are those of its rounds
+            for gone in place.left_out_leaves():
+                yield from self._inner(gone, place)
         if not leaves and isinstance(place, StepNode):  # else its first leaves wait for all this themselves
             for one in (place, *around(place)):
                 yield from self._before(one)
-
-
-def _gone(place: StepNode | Round) -> Iterator[StepNode]:
-    """The leaves that conditions took out of a container or round; a loop's are those of its rounds."""
-    if not isinstance(place, StepNode) or place.is_epic:
-        yield from place.left_out_leaves()
 
 
 def _first_part(place: StepNode | Round) -> StepNode | Round:
