@@ -180,10 +180,15 @@ class _Drafts:
             "QA Agents": sprint.qa_agents or self.defaults.qa_agents,
             "Tasks": sprint.tasks,
         }
-        for label, value in wanted.items():
-            if not value:
-                message = f"sprint {sprint.id} has no **{label}** section"
-                yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, _remedy(label))
+        for label in (label for label, value in wanted.items() if not value):
+            key = label.lower().replace(" ", "_")
+            action = (
+                f"Add **{label}** to the sprint, or {key} to the plan's front matter or to beads-ralph.yaml"
+            )
+            if label == "Tasks":
+                action = "Add **Tasks**: and at least one bullet below it"
+            message = f"sprint {sprint.id} has no **{label}** section"
+            yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, action)
 
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:
         message = f"sprint {sprint.id}: {fault.message}"
@@ -231,13 +236,6 @@ class _Drafts:
                 formula = sprints[name].formula
                 line = formula.line if formula else sprints[name].line
                 yield name, Fault(Code.DUPLICATE_ID, message, self.plan.file, line)
-
-
-def _remedy(label: str) -> str:
-    key = label.lower().replace(" ", "_")
-    if label == "Tasks":
-        return "Add **Tasks**: and at least one bullet below it"
-    return f"Add **{label}** to the sprint, or {key} to the plan's front matter or to beads-ralph.yaml"
 
 
 def _line_of(sprint: Sprint, field: str) -> int:

@@ -61,8 +61,10 @@ def branch_of(step: Ready, setting: Setting, place: Place, word: str, *, alone: 
         return known
     if place.branch is not None:
         return place.branch if alone else f"{place.branch}-{id_word(step.key)}"
-    source = _text(step.metadata, "source_branch") or _source(setting, place)
-    return setting.branch(source, word, step.title, _defaults(setting, place))
+    defaults = _defaults(setting, place)
+    own = place.sprint.source_branch.value if place.sprint and place.sprint.source_branch else ""
+    source = _text(step.metadata, "source_branch") or own or defaults.source_branch or ""
+    return setting.branch(source, word, step.title, defaults)
 
 
 def raw_bead(
@@ -194,12 +196,6 @@ def _of_runs(step: Ready) -> list[Fault]:
 
 def _defaults(setting: Setting, place: Place) -> PlanDefaults:
     return place.defaults or setting.config.plan
-
-
-def _source(setting: Setting, place: Place) -> str:
-    if place.sprint is not None and place.sprint.source_branch is not None:
-        return place.sprint.source_branch.value
-    return _defaults(setting, place).source_branch or ""
 
 
 # --- shapes -----------------------------------------------------------------------------------------

@@ -66,13 +66,10 @@ def one(field: markdown.Field) -> At[str] | None:
 
 def many(field: markdown.Field) -> tuple[At[str], ...]:
     """Several short values: comma-separated on the line, or bullets below it."""
-    return tuple(value for value in _short_values(field) if value.value.lower() not in NOTHING)
-
-
-def _short_values(field: markdown.Field) -> Iterator[At[str]]:
-    yield from _split(field.text, field.codes, field.line)
+    found = [*_split(field.text, field.codes, field.line)]
     for item in (*field.rest, *field.items):
-        yield from _split(item.text, item.codes, item.line)
+        found += _split(item.text, item.codes, item.line)
+    return tuple(value for value in found if value.value.lower() not in NOTHING)
 
 
 def _split(text: str, codes: Sequence[markdown.CodeText], line: int) -> Iterator[At[str]]:

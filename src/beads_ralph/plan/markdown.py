@@ -52,6 +52,10 @@ class Field:
     rest: list[ListItem] = field(default_factory=list)  # the next lines, where the value ends in a comma
     opens_with_code: bool = False
 
+    @property
+    def goes_on(self) -> bool:
+        return (self.rest[-1].text if self.rest else self.text).endswith(",")
+
 
 @dataclass(frozen=True)
 class Heading:
@@ -178,7 +182,7 @@ class _Reader:
                 prose = []
                 self.field = _field(label, row)
                 yield self.field
-            elif not prose and self.field is not None and _goes_on(self.field):
+            elif not prose and self.field is not None and self.field.goes_on:
                 self.field.rest.append(ListItem(row.text, row.line, tuple(_codes(row.tokens, row.line))))
             else:
                 prose.append(row)
@@ -247,10 +251,8 @@ def _numbered(inline: Token, line: int) -> Iterator[tuple[Token, int]]:
 def _label(row: _Line) -> str | None:
     """The label of `**Label**:` or `**Label:**`, None where the line does not begin with one."""
     tokens = [token for token in row.tokens if token.content or token.type != "text"]
-    if len(tokens) < 3 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
-        return None
-    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), None)
-    if close is None:
+    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), 0)
+    if close < 2 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
         return None
     label = plain(tokens[1:close]).strip()
     behind = plain(tokens[close + 1 :]).lstrip()
@@ -266,11 +268,6 @@ def _field(label: str, row: _Line) -> Field:
     text = plain(value).strip().removeprefix(":").strip()
     opens = _opens_with_code(value)
     return Field(label, row.line, text, list(_codes(value, row.line)), opens_with_code=opens)
-
-
-def _goes_on(entry: Field) -> bool:
-    last = entry.rest[-1].text if entry.rest else entry.text
-    return last.endswith(",")
 
 
 def _opens_with_code(tokens: Iterable[Token]) -> bool:
@@ -329,8 +326,8 @@ def _codes(tokens: Iterable[Token], line: int) -> Iterator[CodeText]:
 
 def _struck(children: list[Token]) -> bool:
     """A heading counts as struck out when its first words are."""
-    visible = [token for token in children if token.type != "text" or token.content.strip()]
-    return bool(visible) and visible[0].type == "s_open"
+    visible = (token.type for token in children if token.type != "text" or token.content.strip())
+    return next(visible, "") == "s_open"
 
 
 def _all_struck(children: list[Token]) -> bool:

@@ -95,8 +95,9 @@ def _take(state: _Parse, block: markdown.Block) -> None:
             state.draft.fields.append(block)
         case markdown.Prose():
             _prose(state, block)
-        case markdown.Comment() if state.draft is not None:
-            _annotation(state.draft, block)
+        case markdown.Comment() if state.draft is not None and state.draft.annotation is None:
+            match = ANNOTATION.match(block.text)
+            state.draft.annotation = At(match[1], block.line) if match is not None else None
         case _:
             pass  # prose and fields outside any sprint are the author's own
 
@@ -181,12 +182,6 @@ def _key_lines(block: markdown.FrontMatter) -> dict[str, int]:
         if key.value == "beads-ralph" and isinstance(value, yaml.MappingNode):
             pairs += value.value
     return {str(key.value): line_at(block, key.start_mark.index) for key, _ in pairs}
-
-
-def _annotation(draft: _Draft, comment: markdown.Comment) -> None:
-    match = ANNOTATION.match(comment.text)
-    if match is not None and draft.annotation is None:
-        draft.annotation = At(match[1], comment.line)
 
 
 def _finish(state: _Parse) -> None:

@@ -35,15 +35,11 @@ def pour(field: markdown.Field) -> Pour:
             raise LabelError(said, value.line)
         values[name] = value
     named = values.pop("formula", None)
-    return Pour(field.line, _formula_name(named), values)
-
-
-def _formula_name(said: At[Given] | None) -> At[str] | None:
-    if said is None:
-        return None
-    if not isinstance(said.value, str) or not said.value:
-        raise LabelError("**Pour** must name one formula", said.line)
-    return At(said.value, said.line)
+    if named is None:
+        return Pour(field.line, None, values)
+    if not isinstance(named.value, str) or not named.value:
+        raise LabelError("**Pour** must name one formula", named.line)
+    return Pour(field.line, At(named.value, named.line), values)
 
 
 def _pairs(field: markdown.Field) -> Pairs:
@@ -58,12 +54,8 @@ def _pairs(field: markdown.Field) -> Pairs:
 
 
 def _no_pair(text: str, line: int) -> LabelError:
-    shown = text.strip()[:MAX_SHOWN]
-    return LabelError(
-        f"**Pour** has {shown!r} where {FORM} is expected; a value with commas goes in quotes, "
-        "a list in brackets: [a, b]",
-        line,
-    )
+    said = f"**Pour** has {text.strip()[:MAX_SHOWN]!r} where {FORM} is expected"
+    return LabelError(f"{said}; a value with commas goes in quotes, a list in brackets: [a, b]", line)
 
 
 # --- on the line and in bullets -----------------------------------------------------------------------
@@ -151,11 +143,13 @@ def _fence_pairs(fence: markdown.CodeText) -> Pairs:
         root = yaml.compose(fence.text, Loader=yaml.BaseLoader)
     except NOT_YAML as problem:
         root = None
-        if not _flat(fence):
+        if not all(PAIR.match(line) for _, line in _told(fence)):
             why, place = yaml_fault(problem, fence)
             message = f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}"
             raise LabelError(message, place) from None
-    if isinstance(root, yaml.MappingNode) and all(_is_name(key) for key, _ in root.value):
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    named = all(isinstance(key, yaml.ScalarNode) and re.fullmatch(NAME, key.value) for key, _ in pairs)
+    if isinstance(root, yaml.MappingNode) and named:
         yield from _mapping_pairs(root, fence)
         return
     for number, line in _told(fence):
@@ -173,14 +167,6 @@ def _told(fence: markdown.CodeText) -> list[tuple[int, str]]:
     """Its lines, without comments and empty ones."""
     rows = enumerate(fence.text.split("\n"), fence.line)
     return [(number, line) for number, line in rows if line.strip() and not line.lstrip().startswith("#")]
-
-
-def _flat(fence: markdown.CodeText) -> bool:
-    return all(PAIR.match(line) for _, line in _told(fence))
-
-
-def _is_name(key: yaml.Node) -> bool:
-    return isinstance(key, yaml.ScalarNode) and re.fullmatch(NAME, key.value) is not None
 
 
 def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs:
