@@ -14,9 +14,9 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile import setting
-from beads_ralph.compile.formula_sprints import Around, SprintPours
+from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.setting import Place, Setting, plan_setting
 from beads_ralph.compile.sprints import (
     bead_json,
     compile_edges,
@@ -127,10 +127,11 @@ class _Drafts:
 
     def _pour(self, sprint: Sprint) -> None:
         name = sprint.id.text
-        waits = [self.ids.get(other, other) for other in self._waits(name)]
+        waits = tuple(self.ids.get(other, other) for other in self._waits(name))
         branch = self.branches[name]
         named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
-        around = Around(self.ids[name], named, waits, self.branches)
+        file = self.setting.plan_file
+        around = Place(self.ids[name], file, branch=named, waits=waits, branches=self.branches)
         molecule, found = SprintPours(self.plan, self.setting, self.defaults).molecule(sprint, around)
         self.faults[name] += found
         if molecule is not None:

@@ -27,7 +27,7 @@ class SprintPours:
     setting: Setting
     defaults: PlanDefaults
 
-    def molecule(self, sprint: Sprint, around: Around) -> tuple[Molecule | None, list[Fault]]:
+    def molecule(self, sprint: Sprint, around: Place) -> tuple[Molecule | None, list[Fault]]:
         """The molecule of a sprint, or every fault of its values and of the beads they make."""
         if sprint.formula is None:
             return None, []  # the plan's own faults say what is wrong with its **Pour**
@@ -46,29 +46,23 @@ class SprintPours:
         faults = [replace(fault, file=self.plan.file) for fault in molecule.faults]
         return (None if faults else molecule), faults
 
-    def _composed(self, sprint: Sprint, formula: Formula, around: Around) -> Molecule:
+    def _composed(self, sprint: Sprint, formula: Formula, around: Place) -> Molecule:
         given = {name: value.value for name, value in sprint.pour.values.items()} if sprint.pour else {}
         offered = offer(sprint, self.setting, self.defaults, around)
         found = values(formula, offered.to(formula, given))
-        molecule = compose(formula, found, self.setting, self._place(sprint, formula, around))
-        return replace(molecule, root=molecule.root.model_copy(update=self._root(sprint, around, molecule)))
-
-    def _place(self, sprint: Sprint, formula: Formula, around: Around) -> Place:
         known = self.setting.molecules.get(sprint.id.text)
-        return Place(
-            root_id=around.root_id,
-            file=self.setting.plan_file,
+        place = replace(
+            around,
             sprint=_left(sprint, formula),
-            branch=around.branch,
-            waits=tuple(around.waits),
-            branches=around.branches,
             defaults=self.defaults,
             known=known.steps if known else {},
             line=_line(sprint),
             label=f"sprint {sprint.id}",
         )
+        molecule = compose(formula, found, self.setting, place)
+        return replace(molecule, root=molecule.root.model_copy(update=self._root(sprint, around, molecule)))
 
-    def _root(self, sprint: Sprint, around: Around, molecule: Molecule) -> dict[str, object]:
+    def _root(self, sprint: Sprint, around: Place, molecule: Molecule) -> dict[str, object]:
         """The root stands for the sprint; what is in its metadata finds it again, whatever its title."""
         place = {
             "plan_file": self.setting.plan_file,
@@ -166,27 +160,14 @@ def _shaped(value: Given, var: Var) -> Given:
     return (value,) if var.type == "list" else value
 
 
-@dataclass(frozen=True)
-class Around:
-    """A sprint's surroundings in the plan: its id and branch, and what it waits for."""
-
-    root_id: str
-    branch: str | None
-    """None where only the formula knows the branch that the work starts from."""
-    waits: Sequence[str]
-    """Ids; of a sprint before it that is poured too, those of its last steps."""
-    branches: Mapping[str, str]
-    """Id → branch of the beads before it."""
-
-
-def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> Offer:
+def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Place) -> Offer:
     said = {
         **_identity(sprint, setting, defaults, around),
         **_words(sprint),
         **_agents("dev", [agent.value for agent in sprint.dev_agents]),
         **_agents("qa", [agent.value for agent in sprint.qa_agents]),
-        "depends_on": tuple(around.waits),
-        "after": tuple(around.waits),
+        "depends_on": around.waits,
+        "after": around.waits,
     }
     assumed = {
         "source_branch": defaults.source_branch or "",
@@ -225,7 +206,7 @@ def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, 
     return {name: value for name, value in values.items() if value or name in keep}
 
 
-def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> dict[str, Given]:
+def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Place) -> dict[str, Given]:
     made = setting.worktree(around.branch, defaults) if around.branch else ""
     folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
     given = sprint.bead_name.value if sprint.bead_name else ""

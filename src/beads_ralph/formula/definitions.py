@@ -15,6 +15,7 @@ from beads_ralph.bead.model import MODELS, TemplateName
 from beads_ralph.bead.names import ID_LENGTH, MERGE, branch_slug
 from beads_ralph.bead.personas import without_sessions
 from beads_ralph.formula.columns import Variable, used
+from beads_ralph.formula.model import leaves
 
 BeadJson = Mapping[str, Any]
 Instance = Sequence[BeadJson]
@@ -206,21 +207,10 @@ def ordered(variables: Iterable[Variable]) -> list[Variable]:
 def fields_of(variables: Iterable[Variable], nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Variable → the first field that it stands in."""
     found: dict[str, str] = {}
-    for at, node in enumerate(nodes):
-        _note_fields(node, f"steps[{at}]", found)
-    return {variable.name: found.get(variable.name, variable.base) for variable in variables}
-
-
-def _note_fields(node: Any, path: str, found: dict[str, str]) -> None:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            _note_fields(value, f"{path}.{key}", found)
-    elif isinstance(node, list):
-        for at, entry in enumerate(node):
-            _note_fields(entry, f"{path}[{at}]", found)
-    else:
-        for variable in used(node):
+    for path, leaf in leaves(list(nodes), "steps"):
+        for variable in used(leaf):
             found.setdefault(variable.name, path)
+    return {variable.name: found.get(variable.name, variable.base) for variable in variables}
 
 
 # --- definitions ------------------------------------------------------------------------------------

@@ -200,6 +200,9 @@ class Derivation:
     def value(self, given: Source) -> str:
         return DERIVATIONS[self.rule](given)
 
+    def __str__(self) -> str:
+        return f"{self.rule}({self.source})"
+
 
 def parse_derivation(text: str) -> Derivation | None:
     """`slug(title)`; None where the text is not of that form, or names no rule."""

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.formula.model import READERS_OWN, Formula, Place, shown
+from beads_ralph.formula.model import READERS_OWN, Formula, Place, leaves, shown
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
@@ -164,16 +164,9 @@ def dumps(formula: Mapping[str, Any], form: Format) -> str:
     return "\n".join(_table((), formula)).lstrip("\n") + "\n"
 
 
-def null_in(value: Any, path: str = "") -> str | None:
+def null_in(value: Any) -> str | None:
     """Where the first null stands, which JSON can say and TOML cannot; None where there is none."""
-    if value is None:
-        return path
-    inner: Sequence[tuple[str, Any]] = ()
-    if isinstance(value, Mapping):
-        inner = [(f"{path}.{key}" if path else str(key), entry) for key, entry in value.items()]
-    elif isinstance(value, list):
-        inner = [(f"{path}[{at}]", entry) for at, entry in enumerate(value)]
-    return next((found for place, entry in inner if (found := null_in(entry, place)) is not None), None)
+    return next((path.removeprefix(".") for path, leaf in leaves(value, "") if leaf is None), None)
 
 
 # --- TOML -------------------------------------------------------------------------------------------

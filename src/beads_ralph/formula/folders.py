@@ -23,7 +23,7 @@ SHIPPED: Final = Path(__file__).parent / "shipped"
 
 @dataclass(frozen=True)
 class ListedFormula:
-    """One file of a listing: the formula with what it extends, or its faults."""
+    """One file of a listing: not read yet, or the formula with what it extends, or its faults."""
 
     name: str
     file: Path
@@ -32,7 +32,7 @@ class ListedFormula:
     shadowed: bool = False
     """Another file of this name is found first."""
     formula: Formula | None = None
-    """None where it has faults."""
+    """None where it has faults, or is not read yet."""
     faults: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
 
@@ -40,15 +40,6 @@ class ListedFormula:
         if self.formula is None:
             raise gathered(self.faults, str(self.file), self.warnings)
         return self.formula
-
-
-@dataclass(frozen=True)
-class FormulaFile:
-    """A file that may be a formula, not read yet."""
-
-    name: str
-    file: Path
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Folders:
                 places.setdefault(path, place)
         return cls(tuple(places.items()))
 
-    def found(self) -> list[FormulaFile]:
+    def found(self) -> list[ListedFormula]:
         """Every file, in the order of the search; of two of one name the first counts."""
         return [found for path, place in self.places for found in _in_folder(path, place)]
 
@@ -107,7 +98,7 @@ class Folders:
         place = found.place if found is not None and _same(found.file, file) else None
         return self._entry(file, place)
 
-    def file_of(self, name: str) -> FormulaFile | None:
+    def file_of(self, name: str) -> ListedFormula | None:
         return next((found for found in self.found() if found.name == name), None)
 
     def _entry(self, file: Path, place: Place | None) -> ListedFormula:
@@ -138,7 +129,7 @@ def _same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _in_folder(folder: Path, place: Place) -> Iterator[FormulaFile]:
+def _in_folder(folder: Path, place: Place) -> Iterator[ListedFormula]:
     """By name, and of one name the TOML file first; what editors leave behind begins with a dot."""
     try:
         files = list(folder.iterdir())
@@ -150,7 +141,7 @@ def _in_folder(folder: Path, place: Place) -> Iterator[FormulaFile]:
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.FILE_NOT_FOUND
         raise RalphError(code, f"cannot look into {folder}: {problem.strerror}") from None
     known = (file for file in files if file.name.endswith(EXTENSIONS) and not file.name.startswith("."))
-    found = [FormulaFile(name_of(file), file, place) for file in known]
+    found = [ListedFormula(name_of(file), file, place) for file in known]
     yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -33,6 +33,18 @@ def meant(name: str, known: Iterable[str]) -> str:
     """A question to add to a fault about a name that is nearly one of those known."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every value inside of objects and lists that is neither of them, with its field path."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{at}]")
+    else:
+        yield path, value
 
 
 def plain_text(value: Any) -> Any:

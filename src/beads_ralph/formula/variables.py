@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.formula import expressions
-from beads_ralph.formula.model import PLACEHOLDER, Formula, Step, Var, all_steps, meant, plain_text, shown
+from beads_ralph.formula.model import (
+    PLACEHOLDER,
+    Formula,
+    Step,
+    Var,
+    all_steps,
+    leaves,
+    meant,
+    plain_text,
+    shown,
+)
 
 Value = str | int | bool | tuple[str, ...]
 
@@ -122,21 +132,11 @@ def texts_of(step: Step) -> Iterator[tuple[str, str]]:
         yield "priority", step.priority
     for name in ("labels", "after"):
         yield from ((f"{name}[{at}]", text) for at, text in enumerate(getattr(step, name)))
-    yield from texts_in(step.metadata, "metadata")
+    inside = leaves(step.metadata, "metadata")
+    yield from ((path, value) for path, value in inside if isinstance(value, str))
     if step.gate is not None:
         for name in ("type", "id", "await_id", "timeout", "repo"):
             yield f"gate.{name}", getattr(step.gate, name)
-
-
-def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from texts_in(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            yield from texts_in(inner, f"{path}[{at}]")
 
 
 def names_of(step: Step) -> list[str]:
