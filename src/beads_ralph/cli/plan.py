@@ -9,6 +9,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, read_plan, require_graph
@@ -119,8 +120,6 @@ def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple
 
 
 def show_diff(console: Console, found: plandiff.Diff) -> None:
-    from rich.markup import escape
-
     for bead in found.added:
         console.print(f"[green]+ {bead.id}[/green]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}")
     for change in found.changed:

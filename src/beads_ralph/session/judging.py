@@ -317,9 +317,7 @@ class _Review:
 
     def _prompt(self, question: Question, spec: AgentSpec, schema: str, flaw: str) -> str:
         case = self.case
-        again = (
-            f"Your last answer could not be used. {flaw}. Give your verdict once more.\n\n" if flaw else ""
-        )
+        again = f"Your last answer could not be used: {flaw}. Give the verdict again.\n\n" if flaw else ""
         return prompts.render(
             "qa",
             bead_id=case.bead.id,
