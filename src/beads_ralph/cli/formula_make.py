@@ -18,8 +18,7 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
-from beads_ralph.compile.build import read_plan
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import plan_setting, read_plan
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered

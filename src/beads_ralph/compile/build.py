@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
@@ -16,7 +17,7 @@ from beads_ralph.bead.names import SprintId
 from beads_ralph.compile import setting
 from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Place, Setting, plan_setting
+from beads_ralph.compile.setting import Place, Setting
 from beads_ralph.compile.sprints import (
     bead_json,
     compile_edges,
@@ -28,8 +29,10 @@ from beads_ralph.compile.sprints import (
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.config.read import plan_defaults
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
+from beads_ralph.formula.folders import Folders
+from beads_ralph.formula.model import Formula
 from beads_ralph.plan import At, Plan, Sprint, parse
 from beads_ralph.store.protocol import AnyBead, Stored
 
@@ -300,6 +303,48 @@ def _phase_warnings(plan: Plan) -> Iterator[Fault]:
 
 def read_plan(path: Path) -> Plan:
     return parse(text_files.read_text(path), str(path))
+
+
+def setting_of(workspace: Workspace, file: Path) -> Setting:
+    """What is known besides a file from which beads are made."""
+    return Setting(
+        root=workspace.root,
+        plan_file=workspace.relative(file),
+        now=datetime.now(UTC),
+        config=workspace.config,
+        branches=workspace.branches(),
+        warnings=workspace.warnings,
+    )
+
+
+def plan_setting(
+    workspace: Workspace,
+    plan: Plan,
+    *,
+    schema: Literal["4.1a", "legacy"] = "4.1a",
+    id_suffix: str = "",
+    agent_check: bool = True,
+) -> Setting:
+    """The same besides a plan, with the formulas that it names."""
+    return replace(
+        setting_of(workspace, Path(plan.file)),
+        schema=schema,
+        id_suffix=id_suffix,
+        agent_check=agent_check,
+        formulas=_formulas(workspace, plan),
+    )
+
+
+def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphError]:
+    """The formulas that the plan names, or why one cannot be poured."""
+    folders = Folders.of(workspace.root, workspace.checkout)
+    found: dict[str, Formula | RalphError] = {}
+    for name in sorted({sprint.formula.value for sprint in plan.sprints if sprint.formula}):
+        try:
+            found[name] = folders.load(name)
+        except RalphError as error:
+            found[name] = error
+    return found
 
 
 def compile_plan(workspace: Workspace, path: Path, *, agent_check: bool = True) -> Built:

@@ -12,9 +12,9 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
-from beads_ralph.compile.build import Built, build, read_plan
+from beads_ralph.compile.build import Built, build, plan_setting, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import KnownMolecule, Setting, plan_setting
+from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
