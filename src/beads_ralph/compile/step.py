@@ -169,29 +169,21 @@ def _missing(sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
         "dev_agents": sprint.dev_agents or defaults.dev_agents,
         "qa_agents": sprint.qa_agents or defaults.qa_agents,
     }
-    return [
-        Fault(
-            Code.MISSING_FIELD,
-            f"there is no {key}: neither the step nor the settings name one",
-            field=f"metadata.{key}",
-            suggested_action=f"Add {key} to the step's metadata, or to plan: in beads-ralph.yaml",
-        )
-        for key, value in wanted.items()
-        if not value
-    ]
+    faults = []
+    for key in (key for key, value in wanted.items() if not value):
+        message = f"there is no {key}: neither the step nor the settings name one"
+        action = f"Add {key} to the step's metadata, or to plan: in beads-ralph.yaml"
+        faults.append(Fault(Code.MISSING_FIELD, message, None, None, f"metadata.{key}", action))
+    return faults
 
 
 def _of_runs(step: Ready) -> list[Fault]:
-    return [
-        Fault(
-            Code.CONSTRAINT,
-            f"field metadata.{key} {run_state.RESERVED}",
-            field=f"metadata.{key}",
-            suggested_action=f"Take {key} out of the step's metadata",
-        )
-        for key, value in step.metadata.items()
-        if run_state.is_said(key, value)
-    ]
+    faults = []
+    for key in (key for key, value in step.metadata.items() if run_state.is_said(key, value)):
+        message = f"field metadata.{key} {run_state.RESERVED}"
+        action = f"Take {key} out of the step's metadata"
+        faults.append(Fault(Code.CONSTRAINT, message, None, None, f"metadata.{key}", action))
+    return faults
 
 
 def _defaults(setting: Setting, place: Place) -> PlanDefaults:

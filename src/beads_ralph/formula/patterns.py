@@ -31,6 +31,7 @@ from beads_ralph.formula.definitions import (
     numbered,
     ordered,
     step_keys,
+    written,
 )
 
 SHOWN_SPRINTS: Final = 8
@@ -119,15 +120,13 @@ class _Making:
         """Where the sprints of every instance have the same places in one phase, its number says it all."""
         if len(self.steps) == 1:
             return None
-        parts = {
-            tuple(bead["metadata"]["sprint"].partition(".")[2] for bead in instance)
-            for instance in self.instances
-        }
-        alone = all(len({bead["metadata"]["phase"] for bead in instance}) == 1 for instance in self.instances)
+        rows = [[bead["metadata"] for bead in instance] for instance in self.instances]
+        parts = {tuple(one["sprint"].partition(".")[2] for one in row) for row in rows}
+        alone = all(len({one["phase"] for one in row}) == 1 for row in rows)
         return Variable("phase", self._column("phase")) if alone and len(parts) == 1 else None
 
     def _description(self) -> str:
-        sprints = ["+".join(bead["metadata"]["sprint"] for bead in instance) for instance in self.instances]
+        sprints = [written(instance) for instance in self.instances]
         named = ", ".join(sprints[:SHOWN_SPRINTS])
         more = f" and {len(sprints) - SHOWN_SPRINTS} more" if len(sprints) > SHOWN_SPRINTS else ""
         plan = self.around.plan.replace("{", "(").replace("}", ")")  # braces would read as a variable
@@ -203,7 +202,7 @@ class _Step:
     def node(self, making: _Making) -> dict[str, Any]:
         bead = [essence(bead) for bead in self.beads]
         metadata = self._metadata(making, [one["metadata"] for one in bead])
-        node: dict[str, Any] = {
+        return {
             "id": making.keys[self.at],
             "title": self.title,
             "description": self._description([one["description"] for one in bead], metadata),
@@ -215,25 +214,22 @@ class _Step:
             **self._waits(making),
             "metadata": metadata,
         }
-        return node if node["description"] != ("",) else {**node, "description": ""}
 
     def _metadata(self, making: _Making, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         columns = self.columns
-        bound: dict[str, Any] = {
-            "sprint": self.sprint,
-            "plan_sprint_id": self.sprint,
-            "phase": self.phase,
-            "plan_file": (making.plan_file,),
-        }
-        if any(row["plan_sprint_id"] != row["sprint"] for row in rows):
-            del bound["plan_sprint_id"]
+        bound = {"sprint": self.sprint, "phase": self.phase, "plan_file": (making.plan_file,)}
+        if all(row["plan_sprint_id"] == row["sprint"] for row in rows):
+            bound["plan_sprint_id"] = self.sprint
         found: dict[str, Any] = {}
         for key in _in_order(rows[0]):
             values = [row[key] for row in rows]
             if key in bound:
                 found[key] = bound[key]
             elif key == "worktree_path":
-                found |= self._worktree(making.around, values, [row["branch"] for row in rows])
+                if values != [making.around.worktree(row["branch"]) for row in rows]:
+                    # Left out where the branch says it: the folder belongs to this machine.
+                    paths = [making.around.relative(value) for value in values]
+                    found[key] = columns.text(key, paths, self._title_words())
             elif key in ("branch", "team_name"):
                 found[key] = columns.text(key, values, self._title_words())
                 self._add_words(found[key] if key == "branch" else ())
@@ -268,15 +264,6 @@ class _Step:
             if isinstance(entry, Variable)
         ]
         return self.columns.text("description", values, extra)
-
-    def _worktree(
-        self, around: InferenceContext, values: Sequence[str], branches: Sequence[str]
-    ) -> dict[str, Any]:
-        """Left out where the branch says it: the folder belongs to this machine."""
-        if all(around.worktree(branch) == value for branch, value in zip(branches, values, strict=True)):
-            return {}
-        paths = [around.relative(value) for value in values]
-        return {"worktree_path": self.columns.text("worktree_path", paths, self._title_words())}
 
     def _labels(self, rows: Sequence[Sequence[str]]) -> list[Any]:
         own = [f"phase-{int(re.match(r'[0-9]+', sprint)[0]):02d}" for sprint in self.sprints]  # type: ignore[index]
