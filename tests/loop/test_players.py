@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from beads_ralph import forge
-from beads_ralph.agents import registry
+from beads_ralph.agents import protocol
 from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
@@ -32,7 +32,7 @@ def tools(root: Path, **defaults: Any) -> Tools:
     folder = runs.RunFolder(root / ".ralph", "run")
     config = Config(agent_defaults=AgentDefaults(**defaults))
     return Tools(
-        root, config, executors.choose("local"), folder, {}, registry.select, forge.choose("none", root)
+        root, config, executors.choose("local"), folder, {}, protocol.select, forge.choose("none", root)
     )
 
 

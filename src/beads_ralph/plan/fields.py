@@ -13,7 +13,7 @@ from beads_ralph.bead.names import MERGE, WORK
 from beads_ralph.plan import markdown
 from beads_ralph.plan.model import At, LabelError, SprintCheck, T
 from beads_ralph.plan.pours import pour
-from beads_ralph.prompts import guidance
+from beads_ralph.prompts import TEMPLATES, nearest_template
 
 NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
 NOTHING: Final = frozenset({"", *personas.DASHES, "none", "n/a", "nothing", "null"})
@@ -147,13 +147,13 @@ def issue_type(field: markdown.Field) -> At[str] | None:
 
 
 def template(field: markdown.Field) -> At[TemplateName] | None:
-    return _choice(field, {name: name for name in guidance.NAMES}, _no_template)
+    return _choice(field, {name: name for name in TEMPLATES}, _no_template)
 
 
 def _no_template(said: str) -> str:
-    meant = guidance.nearest(said)
+    meant = nearest_template(said)
     hint = f"; did you mean {meant}?" if meant else ""
-    return f"template {said!r} is not one of {', '.join(guidance.NAMES)}{hint}"
+    return f"template {said!r} is not one of {', '.join(TEMPLATES)}{hint}"
 
 
 def formula(field: markdown.Field) -> At[str] | None:
