@@ -32,7 +32,7 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, clones, commands, worktrees
 from beads_ralph.git.merges import HEADS

@@ -244,7 +244,7 @@ def _attempt(attempt: ShownAttempt) -> Iterator[str]:
 def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     """The journal's account of each attempt; the words of QA agents stand in the bead itself."""
     found: dict[int, ShownAttempt] = {}
-    judged = {(row.attempt, row.agent_path): row for row in bead.metadata.qa_agent_executions or ()}
+    judged = {(call.attempt, call.agent): call for call in bead.metadata.qa_calls}
     for event in told:
         if not event.attempt or not isinstance(event, AgentEnded | VerifierEnded | VerdictGiven):
             continue
