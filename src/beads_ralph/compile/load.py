@@ -18,16 +18,8 @@ from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
-from beads_ralph.store.protocol import (
-    AnyBead,
-    ItemQuery,
-    Progress,
-    Query,
-    Store,
-    Stored,
-    UnreadableBead,
-    silent,
-)
+from beads_ralph.store.protocol import AnyBead, Progress, Store, Stored, silent
+from beads_ralph.store.query import ItemQuery, Query, UnreadableBead
 
 Mode = Literal["direct", "formula", "mixed"]
 

@@ -16,7 +16,8 @@ from beads_ralph.compile.setting import number_in
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import all_steps
 from beads_ralph.formula.render import render
-from beads_ralph.store.protocol import ItemQuery, Pours, Query, Store
+from beads_ralph.store.protocol import Pours, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 BATCH: Final = 60
 """So many beads and items go into the store in one step; a row is never divided."""
