@@ -24,7 +24,7 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.load import PlanBeads
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done
@@ -32,7 +32,7 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import checkouts, clones, commands, worktrees
 from beads_ralph.git.merges import HEADS

@@ -15,8 +15,7 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build, read_plan
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import build, plan_setting, read_plan
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
