@@ -20,7 +20,8 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import closed_beads
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store
+from beads_ralph.store.protocol import Changes, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 
 def close(

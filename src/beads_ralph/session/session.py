@@ -16,7 +16,6 @@ from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResu
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.calls import in_thread
-from beads_ralph.prompts import guidance
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
 from beads_ralph.session.asking import ask
@@ -192,21 +191,14 @@ def _ended(case: BeadSession, ending: Ending, reason: str, more: RunState = NOTH
 
 
 def _parked(case: BeadSession, parked: Parked) -> Outcome:
-    record = case.record
     waits = ParkedUntil(
         until=utc_text(parked.until),
         reason=parked.reason,
         programs={name: utc_text(until) for name, until in parked.programs.items()},
         commit=case.examined,
     )
-    return Outcome(
-        "parked",
-        parked.reason,
-        record.state().changed(RunState(parked=waits)),
-        attempts=record.attempts - record.before,
-        usage=record.usage,
-        retry_at=parked.until.isoformat(),
-    )
+    ended = _ended(case, "parked", parked.reason, RunState(parked=waits))
+    return replace(ended, retry_at=parked.until.isoformat())
 
 
 # --- the work itself: by the dev agents in order, or by a scrum-master agent of the user's own --------
@@ -257,7 +249,7 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         source_branch=case.metadata.source_branch,
         title=case.bead.title,
         description=case.bead.description,
-        guidance=guidance.guidance(template_of(case.bead) or "custom"),
+        guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
 
 
