@@ -258,14 +258,12 @@ class Config(Section):
     )
     closed_by_hand: Literal["ask", "accept", "reopen"] = Field(
         "ask",
-        description="What a bead counts for that somebody closed without a proof: nothing until it is "
-        "accepted, as done, or as not done.",
+        description="What a bead counts for that somebody closed without a proof.",
         examples=["accept"],
     )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
-        description="What happens where a change touches files that decide what passes: the verifiers run "
-        "once more with those files as they were, it is only flagged, or it fails.",
+        description="What a change means that touches files which decide what passes.",
         examples=["flag"],
     )
     cleanup_on_complete: bool = Field(
