@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.items import CONVOY, Item
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONVOY
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys, registry
 from beads_ralph.store.convoys import Member, Progress

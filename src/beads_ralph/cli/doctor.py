@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from beads_ralph import config as settings
 from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
-from beads_ralph.config import Config, workspace
+from beads_ralph.config import workspace
+from beads_ralph.config.model import Config
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
-from beads_ralph.process import proc, sandbox
+from beads_ralph.process import jobs, sandbox
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -59,14 +60,8 @@ class Check:
     version: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "status": self.status,
-            "version": self.version,
-            "detail": self.detail,
-            "action": self.action,
-            "required": self.required,
-        }
+        words = ("name", "status", "version", "detail", "action", "required")
+        return {word: getattr(self, word) for word in words}
 
 
 @dataclass(frozen=True)
@@ -88,36 +83,27 @@ PROGRAMS: Final = (
 )
 
 
-def _agents() -> list[Program]:
-    """The agent programs that have an adapter of their own."""
-    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
-    return [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
-
-
 def examine(here: Path) -> list[Check]:
     """Every check; slow probes run side by side."""
-    asked = [*PROGRAMS, *_agents()]
+    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
+    agents = [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
+    asked = [*PROGRAMS, *agents]
     with ThreadPoolExecutor(max_workers=len(asked)) as pool:
         programs = list(pool.map(_program, asked))
-    return [_python(), _sqlite(), *programs, *_place(here)]
-
-
-def _python() -> Check:
     version = platform.python_version()
-    return Check("python", "found", f"Python {version}", version=version, required=True)
+    python = Check("python", "found", f"Python {version}", version=version, required=True)
+    return [python, _sqlite(), *programs, *_place(here)]
 
 
 def _sqlite() -> Check:
     version = sqlite3.sqlite_version
-    good = sqlite3.sqlite_version_info >= (3, 35)
+    status: Status = "found" if sqlite3.sqlite_version_info >= (3, 35) else "missing"
     action = "Use a Python built with SQLite 3.35 or newer"
-    return Check(
-        "sqlite", "found" if good else "missing", f"SQLite {version}", action, required=True, version=version
-    )
+    return Check("sqlite", status, f"SQLite {version}", action, required=True, version=version)
 
 
 def _program(program: Program) -> Check:
-    path = proc.which(program.name)
+    path = jobs.which(program.name)
     if path is None:
         detail = f"not on PATH ({program.purpose})"
         return Check(program.name, "missing", detail, program.action, program.required)
@@ -164,7 +150,7 @@ def _repository(here: Path) -> Check:
 
 
 def _settings(space: Workspace) -> Check:
-    path = space.root / settings.CONFIG_NAME
+    path = space.root / CONFIG_NAME
     if not path.exists():
         return Check("settings", "missing", f"no {path.name}; defaults apply", "Run: beads-ralph init")
     doubts = "; ".join(warning.message for warning in space.warnings)
@@ -186,6 +172,4 @@ def _disk(place: Path, config: Config) -> Check:
     free = shutil.disk_usage(place).free / 1e9
     detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB wanted"
     status: Status = "found" if free >= config.min_free_gb else "missing"
-    return Check(
-        "disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml", version=None
-    )
+    return Check("disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml")

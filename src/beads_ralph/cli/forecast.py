@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.field_types import plural
-from beads_ralph.bead.model import MERGE, AgentSpec, Bead
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import MERGE
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build
-from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.compile.build import build, read_plan
+from beads_ralph.compile.setting import plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.text import escape, table
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, lines, table
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 from beads_ralph.formula.folders import Folders, ListedFormula
@@ -34,7 +34,7 @@ SHOWN_DEFAULT: Final = 60
 
 def list_formulas(json_: options.Json = False) -> Answer:
     """List the formulas that can be poured here, and where each one comes from."""
-    here = _Here.find()
+    here = _Here()
     entries = here.folders.listing()
     broken = [_first_fault(entry) for entry in entries if entry.faults]
     data = {"formulas": [_row(entry) for entry in entries]}
@@ -45,7 +45,7 @@ def show(
     name: Annotated[str, typer.Argument(help="The formula's name.")], json_: options.Json = False
 ) -> Answer:
     """Show a formula: its variables, its steps as a graph, and what pouring it makes."""
-    here = _Here.find()
+    here = _Here()
     entry = here.entry(name)
     formula = entry.sound()
     outlined = outline(formula)
@@ -68,14 +68,16 @@ def check(
     json_: options.Json = False,
 ) -> Answer:
     """Find every fault of formulas at once; exit 0 only when there is none."""
-    here = _Here.find()
+    here = _Here()
     entries = [here.entry_or_fault(name) for name in names] if names else here.folders.listing()
     entries = [_with_dead_ends(entry) for entry in entries]
     faults = [fault for entry in entries for fault in entry.faults]
     warnings = [warning for entry in entries for warning in entry.warnings]
     data = {"formulas": [_checked(entry) for entry in entries]}
     if not faults:
-        return Answer(data, lambda _: out(_verdicts(entries)), warnings)
+        return Answer(
+            data, lines(*(map(_verdict, entries) if entries else ("there is no formula here",))), warnings
+        )
     error = gathered(faults, plural(len(entries), "formula"), warnings)
     return Answer(data, None, warnings, error, error_text=lambda: _failure(entries, error))
 
@@ -86,16 +88,11 @@ def check(
 class _Here:
     """The folders around us. Settings play no part, so a fault in them does not hinder anything."""
 
-    def __init__(self, root: Path, folders: Folders) -> None:
-        self.root = root
-        self.folders = folders
-
-    @classmethod
-    def find(cls) -> _Here:
+    def __init__(self) -> None:
         here = Path.cwd()
         repository = commands.find(here)
-        root = repository.root if repository else here
-        return cls(root, Folders.of(root, commands.toplevel(here) if repository else None))
+        self.root = repository.root if repository else here
+        self.folders = Folders.of(self.root, commands.toplevel(here) if repository else None)
 
     def entry(self, name: str) -> ListedFormula:
         """By name; or by a path, wherever that is."""
@@ -202,9 +199,8 @@ def _first_fault(entry: ListedFormula) -> Fault:
 
 def _show_list(console: Console, entries: Sequence[ListedFormula]) -> None:
     if not entries:
-        console.print(
-            "no formulas yet; write one into .beads/formulas/, or see: beads-ralph formula make --help"
-        )
+        how = "write one into .beads/formulas/, or see: beads-ralph formula make --help"
+        console.print(f"no formulas yet; {how}")
         return
     rows = table("formula", "from", "steps", folding=("variables", "description"))
     for entry in entries:
@@ -231,10 +227,6 @@ def _one_line(text: str) -> str:
 # --- check, for people ----------------------------------------------------------------------------
 
 
-def _verdicts(entries: Sequence[ListedFormula]) -> str:
-    return "\n".join(map(_verdict, entries)) or "there is no formula here"
-
-
 def _verdict(entry: ListedFormula) -> str:
     if entry.formula is None:
         return f"✗ {entry.name}: {plural(len(entry.faults), 'fault')}"
@@ -256,10 +248,10 @@ def _who_pours(formula: Formula) -> str:
 
 def _failure(entries: Sequence[ListedFormula], error: RalphError) -> str:
     """Every verdict, then every fault of the broken ones, and what to do."""
-    lines = [_verdict(entry) for entry in entries]
-    lines += [f"error: {fault} [{fault.code}]" for fault in error.faults]
-    lines += [f"warning: {warning}" for warning in error.warnings]
-    return "\n".join([*lines, f"  → {error.suggested_action}"])
+    told = [_verdict(entry) for entry in entries]
+    told += [f"error: {fault} [{fault.code}]" for fault in error.faults]
+    told += [f"warning: {warning}" for warning in error.warnings]
+    return "\n".join([*told, f"  → {error.suggested_action}"])
 
 
 # --- show, for people -----------------------------------------------------------------------------

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
-from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.compile.build import read_plan
+from beads_ralph.compile.setting import plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.compile.build import Built
-    from beads_ralph.compile.recipe import Loss
+    from beads_ralph.compile.rows import Loss
     from beads_ralph.compile.setting import Setting
-    from beads_ralph.formula.make import InferenceContext, Made
-    from beads_ralph.formula.shape import BeadJson, Instance
+    from beads_ralph.formula.definitions import BeadJson, Instance
+    from beads_ralph.formula.patterns import InferenceContext, Made
 
 NAME: Final = re.compile(r"[^\W_][\w.-]{0,99}")
 FORMATS: Final = ("toml", "json")
@@ -61,7 +62,7 @@ def make(  # noqa: PLR0913 - one parameter an option
     json_: options.Json = False,
 ) -> Answer:
     """Write a formula that gives these sprints back, with what varies between them as variables."""
-    from beads_ralph.formula import make as making
+    from beads_ralph.formula.patterns import make as make_formula
 
     space = workspace.find(config_file=config)
     folder = space.root / ".beads" / "formulas"
@@ -73,7 +74,7 @@ def make(  # noqa: PLR0913 - one parameter an option
     _require_one_shape(instances)
     form = format_ or _best_format(instances)
     _require_free(folder, name, form, force=force)
-    made = making.make(instances, surroundings(name, form, space, setting))
+    made = make_formula(instances, surroundings(name, form, space, setting))
     path = folder / _file_name(name, form)
     text, sheet = _proven(made, instances, path, row_form, setting)
     text_files.make_folder(folder)
@@ -109,7 +110,7 @@ def plain_beads(built: Built) -> dict[str, BeadJson]:
 
 
 def surroundings(name: str, form: str, space: Workspace, setting: Setting) -> InferenceContext:
-    from beads_ralph.formula.make import InferenceContext
+    from beads_ralph.formula.patterns import InferenceContext
 
     return InferenceContext(
         name,
@@ -220,8 +221,8 @@ def _rows_format(path: Path | None, *, force: bool) -> Literal["csv", "json"]:
 
 def _best_format(instances: Sequence[Instance]) -> Literal["toml", "json"]:
     """bd looks for TOML first, and it reads best; but it has no null."""
+    from beads_ralph.formula.definitions import essence
     from beads_ralph.formula.file_format import null_in
-    from beads_ralph.formula.shape import essence
 
     has_null = any(null_in(essence(bead)) is not None for instance in instances for bead in instance)
     return "json" if has_null else "toml"
@@ -231,7 +232,7 @@ def _proven(
     made: Made, instances: Sequence[Instance], path: Path, form: Literal["csv", "json"], setting: Setting
 ) -> tuple[str, str]:
     """The texts of both files, once they have given back what they were made from."""
-    from beads_ralph.compile import recipe, rows
+    from beads_ralph.compile import rows
     from beads_ralph.formula.check import check
     from beads_ralph.formula.file_format import dumps, read_text, sheet
 
@@ -242,7 +243,7 @@ def _proven(
     if faults or read.formula is None:
         raise gathered(faults, str(path))
     given = [row.given for row in rows.read(values, f"rows.{form}")]
-    lost = list(recipe.losses(read.formula, given, instances, setting))
+    lost = list(rows.losses(read.formula, given, instances, setting))
     if lost:
         raise _lost(lost)
     return text, values

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.plan import difference
@@ -21,10 +21,9 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.build import Built, build, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.plan_file import plan_setting, read_plan, with_known
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
@@ -118,7 +117,7 @@ def _suffix(text: str) -> str:
 def _insert(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = registry.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
+        built = load.with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     batch = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
         opened.store, batch, check_existing=order.check_existing, progress=speaker(current_style())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, Display
 from beads_ralph.cli.style import current_style
@@ -21,8 +21,7 @@ from beads_ralph.cli.text import escape
 from beads_ralph.compile import pour as smelting
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.pour import Account, Tell, prepare
-from beads_ralph.compile.recipe import FilledRow, Recipe, orders
-from beads_ralph.compile.rows import ValueRow, choose, read, spelled
+from beads_ralph.compile.rows import FilledRow, Recipe, ValueRow, choose, orders, read, spelled
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from beads_ralph.cli.answer import out
+
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+
+def lines(*said: str) -> Callable[[Console], None]:
+    """Show these lines as they are."""
+    return lambda _: out("\n".join(said))
 
 
 def escape(text: str) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out, speaker
+from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.style import current_style
-from beads_ralph.cli.text import table
+from beads_ralph.cli.text import lines, table
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import registry
@@ -124,7 +124,7 @@ def collect(
         "kept": [{"id": identity, "why": why} for identity, why in kept.items()],
         "store": opened.store.kind,
     }
-    return Answer(data, lambda _: _show_collected(data), opened.warnings)
+    return Answer(data, lines(*_collected(data)), opened.warnings)
 
 
 def age_of(text: str) -> timedelta:
@@ -174,7 +174,7 @@ def burn(
     tree = tree_at(trees(opened.store), identity)
     removed = opened.store.items.burn([identity]) if _agreed([tree], force=force) else []
     data = {"id": identity, "removed": removed, "store": opened.store.kind}
-    return Answer(data, lambda _: out(_said(removed)), opened.warnings)
+    return Answer(data, lines(_said(removed)), opened.warnings)
 
 
 def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
@@ -197,12 +197,10 @@ def _said(removed: Sequence[str]) -> str:
     return f"✓ {plural(len(removed), 'wisp')} removed" if removed else "nothing was removed"
 
 
-def _show_collected(data: Mapping[str, Any]) -> None:
-    for row in data["kept"]:
-        out(f"= kept {row['id']}  {row['why']}")
-    for identity in data["removable"] if data["dry_run"] else ():
-        out(f"- {identity}")
-    if data["dry_run"]:
-        out(f"would remove {plural(len(data['removable']), 'wisp')}; nothing was changed")
-    else:
-        out(_said(data["removed"]))
+def _collected(data: Mapping[str, Any]) -> list[str]:
+    kept = [f"= kept {row['id']}  {row['why']}" for row in data["kept"]]
+    if not data["dry_run"]:
+        return [*kept, _said(data["removed"])]
+    count = plural(len(data["removable"]), "wisp")
+    going = [f"- {identity}" for identity in data["removable"]]
+    return [*kept, *going, f"would remove {count}; nothing was changed"]

@@ -46,6 +46,13 @@ class Workspace:
         return Path(os.path.relpath(real, self.root)).as_posix()
 
 
+def root() -> Path:
+    """The root of the repository, or this folder; its settings play no part, so no fault in them hinders."""
+    here = Path.cwd()
+    repository = commands.find(here)
+    return repository.root if repository else here
+
+
 def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:
     """The workspace around `start`; in a git worktree that is the main repository's."""
     here = (start or Path.cwd()).resolve()
