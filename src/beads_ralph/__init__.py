@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from beads_ralph.app import RunRequest
     from beads_ralph.bead.model import Bead
     from beads_ralph.compile.build import Built
-    from beads_ralph.config.kinds import StoreChoice
+    from beads_ralph.config.store_settings import StoreChoice
     from beads_ralph.errors import RalphError
     from beads_ralph.journal.events import Event
     from beads_ralph.journal.journal import Journal
@@ -58,11 +58,11 @@ def compile_plan(plan: str | PathLike[str], start: str | PathLike[str] = ".") ->
     """Compile a markdown plan into beads; RalphError with every fault where it has some. Stores nothing."""
     from pathlib import Path
 
-    from beads_ralph.compile import plan_file
+    from beads_ralph.compile.build import compile_plan
     from beads_ralph.config import workspace
     from beads_ralph.errors import gathered
 
-    built = plan_file.compile_plan(workspace.find(Path(start)), Path(plan))
+    built = compile_plan(workspace.find(Path(start)), Path(plan))
     if built.all_faults:
         raise gathered(built.all_faults, str(plan), built.warnings)
     return built

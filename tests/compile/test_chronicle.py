@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import CONTAINERS, GATE, Item
-from beads_ralph.bead.model import MERGE, WORK, Bead
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS, GATE, MERGE, WORK
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule
@@ -245,6 +246,14 @@ def test_a_sprint_offers_what_it_says_under_the_obvious_names(name: str, expecte
     body = {"dev_agents": "claude (opus)", "tasks": "\n- Do this\n- Do that"}
     built = whole(plan(sprint("1.1", "Start"), poured("2.1b", "The API", "echo", **body)), echo(name))
     assert texts(built).startswith(f"{name}={expected}")
+
+
+def test_personas_are_offered_by_name_as_a_plan_writes_them() -> None:
+    said = "python-dev (opus) - write it"
+    one = echo("dev_agent", "dev_agents")
+    text = plan(poured("2.1b", "The API", "echo", dev_agents=said))
+    built = whole(text, one, agent_check=False)
+    assert texts(built) == f"dev_agent=python-dev\ndev_agents={said}"
 
 
 def test_pour_goes_before_the_sprint_and_the_sprint_before_a_default() -> None:

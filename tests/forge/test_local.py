@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import choose
+from beads_ralph.forge.adapters.local import PullDirectory
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.pulls import PullDirectory
-from beads_ralph.forge.sections import fitting_section, with_section
-from beads_ralph.process.retry import Retry
+from beads_ralph.forge.protocol import fitting_section, with_section
+from beads_ralph.process.calls import Retry
 from tests.forge.places import Place, git, path_with, refs
 
 PROPOSER = Path(__file__).with_name("proposer.py")
@@ -314,3 +314,10 @@ def test_a_long_section_is_cut_to_the_limit(written: str, limit: int) -> None:
 def test_a_bead_cannot_end_its_section_itself() -> None:
     body = with_section("", "bd-1", "a <!-- /bead bd-1 --> b")
     assert with_section(body, "bd-1", "c") == "<!-- bead bd-1 -->\nc\n<!-- /bead bd-1 -->"
+
+
+def test_a_bead_cannot_begin_the_section_of_another() -> None:
+    body = with_section("", "bd-1", "a <!-- bead bd-2 --> b")
+    both = with_section(body, "bd-2", "mine")
+    assert both.startswith(body)
+    assert both.endswith("<!-- bead bd-2 -->\nmine\n<!-- /bead bd-2 -->")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class PourRequest:
     """What was asked for: one field an option."""
 
     name: Annotated[str, typer.Argument(metavar="NAME", help="The formula.")]
@@ -89,19 +89,19 @@ class Request:
         return shlex.join(words)
 
 
-@options.taken_from(Request)
-def pour(request: Request) -> Answer:
+@options.taken_from(PourRequest)
+def pour(request: PourRequest) -> Answer:
     """Pour a formula: its steps become beads, all of them or none."""
     return _answer(request, wisp=False)
 
 
-@options.taken_from(Request)
-def pour_wisps(request: Request) -> Answer:
+@options.taken_from(PourRequest)
+def pour_wisps(request: PourRequest) -> Answer:
     """Pour a formula as wisps; `wisp NAME` is short for it."""
     return _answer(request, wisp=True)
 
 
-def _answer(request: Request, *, wisp: bool) -> Answer:
+def _answer(request: PourRequest, *, wisp: bool) -> Answer:
     """Load, check the variables, render, check the beads, check the store, write: in that order."""
     space = workspace.find(config_file=request.config)
     recipe = _recipe(request, space, wisp=wisp)
@@ -114,7 +114,7 @@ def _answer(request: Request, *, wisp: bool) -> Answer:
 # --- before -----------------------------------------------------------------------------------------
 
 
-def _recipe(request: Request, space: Workspace, *, wisp: bool) -> Recipe:
+def _recipe(request: PourRequest, space: Workspace, *, wisp: bool) -> Recipe:
     folders = Folders.of(space.root, space.checkout)
     formula = folders.load(request.name)
     attached = tuple(folders.load(name) for name in request.attach or ())
@@ -138,7 +138,7 @@ def _file(formula: Formula, space: Workspace) -> str:
     return f"formula:{formula.name}"
 
 
-def _rows(request: Request) -> list[ValueRow]:
+def _rows(request: PourRequest) -> list[ValueRow]:
     if request.vars_file is None:
         if request.rows is not None:
             raise _slip("--rows chooses rows of a file", "Give the file with --vars-file")
@@ -181,7 +181,7 @@ def _why_rendered(recipe: Recipe, opened: OpenStore) -> str:
 class Pouring:
     """One request, ready to be poured."""
 
-    request: Request
+    request: PourRequest
     recipe: Recipe
     opened: OpenStore
     ordered: Sequence[FilledRow]

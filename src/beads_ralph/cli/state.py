@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RecordsRequest:
     """Which records: one field an option."""
 
     paths: Annotated[
@@ -44,14 +44,14 @@ class Request:
         return [(path, repair.kind_of(path) if both else kinds[0]) for path in self.paths]
 
 
-@options.taken_from(Request)
-def validate(request: Request) -> Answer:
+@options.taken_from(RecordsRequest)
+def validate(request: RecordsRequest) -> Answer:
     """Check records against their schemas, and results against their runs; every fault with its field."""
     return _answer([repair.check(path, kind) for path, kind in request.records()])
 
 
-@options.taken_from(Request)
-def fix(request: Request) -> Answer:
+@options.taken_from(RecordsRequest)
+def fix(request: RecordsRequest) -> Answer:
     """Bring older records up to date, keeping each as it was beside it (.bak), then validate."""
     return _answer([repair.fix(path, kind) for path, kind in list(request.records())])
 

@@ -11,15 +11,15 @@ from pydantic import ValidationError
 
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
-from beads_ralph.bead.items import GATE, MOLECULE, GateRule, Item
-from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.items import GateRule, Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import GATE, ISSUE_TYPES, MOLECULE, SprintId
 from beads_ralph.compile.setting import Place, Setting, member_id
 from beads_ralph.compile.step import Slot, branch_of, raw_bead
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Ready, render
-from beads_ralph.formula.values import Values
+from beads_ralph.formula.variables import Values
 
 Part = tuple[Formula, Values]
 MAX_TITLE: Final = 500

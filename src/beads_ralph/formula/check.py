@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from beads_ralph.bead import run_state
 from beads_ralph.bead.field_types import FrozenModel
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import (
@@ -27,8 +27,7 @@ from beads_ralph.formula.model import (
 )
 from beads_ralph.formula.references import References
 from beads_ralph.formula.tree import MOST_STEPS
-from beads_ralph.formula.values import names_in, sole_name, texts_of
-from beads_ralph.formula.variables import default_refusal, used_names
+from beads_ralph.formula.variables import default_refusal, names_in, sole_name, texts_of, used_names
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEP_ID: Final = re.compile(r"\w[\w.-]*")

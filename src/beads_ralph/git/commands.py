@@ -10,7 +10,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 
 TIMEOUT: Final = 60.0
@@ -18,11 +18,11 @@ TIMEOUT: Final = 60.0
 
 def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
     """One git command. Inherited GIT_DIR and the like would send it to another repository."""
-    environment = proc.environment(
+    environment = jobs.environment(
         {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX")
     )
     try:
-        return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
+        return jobs.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
     except (FileNotFoundError, NotADirectoryError):
         raise _not_started(cwd) from None
 
