@@ -33,8 +33,7 @@ def is_anything_running(space: Workspace) -> bool:
 
 def rows(found: Sequence[Path]) -> list[dict[str, Any]]:
     """How the last execution of each bead stands; one that only looked (`--verify-only`) is none."""
-    every = [_row(home) for home in found]
-    return [row for row in every if row is not None]
+    return [row for row in map(_row, found) if row is not None]
 
 
 def _row(home: Path) -> dict[str, Any] | None:
@@ -50,13 +49,10 @@ def _row(home: Path) -> dict[str, Any] | None:
 
 def _end(told: Sequence[Event]) -> dict[str, Any]:
     """One that was killed has none: it goes on when it is executed again."""
-    last = told[-1]
-    attempt = max(event.attempt or 0 for event in told)
-    match last:
-        case BeadClosed(reason=reason) | BeadBlocked(reason=reason) | BeadReleased(reason=reason):
-            return {"ended": ENDS[last.kind], "reason": reason, "attempt": attempt}
-        case _:
-            return {"ended": None, "reason": None, "attempt": attempt}
+    last, attempt = told[-1], max(event.attempt or 0 for event in told)
+    if isinstance(last, BeadClosed | BeadBlocked | BeadReleased):
+        return {"ended": ENDS[last.kind], "reason": last.reason, "attempt": attempt}
+    return {"ended": None, "reason": None, "attempt": attempt}
 
 
 def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:

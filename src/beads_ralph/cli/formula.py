@@ -74,12 +74,11 @@ def check(
     faults = [fault for entry in entries for fault in entry.faults]
     warnings = [warning for entry in entries for warning in entry.warnings]
     data = {"formulas": [_checked(entry) for entry in entries]}
+    verdicts = [_verdict(entry) for entry in entries]
     if not faults:
-        return Answer(
-            data, lines(*(map(_verdict, entries) if entries else ("there is no formula here",))), warnings
-        )
+        return Answer(data, lines(*verdicts or ["there is no formula here"]), warnings)
     error = gathered(faults, plural(len(entries), "formula"), warnings)
-    return Answer(data, None, warnings, error, error_text=lambda: _failure(entries, error))
+    return Answer(data, None, warnings, error, error_text=lambda: _failure(verdicts, error))
 
 
 # --- finding ----------------------------------------------------------------------------------------
@@ -246,12 +245,11 @@ def _who_pours(formula: Formula) -> str:
     return f"on the bd store bd itself pours it{elsewhere}"
 
 
-def _failure(entries: Sequence[ListedFormula], error: RalphError) -> str:
+def _failure(verdicts: Sequence[str], error: RalphError) -> str:
     """Every verdict, then every fault of the broken ones, and what to do."""
-    told = [_verdict(entry) for entry in entries]
-    told += [f"error: {fault} [{fault.code}]" for fault in error.faults]
-    told += [f"warning: {warning}" for warning in error.warnings]
-    return "\n".join([*told, f"  → {error.suggested_action}"])
+    faults = [f"error: {fault} [{fault.code}]" for fault in error.faults]
+    warnings = [f"warning: {warning}" for warning in error.warnings]
+    return "\n".join([*verdicts, *faults, *warnings, f"  → {error.suggested_action}"])
 
 
 # --- show, for people -----------------------------------------------------------------------------
