@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from beads_ralph.cli.answer import Answer
 from beads_ralph.config.store_settings import StoreChoice
-
-if TYPE_CHECKING:
-    from beads_ralph.cli.answer import Answer
 
 Request = TypeVar("Request")
 
