@@ -14,9 +14,9 @@ from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.plan import compiled
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build, read_plan
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import build
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
@@ -40,14 +40,11 @@ def forecast(
 ) -> Answer:
     """Say how long what is left of a plan will take and cost, with a range, from the records of past runs."""
     space = workspace.find(config_file=config)
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=False)
-    built = build(read, setting)
-    names = [sprint.id.text for sprint in read.sprints]
-    load.require_valid(built, names)
-    held = load.held(registry.open_store(space, store).store, read, setting.plan_file)
+    setting, built = compiled(space, plan, agent_check=False)
+    held = load.held(registry.open_store(space, store).store, built.plan, setting.plan_file)
     stored = {bead.id: bead for bead in held.beads}
-    batch = load.require_valid(build(read, held.known_to(setting)), names)
+    names = [sprint.id.text for sprint in built.plan.sprints]
+    batch = load.require_valid(build(built.plan, held.known_to(setting)), names)
     beads = {_known_as(bead): bead for bead in batch.beads if isinstance(bead, Bead)}
     closed = {bead.id for bead in held.beads if bead.status == "closed"}
     left = {name: bead for name, bead in beads.items() if bead.id not in closed}

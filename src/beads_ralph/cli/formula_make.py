@@ -17,12 +17,12 @@ from beads_ralph.bead.names import SprintId
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.plan import compiled
 from beads_ralph.cli.text import escape
-from beads_ralph.compile import load
 from beads_ralph.compile import rows as value_rows
-from beads_ralph.compile.build import Built, build, read_plan
+from beads_ralph.compile.build import Built
 from beads_ralph.compile.rows import Loss
-from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
@@ -76,10 +76,10 @@ def make(  # noqa: PLR0913 - one parameter an option
     _require_free(folder, name, form, force=force)
     made = patterns.make(instances, surroundings(name, form, space, setting))
     path = folder / _file_name(name, form)
-    text, sheet = _proven(made, instances, path, row_form, setting)
+    text, values = _proven(made, instances, path, row_form, setting)
     text_files.make_folder(folder)
     if rows is not None:
-        text_files.write_text(rows, sheet)
+        text_files.write_text(rows, values)
     text_files.write_text(path, text)
     warnings = [*built.warnings, *_warnings(made, instances)]
     data = _made_json(name, path, made, instances, rows) | {
@@ -90,15 +90,6 @@ def make(  # noqa: PLR0913 - one parameter an option
 
 
 # --- the plan ---------------------------------------------------------------------------------------
-
-
-def compiled(space: Workspace, plan: Path, *, agent_check: bool) -> tuple[Setting, Built]:
-    """The plan without faults; a pattern of faulty sprints would only repeat the fault."""
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=agent_check)
-    built = build(read, setting)
-    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
-    return setting, built
 
 
 def plain_beads(built: Built) -> dict[str, BeadJson]:
@@ -321,13 +312,9 @@ def derived(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{name} = {said['derive']}" for name, said in found.items() if "derive" in said]
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
 def short(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
-    if _is_texts(value):
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         text = "; ".join(value) or "none"
     text = " ".join(text.split())
     return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"

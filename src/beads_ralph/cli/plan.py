@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -16,6 +17,7 @@ from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, read_plan, require_graph
 from beads_ralph.compile.setting import Setting, plan_setting
 from beads_ralph.config import workspace
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw
 from beads_ralph.store import registry
@@ -83,17 +85,23 @@ def diff(
 ) -> Answer:
     """Show what an edited plan would add, change or orphan in the store."""
     space = workspace.find(config_file=config)
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=not no_agent_check)
-    built = build(read, setting)
-    load.require_valid(built, [sprint.id.text for sprint in read.sprints])
+    setting, built = compiled(space, plan, agent_check=not no_agent_check)
     opened = registry.open_store(space, store)
-    found, _ = difference(built, setting, load.held(opened.store, read, setting.plan_file))
+    found, _ = difference(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return Answer(
         {"store": opened.store.kind, **found.to_json()},
         lambda console: _show_diff(console, found),
         tuple(dict.fromkeys((*built.warnings, *opened.warnings))),
     )
+
+
+def compiled(space: Workspace, plan: Path, *, agent_check: bool = True) -> tuple[Setting, Built]:
+    """A plan that has no faults, before any store is asked."""
+    read = read_plan(plan)
+    setting = plan_setting(space, read, agent_check=agent_check)
+    built = build(read, setting)
+    load.require_valid(built, [sprint.id.text for sprint in read.sprints])
+    return setting, built
 
 
 def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple[plandiff.Diff, load.Batch]:
