@@ -166,7 +166,7 @@ def with_store(copy: Path) -> dict[str, str]:
 
 
 def test_a_store_keeps_the_laws_that_every_store_keeps(copy: Path, with_store: dict[str, str]) -> None:
-    kept = run(CONTRACT, *LAWS, cwd=copy, env=with_store)
+    kept = run(CONTRACT, *LAWS, "--basetemp", copy.parent / "laws", cwd=copy, env=with_store)
     assert kept.code == 0, kept.out
 
 
