@@ -9,8 +9,7 @@ import typer
 
 from beads_ralph.agents import probe
 from beads_ralph.agents.probe import Present, SmokeTest
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS, AgentCLI
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.personas import DEFAULT_MODEL
 from beads_ralph.cli import options

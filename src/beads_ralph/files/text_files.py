@@ -57,9 +57,8 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 def _bounded(data: bytes, path: str, limit: int) -> bytes:
     if len(data) > limit:
-        raise RalphError(
-            Code.TOO_LARGE, f"{path} is larger than {limit / 2**20:.0f} MiB, the most that is read"
-        )
+        most = f"{limit / 2**20:.0f} MiB, the most that is read"
+        raise RalphError(Code.TOO_LARGE, f"{path} is larger than {most}")
     return data
 
 

@@ -127,6 +127,13 @@ class Changes:
     expected_status: str | None = None
     """Refuse with DATABASE.CONFLICT, changing nothing, where the bead has another status by now."""
 
+    @property
+    def core(self) -> dict[str, Any]:
+        """The fields that change, besides the metadata."""
+        given = {key: value for key, value in vars(self).items() if value is not None}
+        lists = {key: list(given[key]) for key in ("labels", "dependencies") if key in given}
+        return {key: given[key] for key in given if key not in ("metadata", "expected_status")} | lists
+
 
 @dataclass(frozen=True)
 class Findings:
