@@ -24,7 +24,7 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.load import PlanBeads
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done

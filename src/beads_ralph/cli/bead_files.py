@@ -42,7 +42,7 @@ def validate(
     """Check bead files against the schema; every fault with its field path."""
     if not paths and sys.stdin.isatty():
         return _usage()
-    root = None if no_agent_check else workspace.root()
+    root = None if no_agent_check else workspace.place().root
     reports = [_report(path, schema_name, root) for path in paths or [STDIN]]
     return _validation_answer(reports)
 
@@ -124,7 +124,7 @@ def migrate(
     json_: options.Json = False,
 ) -> Answer:
     """Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are."""
-    root = workspace.root()
+    root = workspace.place().root
     moved = [_migrated(path, root) for path in paths]
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:

@@ -18,7 +18,7 @@ from beads_ralph.config import workspace
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, read
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
     """Show every setting as it counts here, and where it comes from."""
-    found = read(workspace.root(), config)
+    found = read(workspace.place().root, config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
     data = {"file": file, "named_by": found.named_by or None, "settings": rows}

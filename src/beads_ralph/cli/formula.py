@@ -13,12 +13,12 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, lines, table
+from beads_ralph.config import workspace
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 from beads_ralph.formula.folders import Folders, ListedFormula
 from beads_ralph.formula.model import Formula, Var, all_steps
 from beads_ralph.formula.render import Outline, outline
-from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,10 +88,9 @@ class _Here:
     """The folders around us. Settings play no part, so a fault in them does not hinder anything."""
 
     def __init__(self) -> None:
-        here = Path.cwd()
-        repository = commands.find(here)
-        self.root = repository.root if repository else here
-        self.folders = Folders.of(self.root, commands.toplevel(here) if repository else None)
+        here = workspace.place()
+        self.root = here.root
+        self.folders = Folders.of(here.root, here.checkout)
 
     def entry(self, name: str) -> ListedFormula:
         """By name; or by a path, wherever that is."""

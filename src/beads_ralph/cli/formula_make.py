@@ -29,7 +29,7 @@ from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.formula import patterns
 from beads_ralph.formula.check import check
-from beads_ralph.formula.definitions import BeadJson, Instance, essence
+from beads_ralph.formula.definitions import BeadJson, Instance, essence, find_parting, written
 from beads_ralph.formula.file_format import dumps, null_in, read_text, sheet
 from beads_ralph.formula.patterns import InferenceContext, Made
 
@@ -147,10 +147,10 @@ def _unknown(word: str, built: Built) -> Fault:
 
 
 def _require_one_shape(instances: Sequence[Instance]) -> None:
-    found = patterns.find_parting(instances)
+    found = find_parting(instances)
     if found is None:
         return
-    first = patterns.written(instances[0])
+    first = written(instances[0])
     message = (
         f"these sprints are no repetition of one another: {first} and {found.odd} part at {found.field} "
         f"({first}: {found.one}; {found.odd}: {found.other})"

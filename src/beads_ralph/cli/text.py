@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-from beads_ralph.cli.answer import out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def lines(*said: str) -> Callable[[Console], None]:
     """Show these lines as they are."""
-    return lambda _: out("\n".join(said))
+    return lambda _: sys.stdout.writelines(f"{line}\n" for line in said)
 
 
 def escape(text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -184,7 +185,9 @@ def run(job: Job) -> Exit:
 
 
 def _log(job: Job, ended: Exit) -> None:
-    import logging  # here, since every tmux pane pays for what this module imports
+    if "logging" not in sys.modules:  # nobody logs, and every tmux pane pays for what this module imports
+        return
+    import logging
 
     log = logging.getLogger(__name__)
     if log.isEnabledFor(logging.DEBUG):

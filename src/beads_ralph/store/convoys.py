@@ -15,7 +15,8 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS, CONVOY, ISSUE_TYPES, slug
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
+from beads_ralph.store.protocol import Settled, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 PREFIX: Final = "bd-convoy-"
 MOST_OF_ONE_NAME: Final = 100

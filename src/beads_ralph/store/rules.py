@@ -16,7 +16,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import ASSIGNEE, CONVOY
 from beads_ralph.bead.words import plural
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled, Stored, UnreadableBead
+from beads_ralph.store.protocol import Listing, Settled, Stored
+from beads_ralph.store.query import ItemQuery, UnreadableBead
 
 Raw = Mapping[str, Any]
 SHOWN_IDS: Final = 5
@@ -66,16 +67,6 @@ def items(raws: Iterable[Raw], query: ItemQuery) -> list[Item]:
     return found
 
 
-def no_bead(bead_id: str, kind: str) -> RalphError:
-    message = f"{bead_id} is a {kind}, not a bead of beads-ralph"
-    action = f"See what it is: beads-ralph show {bead_id}"
-    return RalphError(Code.BEAD_NOT_FOUND, message, suggested_action=action)
-
-
-def nothing_there(bead_id: str) -> RalphError:
-    return RalphError(Code.BEAD_NOT_FOUND, f"there is no bead {bead_id}")
-
-
 # --- new beads and items ----------------------------------------------------------------------------
 
 
@@ -104,12 +95,9 @@ class Entry:
         return list(dict.fromkeys(name for names in self.fields.values() for name in names))
 
 
-def check_new(thing: Stored, raw: Raw, root: Path) -> None:
-    """Whether it may be stored, as the JSON that it is: a copy with changed fields was never validated."""
-    if isinstance(thing, Item):
-        sound_item(raw)
-    else:
-        sound(raw, root)
+def checked_new(thing: Stored, raw: Raw, root: Path) -> Bead | Item:
+    """What may be stored, as the JSON that it is: a copy with changed fields was never validated."""
+    return sound_item(raw) if isinstance(thing, Item) else sound(raw, root)
 
 
 def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:

@@ -13,7 +13,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE
 from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.protocol import Store, UnreadableBead
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import UnreadableBead
 
 OLD: Final = timedelta(hours=24)
 Wisp = Bead | Item | UnreadableBead

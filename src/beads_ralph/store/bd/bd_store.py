@@ -29,11 +29,10 @@ from beads_ralph.store.protocol import (
     Listing,
     Poured,
     Progress,
-    Query,
     Stored,
-    StoreInfo,
     silent,
 )
+from beads_ralph.store.query import Query, StoreInfo
 
 __all__ = ["BdStore", "initialise"]
 

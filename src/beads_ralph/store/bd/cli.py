@@ -20,7 +20,7 @@ from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.store import rules
 from beads_ralph.store.bd.shape import Row, far_blockers, is_ours, store_order, tracked
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.store.query import ItemQuery, no_bead, nothing_there
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
@@ -182,7 +182,7 @@ class Bd:
         """Exactly this bead of ours."""
         row = self._there(bead_id)
         if not is_ours(row):
-            raise rules.no_bead(bead_id, str(row.get("issue_type")))
+            raise no_bead(bead_id, str(row.get("issue_type")))
         return row
 
     def one_item(self, item_id: str) -> Row:
@@ -195,7 +195,7 @@ class Bd:
     def _there(self, name: str) -> Row:
         row = self.by_ids([name]).get(name)
         if row is None:
-            raise rules.nothing_there(name)
+            raise nothing_there(name)
         return row
 
     def not_closed(self, ids: Sequence[str]) -> list[str]:

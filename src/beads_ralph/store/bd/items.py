@@ -19,7 +19,8 @@ from beads_ralph.store import rules
 from beads_ralph.store.bd import setup, shape
 from beads_ralph.store.bd.cli import ANY, OURSELVES, WISPS, Bd, error_text
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.protocol import ItemQuery, Listing, Poured, Progress, Settled, Stored
+from beads_ralph.store.protocol import Listing, Poured, Progress, Settled, Stored
+from beads_ralph.store.query import ItemQuery, nothing_there
 from beads_ralph.store.rules import Container, settled
 
 BATCH: Final = ("batch",)  # one transaction, and alone among bd's writing commands it never guesses an id
@@ -79,7 +80,7 @@ def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
         stored = [rules.Entry(row["id"], shape.blockers(row), row.get("parent")) for row in bd.everything()]
         rules.refuse_cycle(rules.waiting([*stored, *entries]))
     for thing in batch:
-        rules.check_new(thing, thing.to_json(), root)
+        rules.checked_new(thing, thing.to_json(), root)
 
 
 def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
@@ -324,7 +325,7 @@ def _below(rows: Mapping[str, Row], ids: Collection[str]) -> list[str]:
     """The ids and everything below them, as created."""
     for name in ids:
         if name not in rows:
-            raise rules.nothing_there(name)
+            raise nothing_there(name)
     found = graph.reachable(ids, _children(rows.values()))
     return sorted(found, key=lambda name: shape.store_order(rows[name])[1:])
 
