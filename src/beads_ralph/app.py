@@ -47,11 +47,11 @@ from beads_ralph.process.jobs import Executor
 from beads_ralph.session import (
     Tools,
     agent_calls,
+    asking,
     confinement,
     in_process,
-    past_sessions,
 )
-from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
@@ -310,7 +310,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     with _recorded(home, runs.new_run_id()) as (folder, journal):
         try:
             tools = tools_at(space.root, config, folder)
-            return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
+            return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))
         finally:
             runs.mark_swept(folder)
 
