@@ -30,10 +30,11 @@ from beads_ralph.dod.exec_context import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import scratch
 from beads_ralph.files.ralph_dir import ralph_dir
 from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import checkouts, clones, commands, worktrees
+from beads_ralph.git import clones, commands, proofs, settings, worktrees
 from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
@@ -57,7 +58,7 @@ from beads_ralph.session import (
 )
 from beads_ralph.session.past_sessions import Heard, Talk
 from beads_ralph.session.verify import Bench
-from beads_ralph.session.worktree import start_ref
+from beads_ralph.session.worktree import ref_word, start_ref
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
@@ -196,7 +197,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[Path, list[int]]]:
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
-        checkouts.prune_checks(space.root)
+        scratch.sweep()
         yield home, swept
 
 
@@ -263,11 +264,12 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 
 
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
-    """What sessions work with in the repository at `root`."""
+    """What sessions work with in the repository at `root`, with git's settings as they are now."""
+    settings.take(root)
     return Tools(
         root,
         config,
-        _executor(root, config, hooks=False),
+        _executor(root, config),
         folder,
         _environment(config, folder),
         agents.select,
@@ -292,16 +294,21 @@ class CloneOfRemote:
         return await work(order.at(self.root), tools, host)
 
     async def publish(self, order: Order) -> str:
-        refs = (f"{HEADS}{order.bead.metadata.branch}", start_ref(order.bead.id))
-        return await in_thread(clones.push, self.root, refs)
+        return await in_thread(self._push, order.bead)
+
+    def _push(self, bead: Bead) -> str:
+        if not self.root.is_dir():
+            return ""
+        branch = f"{HEADS}{bead.metadata.branch}"
+        begun = proofs.at(self.root).start(ref_word(bead.id))
+        return clones.push(
+            self.root, {branch: commands.commit_of(branch, self.root), start_ref(bead.id): begun}
+        )
 
 
-def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:
+def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
-    sandbox = confinement.sandbox_of(config, root)
-    if sandbox is not None and not hooks:
-        commands.forgo_hooks()
-    return executors.choose(config.executor, sandbox)
+    return executors.choose(config.executor, confinement.sandbox_of(config, root))
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:

@@ -188,9 +188,7 @@ def _complete(here: Worktree, branch: str) -> bool:
         return False
     if here.branch != branch:
         locking.output("symbolic-ref", "HEAD", f"{HEADS}{branch}", cwd=here.path)
-    locking.output("reset", "--hard", "--quiet", cwd=here.path)
-    locking.output("checkout", "--quiet", branch, "--", cwd=here.path)  # for the post-checkout hook
-    locking.output("worktree", "unlock", str(here.path), cwd=here.path)
+    _fill(here.path)
     return True
 
 
@@ -259,14 +257,22 @@ def _add(repo_root: Path, path: Path, branch: str, start: Branch) -> str:
         start = ahead or start
         if not made.ok and ahead is None:
             locking.printed(made, ("branch", branch, start.commit))
-    words = ("worktree", "add", "--quiet", str(path), branch)
+    # Without files and locked as git itself does it, until they are there: filters are those of the run.
+    marked = ("--no-checkout", "--lock", "--reason", INITIALIZING)
+    words = ("worktree", "add", "--quiet", *marked, str(path), branch)
     ended = locking.run(*words, cwd=repo_root)
-    if not ended.ok:  # also where only the user's post-checkout hook failed: then the worktree is whole
+    if not ended.ok:
         locking.wait_for_orphans(path)
         tree = find(repo_root, path)
-        if tree is None or tree.branch != branch or tree.missing or tree.half_made:
+        if tree is None or tree.branch != branch or tree.missing or not tree.half_made:
             locking.printed(ended, words)
+    _fill(path)
     return start.commit
+
+
+def _fill(path: Path) -> None:
+    locking.output("reset", "--hard", "--quiet", cwd=path)
+    (worktree_status.git_dir(path) / "locked").unlink(missing_ok=True)
 
 
 # --- removing -----------------------------------------------------------------------------------------
@@ -300,7 +306,8 @@ def remove(
     with locking.exclusive(repo_root, tree.branch or str(path)):
         why_not = _keep(repo_root, tree, target, remote)
         if not why_not:
-            ended = locking.run("worktree", "remove", str(tree.path), cwd=repo_root)
+            # looked at already; git itself would look with settings that are not ours
+            ended = locking.run("worktree", "remove", "--force", str(tree.path), cwd=repo_root)
             why_not = "" if ended.ok else ended.stderr.strip() or f"git ended with {ended.code}"
         if why_not:
             return Removal(path, tree.branch, why_not)
@@ -331,6 +338,8 @@ def _untouchable(tree: Worktree) -> str:
 
 
 def _work_in(path: Path) -> str:
+    if (worktree_status.git_dir(path) / "modules").is_dir():
+        return "it holds submodules"
     if waiting := worktree_status.unfinished(path):
         return f"a {waiting} is in progress"
     files = worktree_status.uncommitted(path)

@@ -57,10 +57,6 @@ class RunFolder:
         free = next(one for one in names if not (folder / f"{one}.out").exists())
         return Transcript(folder / f"{free}.out", folder / f"{free}.err")
 
-    def checks(self, bead_id: str, attempt: int) -> Path:
-        """Where the clean checkout of an attempt stands while it is judged."""
-        return self.home / "checks" / f"{bead_id}-{attempt}-{secrets.token_hex(3)}"
-
 
 def new_run_id() -> str:
     now = datetime.now(UTC)

@@ -15,6 +15,7 @@ from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.field_types import several
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.git import commands, merges, worktree_status
+from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
@@ -70,6 +71,10 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
             "take it out of every commit of the branch (git rebase, or reset and commit anew)"
         )
         return await failed(case, text, flags)
+    try:
+        await in_thread(case.proofs.bring, [commit], strict=True)
+    except DamagedCommitError as damaged:
+        return await failed(case, damaged.message, flags)
     await _warn_of_conflicts(case, attempt)
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
@@ -184,7 +189,8 @@ async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) ->
     baseline = stage == "baseline"
     if baseline:  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
-    async with case.clean_checkout(commit, attempt) as checkout:
+    async with case.clean_checkout(commit) as clean:
+        checkout = clean.path
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         if unready := await worktree_setup.furnish_checkout(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
@@ -236,16 +242,17 @@ async def _examined(
     case.examined = commit
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     before = await in_thread(qa_guard.scene, *place)
-    async with case.clean_checkout(commit, attempt) as checkout:
+    async with case.clean_checkout(commit) as clean:
+        checkout = clean.path
         if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
             return unready, []
-        furnished = await in_thread(worktree_status.uncommitted, checkout)
+        furnished = await in_thread(clean.changed)
         asked = [
             _question(case, number, spec, attempt, commit, changed, checkout)
             for number, spec in enumerate(case.metadata.qa_agents, 1)
         ]
         answered = await _all(case, asked)
-        flags = await in_thread(qa_guard.in_checkout, before, checkout, furnished)
+        flags = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)

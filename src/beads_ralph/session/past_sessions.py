@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from beads_ralph.bead.legacy import persona_name, persona_path
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import checkouts, commands, worktree_status
+from beads_ralph.git import commands, proofs, worktree_status
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked
@@ -85,8 +85,8 @@ class Heard:
 
 async def ask(bead: Bead, talk: Talk, question: str, tools: Tools, events: EventSink) -> Heard:
     """Take the session up where it ended, in the place where it ended."""
-    with _place(bead, talk, tools.root) as cwd:
-        before = _state(cwd)
+    with _place(bead, talk, tools.root) as (cwd, state):
+        before = state()
         prompt = prompts.render(
             "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
         )
@@ -103,7 +103,7 @@ async def ask(bead: Bead, talk: Talk, question: str, tools: Tools, events: Event
         run_id = tools.folder.run_id
         order = Order(bead, run_id, run_id, tools.root, tools.config)
         done = await agent_calls.call(asked, order, tools, events)
-        return Heard(done, _state(cwd) != before)
+        return Heard(done, state() != before)
 
 
 def _role(talk: Talk) -> AgentRole:
@@ -124,20 +124,17 @@ def _spec(bead: Bead, talk: Talk) -> AgentSpec:
 
 
 @contextmanager
-def _place(bead: Bead, talk: Talk, root: Path) -> Iterator[Path]:
-    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now."""
+def _place(bead: Bead, talk: Talk, root: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now. With
+    it, what tells whether anything was changed there."""
     cwd = place_of(bead, talk)
     if cwd.is_dir():
-        yield cwd
+        yield cwd, lambda: (worktree_status.head(cwd), worktree_status.uncommitted(cwd))
         return
     judged = talk.commit if isinstance(talk, QACall) else None
     commit = judged or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
     if commit is None:
         message = f"neither the worktree {cwd} nor the branch {bead.metadata.branch} is there any more"
         raise RalphError(Code.FILE_NOT_FOUND, message)
-    with checkouts.checkout_clean(root, commit, cwd) as path:
-        yield path
-
-
-def _state(cwd: Path) -> tuple[str, frozenset[str]]:
-    return worktree_status.head(cwd), frozenset(worktree_status.uncommitted(cwd))
+    with proofs.at(root).checkout(commit, into=cwd) as clean:
+        yield clean.path, lambda: (clean.head(), clean.changed())

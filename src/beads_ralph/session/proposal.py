@@ -9,10 +9,12 @@ from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.threads import in_thread
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import BeadSession
+from beads_ralph.session.worktree import ref_word
 
 
 async def propose(case: BeadSession, commit: str) -> Outcome:
     """Exactly the commit that was proven; a pull request that the branch has already is brought up to it."""
+    await in_thread(_keep_alive, case, commit)
     if case.merges and await in_thread(_is_in_source, case, commit):
         return _done(case, PullRequest(None, None, case.metadata.branch, case.metadata.source_branch, commit))
     proposal = Proposal(
@@ -27,6 +29,12 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"
         case.tell(WarningGiven(attempt=case.record.attempts, message=text))
     return _done(case, pull)
+
+
+def _keep_alive(case: BeadSession, commit: str) -> None:
+    """Whatever becomes of the repository: the commit can be had from where it was proven."""
+    case.proofs.bring([commit])
+    case.proofs.note_proven(ref_word(case.bead.id), commit)
 
 
 def _opened(attempt: int, pull: PullRequest) -> PullRequestOpened:
