@@ -17,7 +17,7 @@ from beads_ralph.compile.pour import pour, prepare
 from beads_ralph.compile.recipe import Recipe, orders
 from beads_ralph.compile.rows import ValueRow
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.formula.folders import Folders
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

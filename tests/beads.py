@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beads_ralph.bead.model import ASSIGNEE, WORK, Bead
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import ASSIGNEE, WORK
 
 PLAN = "plans/shop.md"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from beads_ralph.app import RunRequest
     from beads_ralph.bead.model import Bead
     from beads_ralph.compile.build import Built
-    from beads_ralph.config.kinds import StoreChoice
+    from beads_ralph.config.store_settings import StoreChoice
     from beads_ralph.errors import RalphError
     from beads_ralph.journal.events import Event
     from beads_ralph.journal.journal import Journal

@@ -22,8 +22,9 @@ from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.plan_file import PlanBeads
-from beads_ralph.config import Config, workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config import workspace
+from beads_ralph.config.model import Config
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.exec_context import Desk, Done
@@ -31,7 +32,7 @@ from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.github_gates import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import clones, commands, proofs, settings, worktrees
@@ -42,9 +43,8 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records import Keeper, StateFolder
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.jobs import Executor
 from beads_ralph.session import (
     Order,
     Outcome,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.agents import environment
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.session import confinement
 from tests.agents.running import spec, task, transcript

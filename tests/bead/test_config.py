@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from beads_ralph import config
 from beads_ralph.bead.personas import resolve_model
-from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.config import published, read
 from beads_ralph.config.model import KEYS as KEYS_IN_FULL
+from beads_ralph.config.model import SECTIONS, SHORTCUTS, Config, PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.plan import parse
 from beads_ralph.store.setup import CONFIG_TEXT
@@ -24,12 +24,12 @@ from tests.cli.running import ralph
 
 
 def parsed(text: str) -> Config:
-    return config.parse(text)[0]
+    return read.parse(text)[0]
 
 
 def refused(text: str) -> tuple[Fault, ...]:
     with pytest.raises(RalphError) as caught:
-        config.parse(text)
+        read.parse(text)
     assert caught.value.code == Code.CONFIG_INVALID
     return caught.value.faults
 
@@ -85,7 +85,7 @@ def test_flat_and_nested_layouts_mean_the_same() -> None:
     flat, nested = parsed(FLAT), parsed(NESTED)
     assert flat.model_dump() == nested.model_dump()
     assert (flat.dev_agent_timeout, flat.plan.rig) == (2700.0, "shop")
-    assert config.parse(FLAT)[1] == config.parse(NESTED)[1] == []
+    assert read.parse(FLAT)[1] == read.parse(NESTED)[1] == []
 
 
 @given(
@@ -104,12 +104,12 @@ def test_a_section_goes_before_a_shortcut_whichever_comes_first() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n", "null", "\ufeff"])
 def test_an_empty_file_means_the_defaults(text: str) -> None:
-    assert config.parse(text) == (Config(), [])
+    assert read.parse(text) == (Config(), [])
 
 
-@pytest.mark.parametrize("section", ["plan", "agent_defaults", *config.SECTIONS])
+@pytest.mark.parametrize("section", ["plan", "agent_defaults", *SECTIONS])
 def test_a_section_without_keys_means_the_defaults(section: str) -> None:
-    assert config.parse(f"{section}:\n  # rig: shop\n") == (Config(), [])
+    assert read.parse(f"{section}:\n  # rig: shop\n") == (Config(), [])
     assert parsed(f"{section}:\nrig: shop\n").plan.rig == "shop"
 
 
@@ -123,7 +123,7 @@ def test_s0_as8_s0_as7_the_options_and_the_program_of_agents_have_defaults() -> 
 def test_s0_as12_default_model_comes_from_the_settings(tmp_path: Path) -> None:
     text = "agent_defaults: {default_model: opus, role_models: {mayor: haiku}}"
     (tmp_path / "beads-ralph.yaml").write_text(text, encoding="utf-8")
-    defaults = config.load(tmp_path)[0].agent_defaults
+    defaults = read.load(tmp_path)[0].agent_defaults
     spec = parsed("dev_agents: [claude]").plan.dev_agents
     assert spec is not None
     models = {"default_model": defaults.default_model, "role_models": defaults.role_models}
@@ -214,7 +214,7 @@ def test_an_unknown_key_is_a_fault_with_a_suggestion(key: str, meant: str) -> No
     assert (fault.file, fault.line, fault.field) == ("beads-ralph.yaml", 2, key)
 
 
-@pytest.mark.parametrize("section", ["plan", "agent_defaults", *config.SECTIONS])
+@pytest.mark.parametrize("section", ["plan", "agent_defaults", *SECTIONS])
 def test_an_unknown_key_in_a_section_is_a_fault_too(section: str) -> None:
     [fault] = refused(f"{section}:\n\n  qqq: 1\n")
     assert (fault.line, fault.message) == (3, f"unknown key '{section}.qqq'")
@@ -258,12 +258,12 @@ def test_unknown_keys_and_bad_values_are_named_together_in_the_order_of_the_file
 
 
 def test_a_key_that_both_layouts_set_differently_is_a_warning() -> None:
-    found, [warning] = config.parse("rig: b\nplan:\n  rig: a\n")
+    found, [warning] = read.parse("rig: b\nplan:\n  rig: a\n")
     assert found.plan.rig == "a"
     assert (warning.line, warning.message) == (1, "'rig' has no effect: 'plan.rig' sets plan.rig, too")
-    found, [warning] = config.parse("timeouts: {network: 5}\nnetwork: {timeout: 6}\n")
+    found, [warning] = read.parse("timeouts: {network: 5}\nnetwork: {timeout: 6}\n")
     assert (found.network_timeout, warning.field) == (6.0, "network_timeout")
-    assert config.parse("min_free_gb: 2\ndisk: {min_free_gb: 2}\n")[1] == []
+    assert read.parse("min_free_gb: 2\ndisk: {min_free_gb: 2}\n")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_key_that_both_layouts_set_differently_is_a_warning() -> None:
 )
 def test_broken_yaml_is_named_by_file_and_line(text: str, line: int) -> None:
     with pytest.raises(RalphError) as caught:
-        config.parse(text, "some.yaml")
+        read.parse(text, "some.yaml")
     assert caught.value.message.startswith(f"some.yaml:{line}: not valid YAML: ")
     assert "\n" not in caught.value.message
 
@@ -301,7 +301,7 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=6), inner, max_size=2),
     max_leaves=4,
 )
-KEYS = st.sampled_from([*Config.model_fields, *config.SHORTCUTS, *config.SECTIONS])
+KEYS = st.sampled_from([*Config.model_fields, *SHORTCUTS, *SECTIONS])
 
 
 @given(st.dictionaries(KEYS, JUNK, max_size=4))
@@ -314,7 +314,7 @@ def test_whatever_the_values_are_the_answer_is_settings_or_faults(said: dict[str
 
 
 def test_no_file_means_the_defaults(tmp_path: Path) -> None:
-    assert config.load(tmp_path) == (Config(), [])
+    assert read.load(tmp_path) == (Config(), [])
 
 
 def test_the_file_of_the_root_then_the_variable_then_the_one_named(
@@ -322,17 +322,17 @@ def test_the_file_of_the_root_then_the_variable_then_the_one_named(
 ) -> None:
     for name, rig in (("beads-ralph.yaml", "root"), ("other.yaml", "variable"), ("named.yaml", "named")):
         (tmp_path / name).write_text(f"rig: {rig}\n", encoding="utf-8")
-    assert config.load(tmp_path)[0].plan.rig == "root"
+    assert read.load(tmp_path)[0].plan.rig == "root"
     monkeypatch.setenv("BEADS_RALPH_CONFIG", "")
-    assert config.load(tmp_path)[0].plan.rig == "root"
+    assert read.load(tmp_path)[0].plan.rig == "root"
     monkeypatch.setenv("BEADS_RALPH_CONFIG", str(tmp_path / "other.yaml"))
-    assert config.load(tmp_path)[0].plan.rig == "variable"
-    assert config.load(tmp_path, tmp_path / "named.yaml")[0].plan.rig == "named"
+    assert read.load(tmp_path)[0].plan.rig == "variable"
+    assert read.load(tmp_path, tmp_path / "named.yaml")[0].plan.rig == "named"
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(RalphError) as caught:
-        config.load(tmp_path, tmp_path / "none.yaml")
+        read.load(tmp_path, tmp_path / "none.yaml")
     assert caught.value.code == Code.FILE_NOT_FOUND
 
 
@@ -347,27 +347,27 @@ def test_broken_settings_end_a_command_with_file_and_line(repo: Path) -> None:
 def test_where_each_setting_was_said(tmp_path: Path) -> None:
     path = tmp_path / "beads-ralph.yaml"
     path.write_text("timeouts:\n  dev_agent: 5m\nrig: x\nplan:\n  team: y\n", encoding="utf-8")
-    found = config.read(tmp_path)
+    found = read.read(tmp_path)
     assert found.lines == {"dev_agent_timeout": 2, "plan.rig": 3, "plan.team": 5}
     assert (found.file, found.named_by) == (path, "")
-    assert config.read(tmp_path, path).named_by == "--config"
+    assert read.read(tmp_path, path).named_by == "--config"
 
 
 def test_keys_that_come_from_an_anchor_count_and_have_its_lines(tmp_path: Path) -> None:
     text = "ralph: &base\n  rig: x\nplan:\n  <<: *base\n  team: y\n"
     (tmp_path / "beads-ralph.yaml").write_text(text, encoding="utf-8")
-    found = config.read(tmp_path)
+    found = read.read(tmp_path)
     assert (found.config.plan.rig, found.lines["plan.rig"]) == ("x", 2)
 
 
 # --- the published schema ---------------------------------------------------------------------------
 
-SCHEMA = Draft202012Validator(config.json_schema())
+SCHEMA = Draft202012Validator(published.json_schema())
 INIT = CONFIG_TEXT.format(store="auto", rig='"shop"', source_branch='"main"', reviewer="qa")
 
 
 def test_the_schema_is_a_schema() -> None:
-    Draft202012Validator.check_schema(config.json_schema())
+    Draft202012Validator.check_schema(published.json_schema())
 
 
 @pytest.mark.parametrize("text", [FLAT, NESTED, INIT, "", "plan:\nralph:\n", "plan: {rig: null}"])
@@ -424,7 +424,7 @@ def test_every_key_says_what_it_means_and_its_example_can_be_read(key: str) -> N
 
 
 def test_the_front_matter_goes_before_the_settings_and_silence_changes_nothing() -> None:
-    own, faults, warnings = config.plan_defaults({"rig": "own", "title": "free"}, "plan.md", {})
+    own, faults, warnings = read.plan_defaults({"rig": "own", "title": "free"}, "plan.md", {})
     assert (faults, warnings) == ([], [])
     merged = own.over(PlanDefaults(rig="weak", source_branch="main"))
     assert (merged.rig, merged.source_branch) == ("own", "main")
@@ -432,9 +432,9 @@ def test_the_front_matter_goes_before_the_settings_and_silence_changes_nothing()
 
 def test_a_slip_in_the_front_matter_is_a_warning_and_a_bad_value_a_fault_each_with_its_line() -> None:
     lines = {"source_brnch": 3, "priority": 4}
-    _, [], [warning] = config.plan_defaults({"source_brnch": "x"}, "plan.md", lines)
+    _, [], [warning] = read.plan_defaults({"source_brnch": "x"}, "plan.md", lines)
     assert (warning.line, "did you mean 'source_branch'?" in warning.message) == (3, True)
-    _, [fault], [] = config.plan_defaults({"priority": 9}, "plan.md", lines)
+    _, [fault], [] = read.plan_defaults({"priority": 9}, "plan.md", lines)
     assert (fault.line, fault.code) == (4, Code.PLAN_PATTERN)
 
 

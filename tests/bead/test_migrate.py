@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.legacy import SCRUM_MASTER, LegacyBead, migrate, persona_path
+from beads_ralph.bead.legacy import SCRUM_MASTER, LegacyBead, migrate
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.names import persona_path, slug
 from tests.bead import samples
 from tests.bead.samples import NEW, OLD, blamed, changed, messages, sample
 from tests.cli.running import ralph

@@ -17,7 +17,7 @@ from beads_ralph.bead.field_types import BranchName, PhaseText, SprintText
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
 from beads_ralph.plan import parse
 from tests.bead.samples import messages, work
 

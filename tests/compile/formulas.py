@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.bead.model import MERGE, WORK
+from beads_ralph.bead.names import MERGE, WORK
 from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.errors import RalphError

@@ -9,7 +9,7 @@ from typing import Any
 from beads_ralph.bead.model import Bead
 from beads_ralph.compile.molecule import Molecule, compose
 from beads_ralph.compile.setting import Place, Setting, root_id
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.variables import Given, values

@@ -17,7 +17,7 @@ from beads_ralph.bead import schema
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.model import OUTPUT_SCHEMA, Bead
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.config.model import Config, PlanDefaults
 from beads_ralph.errors import Code
 from beads_ralph.git.commands import Repository
 from tests.compile.plans import (

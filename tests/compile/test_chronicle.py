@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import CONTAINERS, GATE, Item
-from beads_ralph.bead.model import MERGE, WORK, Bead
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS, GATE, MERGE, WORK
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from beads_ralph.bead.items import GATE, MOLECULE
+from beads_ralph.bead.names import GATE, MOLECULE
 from tests.beads import make_bead
 from tests.contract.places import Place
 from tests.items import make_item

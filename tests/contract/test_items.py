@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.items import CONVOY, EPIC, GATE, MOLECULE, TASK, GateRule, Item
+from beads_ralph.bead.items import GateRule, Item
+from beads_ralph.bead.names import CONVOY, EPIC, GATE, MOLECULE, TASK
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import Changes, ItemQuery, Listing, Query, Settled, Store, Stored
 from tests.beads import make_bead

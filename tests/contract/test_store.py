@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.model import ASSIGNEE, MERGE
+from beads_ralph.bead.names import ASSIGNEE, MERGE
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import Changes, Claim, Findings, Listing, Query, Store
 from tests.beads import make_bead

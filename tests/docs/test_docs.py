@@ -17,12 +17,12 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from beads_ralph import config
 from beads_ralph.agents import environment
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import AgentSpec, Bead, Metadata
 from beads_ralph.bead.schema import MODELS
 from beads_ralph.cli import parser
+from beads_ralph.config import model as settings
 from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
@@ -122,18 +122,18 @@ def test_every_code_is_in_the_table_with_whether_it_is_recoverable() -> None:
 
 def config_keys() -> set[str]:
     below = {f"{name}.{key}" for name, model in INNER.items() for key in model.model_fields}
-    return set(config.Config.model_fields) | below
+    return set(settings.Config.model_fields) | below
 
 
 def test_every_key_of_the_configuration_is_in_a_table_and_no_other() -> None:
     keys, layouts = page("configuration.md").split("## Values")
     documented = {cell.strip("`") for cell in first_cells(keys) if cell.startswith("`")}
     assert documented == config_keys()
-    for section, names in config.SECTIONS.items():
+    for section, names in settings.SECTIONS.items():
         (row,) = re.findall(rf"^\| `{section}` \|(.*)\|$", layouts, flags=re.MULTILINE)
         for name in names:
             assert f"`{name}`" in row
-    for shortcut in set(config.SHORTCUTS) - {key.rpartition(".")[2] for key in config_keys()}:
+    for shortcut in set(settings.SHORTCUTS) - {key.rpartition(".")[2] for key in config_keys()}:
         assert f"`{shortcut}`" in layouts
 
 
@@ -141,7 +141,7 @@ def test_the_table_of_the_configuration_says_what_the_program_says() -> None:
     rows = dict(
         re.findall(r"^\| `([\w.]+)` \|[^|]*\| (.*) \|$", page("configuration.md"), flags=re.MULTILINE)
     )
-    models: dict[str, type[config.Section]] = {**dict.fromkeys(INNER, config.Config), **KEYS}
+    models: dict[str, type[settings.Section]] = {**dict.fromkeys(INNER, settings.Config), **KEYS}
     told = {
         key: model.model_fields[key.rpartition(".")[2]].description or "" for key, model in models.items()
     }
@@ -194,7 +194,7 @@ def test_every_label_of_a_plan_and_each_of_its_aliases_is_documented() -> None:
 def test_every_key_of_the_front_matter_is_documented() -> None:
     text = sections("plan-format.md", "##")["Defaults and front matter"]
     keys = {key for cell in first_cells(text) for key in re.findall(r"`(\w+)`", cell)}
-    assert keys == set(config.PlanDefaults.model_fields)
+    assert keys == set(settings.PlanDefaults.model_fields)
 
 
 @pytest.mark.parametrize("model", [Bead, Metadata, AgentSpec])

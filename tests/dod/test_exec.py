@@ -16,7 +16,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from beads_ralph import __version__
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 from tests.cli.running import PROJECT, RALPH, environment, ralph, run
 from tests.dod.beads import (
     EXAMPLE_NAMES,

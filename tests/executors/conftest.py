@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.process.executors.tmux import TmuxExecutor
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor
 from tests.conftest import IN_CI
 from tests.executors.running import SOCKET, executor_of
 

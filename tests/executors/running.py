@@ -11,8 +11,7 @@ from typing import Any
 
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.executors.tmux import TmuxExecutor
-from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 
 PATIENCE_SECONDS = 60.0
 OFFSPRING = Path(__file__).with_name("offspring.py")

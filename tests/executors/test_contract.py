@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.jobs import Executor, Exit, Job
 from beads_ralph.process.process_tree import sweep
-from beads_ralph.process.protocol import Executor
 from tests.executors.running import (
     having,
     is_running,

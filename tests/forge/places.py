@@ -15,7 +15,7 @@ import pytest
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Forge, Proposal
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 from tests.conftest import IN_CI
 from tests.forge.github_server import NAME, OWNER, GitHub, configure, serving
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from beads_ralph.forge import choose
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Proposal
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 
 STEPS = frozenset({"subprocess.Popen", "os.rename", "os.mkdir", "os.remove", "fcntl.flock"})
 _seen = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge.gh import Address, address_of
+from beads_ralph.forge.adapters.github import Address, address_of
 from beads_ralph.forge.network import Network
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 from tests.forge.github_server import Asked, GitHub, Pull, Trouble
 from tests.forge.places import Place, git, path_with
 

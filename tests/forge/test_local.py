@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge import choose
+from beads_ralph.forge.adapters.local import PullDirectory
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.pulls import PullDirectory
-from beads_ralph.forge.sections import fitting_section, with_section
-from beads_ralph.process.retry import Retry
+from beads_ralph.forge.protocol import fitting_section, with_section
+from beads_ralph.process.calls import Retry
 from tests.forge.places import Place, git, path_with, refs
 
 PROPOSER = Path(__file__).with_name("proposer.py")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.items import GATE
+from beads_ralph.bead.names import GATE
 from beads_ralph.errors import RalphError
 from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.check import check

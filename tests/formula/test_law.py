@@ -18,7 +18,7 @@ from beads_ralph.compile import recipe, rows
 from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.setting import Place, Setting, root_id
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.formula.check import check
 from beads_ralph.formula.file_format import Format, dumps, null_in, read_text, sheet
 from beads_ralph.formula.make import make

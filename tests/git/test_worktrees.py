@@ -16,7 +16,7 @@ from beads_ralph.errors import RalphError
 from beads_ralph.git import locking, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
 from beads_ralph.git.worktrees import PreparedWorktree, prepare, remove
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 from tests.git.repos import commit, git, lines, on_branch
 
 ROOT = Path(__file__).parents[2]

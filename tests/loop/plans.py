@@ -25,13 +25,13 @@ from beads_ralph.agents import registry
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead
 from beads_ralph.config import workspace
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal import runs
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import Loop, Scope, Settings
 from beads_ralph.process import executors
+from beads_ralph.process.calls import Retry
 from beads_ralph.process.process_tree import Family
-from beads_ralph.process.retry import Retry
 from beads_ralph.session import Tools, in_process
 from beads_ralph.session.order import SERVER_RETRY
 from beads_ralph.store.bd.bd_store import BdStore

@@ -19,8 +19,8 @@ import yaml
 
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.agents.registry import select
+from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-from beads_ralph.process.retry import Retry
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, Steps, fails, git, loop_of, names, passes, soon, sprint, work

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.process.retry import Retry
+from beads_ralph.process.calls import Retry
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, fails, git, loop_of, names, passes, soon, sprint, work
 

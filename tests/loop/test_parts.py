@@ -22,8 +22,8 @@ from beads_ralph.journal.events import BeadClosed, RunStarted
 from beads_ralph.journal.journal import Journal, follow, read
 from beads_ralph.loop import Scope
 from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Transcript
-from beads_ralph.process.threads import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
 from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.words import moment_of
 from beads_ralph.dod import gates
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes, ItemQuery, Query

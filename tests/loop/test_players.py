@@ -15,7 +15,7 @@ from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
-from beads_ralph.config import AgentDefaults, Config
+from beads_ralph.config.model import AgentDefaults, Config
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import Event, event_of
 from beads_ralph.journal.journal import Journal

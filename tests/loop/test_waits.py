@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.field_types import seconds_of
 from beads_ralph.bead.items import Item, Standing
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import seconds_of
 from beads_ralph.loop.blockers import OpenWork, Survey, survey
 from tests.beads import make_bead
 

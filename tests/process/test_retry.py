@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.retry import Growth, Retry
+from beads_ralph.process.calls import Growth, Retry
 
 SECONDS = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 

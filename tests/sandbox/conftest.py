@@ -14,8 +14,7 @@ from beads_ralph.bead.personas import AgentRole
 from beads_ralph.git import git_files
 from beads_ralph.process.executors import choose
 from beads_ralph.process.executors.tmux import TmuxExecutor
-from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor, Exit, Job, Profile
 from beads_ralph.process.sandbox import Sandbox, Sandboxed
 from beads_ralph.session import confinement
 from tests.agents.running import task

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.process.executors import choose
-from beads_ralph.process.jobs import Job
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor, Job
 from beads_ralph.process.sandbox import Sandbox
 from tests.cli.running import RALPH, environment
 from tests.executors.running import having, is_running, offspring, run, shell, soon

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.bead.items import CONVOY, GATE, MOLECULE
+from beads_ralph.bead.names import CONVOY, GATE, MOLECULE
 from beads_ralph.errors import RalphError
 from beads_ralph.store.embedded.database import FILE_NAME
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.model import ASSIGNEE, MERGE, WORK, Bead
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import ASSIGNEE, MERGE, WORK
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store.bd.bd_store import BdStore, initialise
 from beads_ralph.store.bd.cli import error_text, is_busy

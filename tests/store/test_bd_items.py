@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.items import CONVOY, EPIC, GATE, MOLECULE, GateRule
+from beads_ralph.bead.items import GateRule
+from beads_ralph.bead.names import CONVOY, EPIC, GATE, MOLECULE
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.protocol import ItemQuery, Listing, Pours, Settled

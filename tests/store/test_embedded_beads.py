@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.legacy import LegacyBead
-from beads_ralph.bead.model import ASSIGNEE, WORK
+from beads_ralph.bead.names import ASSIGNEE, WORK
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded import embedded_store
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

@@ -12,8 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from beads_ralph.bead.items import CONTAINERS, CONVOY, EPIC, GATE, MOLECULE
-from beads_ralph.bead.model import WORK
+from beads_ralph.bead.names import CONTAINERS, CONVOY, EPIC, GATE, MOLECULE, WORK
 from beads_ralph.errors import Code
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes, ItemQuery, Query, Stored

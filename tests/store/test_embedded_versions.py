@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.bead.items import GATE
+from beads_ralph.bead.names import GATE
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query
 from tests.beads import make_bead

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def call(clis: Iterable[AgentCLI], env: Mapping[str, str] = os.environ) -> list[
 def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) -> Present:
     """Look at a program that this adapter plays; a program may be named by its path."""
     name, profile = cli.name, cli.profile
-    path = proc.which(program, env.get("PATH"))
+    path = jobs.which(program, env.get("PATH"))
     if path is None:
         return Present(name, profile.title, None, None, profile.tested, "unknown", profile.install)
     version = version_of(path, profile.version_args)
@@ -113,7 +113,7 @@ def version_of(path: str, arguments: Sequence[str] = ("--version",)) -> str | No
     """The version that a program says it has; None where it says none in time."""
     try:
         # Somewhere else than in the repository: nobody knows what an old program takes the words for.
-        ended = proc.run(Job((path, *arguments), Path(tempfile.gettempdir()), timeout=PROBE_SECONDS))
+        ended = jobs.run(Job((path, *arguments), Path(tempfile.gettempdir()), timeout=PROBE_SECONDS))
     except OSError:
         return None
     match = VERSION.search(ended.stdout or ended.stderr)

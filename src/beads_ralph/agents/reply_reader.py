@@ -38,8 +38,8 @@ from typing import Any, Final, NoReturn, cast
 
 from beads_ralph.agents.protocol import AgentCLI, Reply
 from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile
 
 MAX_BLOCK: Final = 1024 * 1024

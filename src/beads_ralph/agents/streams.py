@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import reply_reader
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import MODELS
+from beads_ralph.bead.words import utc_text
 
 if TYPE_CHECKING:
     from beads_ralph.agents.protocol import AgentTask

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Final
 
@@ -21,6 +20,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from beads_ralph.bead.words import moment_of
+
 PHASE_PATTERN: Final = r"^\d+[a-z]*$"
 SPRINT_PATTERN: Final = r"^\d+[a-z]*\.\d+[a-z]*$"
 BRANCH_PATTERN: Final = r"^[a-zA-Z0-9/_-]+$"
@@ -30,9 +31,6 @@ DELETE: Final = 0x7F
 SHOWN_LENGTH: Final = 60
 MAX_DEPTH: Final = 100  # no bead is that deep, and deeper ones cannot be written back
 MAX_ID_LENGTH: Final = 200  # ids become file names and database keys
-NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", re.ASCII)
-SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def pattern_fault(pattern: str) -> PydanticCustomError:
@@ -176,41 +174,6 @@ def _inside(item: Any) -> list[Any]:
     if isinstance(item, dict):
         return [*item, *item.values()]
     return item if isinstance(item, list) else []
-
-
-def moment_of(text: str) -> datetime:
-    """An ISO 8601 time; one without a zone is in UTC. ValueError for anything else."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def seconds_of(text: str) -> float | None:
-    """`30s`, `15m`, `1h30m` or a number of seconds; None for anything else."""
-    if NUMBER.fullmatch(text):
-        return float(text)
-    parts = DURATION.findall(text)
-    if not parts or DURATION.sub("", text).strip():
-        return None
-    return sum(float(number) * SECONDS[unit] for number, unit in parts)
-
-
-def utc_text(moment: datetime) -> str:
-    """The one way we write a time: UTC, whole seconds, `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-SEVERAL: Final = 5
-
-
-def several(names: Sequence[str]) -> str:
-    """As many names as one reads, and how many more there are."""
-    more = f" and {len(names) - SEVERAL} more" if len(names) > SEVERAL else ""
-    return f"{', '.join(names[:SEVERAL])}{more}"
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 check`, `2 checks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class FrozenModel(BaseModel):

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead.field_types import BeadId, Filled, FrozenModel, Timestamp, constraint_fault
-from beads_ralph.bead.model import ISSUE_TYPES
-
-MOLECULE: Final = "molecule"
-"""The root of what one pour made; it closes when everything below it is closed."""
-EPIC: Final = "epic"
-"""A step with steps of its own; it closes as a molecule does."""
-GATE: Final = "gate"
-"""Holds up a step until a person, a clock, or something outside lets it pass."""
-CONVOY: Final = "convoy"
-"""Follows a set of beads, wherever they come from; it closes when all of them are closed."""
-TASK: Final = "task"
-"""A step for a person."""
-CONTAINERS: Final = (MOLECULE, EPIC, CONVOY)
+from beads_ralph.bead.names import GATE, ISSUE_TYPES, ItemBrief
 
 GateType = Literal["human", "timer", "gh:run", "gh:pr", "bead"]
 
@@ -43,15 +31,6 @@ class Standing:
     state: Literal["passed", "waits", "failed", "person"]
     """Whether the gate may pass; whether waiting helps; or who must do something."""
     text: str
-
-
-@dataclass(frozen=True)
-class ItemBrief:
-    """What a person knows an item by."""
-
-    id: str
-    type: str
-    title: str
 
 
 def _no_bead(kind: str) -> str:

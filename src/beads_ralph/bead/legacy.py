@@ -11,9 +11,9 @@ from pydantic import Field
 
 from beads_ralph.bead.field_types import Filled, FrozenModel, is_absolute, one_of
 from beads_ralph.bead.model import Core, OutputSchema, WorkPlace
+from beads_ralph.bead.names import AGENTS_DIR, persona_path
 from beads_ralph.bead.run_state import RunState, ScrumResult
 
-AGENTS_DIR: Final = ".claude/agents/"
 SCRUM_MASTER: Final = f"{AGENTS_DIR}beads-ralph-scrum-master.md"
 LegacyModel = Literal["haiku", "sonnet", "opus"]
 OldResult = Annotated[ScrumResult | str, one_of("a result object or a text")] | None
@@ -50,19 +50,6 @@ def looks_legacy(raw: dict[str, Any]) -> bool:
     if not isinstance(metadata, dict) or "scrum_master_agent" in metadata:
         return False
     return "dev_agents" not in metadata
-
-
-def persona_path(name: str) -> str:
-    """`.claude/agents/x.md` for `x`, `x.md` and `.claude/agents/x`; "claude" stays as it is."""
-    if name == "claude":
-        return name
-    path = name if "/" in name else AGENTS_DIR + name
-    return path if path.endswith(".md") else f"{path}.md"
-
-
-def persona_name(agent: str) -> str:
-    """`x` for `.claude/agents/x.md`: what people call it."""
-    return agent.removeprefix(AGENTS_DIR).removesuffix(".md")
 
 
 def default_team(sprint: str, slug: str) -> str:

@@ -33,14 +33,11 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
+from beads_ralph.bead.names import MERGE, WORK
 from beads_ralph.bead.run_state import QAStatus, RunState
 
-ASSIGNEE: Final = "beads-ralph-scrum-master"
-WORK: Final = "beads-ralph-work"
 TemplateName = Literal["bug-fix", "feature", "refactor", "docs", "script", "code-review", "refine", "custom"]
 """The prompt templates."""
-MERGE: Final = "beads-ralph-merge"
-ISSUE_TYPES: Final = (WORK, MERGE)
 CLAUDE: Final = "claude"
 MODELS: Final = ("haiku", "sonnet", "opus")
 

@@ -1,4 +1,4 @@
-"""Names of beads, branches and teams: sprint ids such as `3a.2b`, and slugs of titles."""
+"""Names: the kinds of beads and items, personas, sprint ids such as `3a.2b`, and slugs of titles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,53 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Final, Self
 
+ASSIGNEE: Final = "beads-ralph-scrum-master"
+WORK: Final = "beads-ralph-work"
+MERGE: Final = "beads-ralph-merge"
+ISSUE_TYPES: Final = (WORK, MERGE)
+
+MOLECULE: Final = "molecule"
+"""The root of what one pour made; it closes when everything below it is closed."""
+EPIC: Final = "epic"
+"""A step with steps of its own; it closes as a molecule does."""
+GATE: Final = "gate"
+"""Holds up a step until a person, a clock, or something outside lets it pass."""
+CONVOY: Final = "convoy"
+"""Follows a set of beads, wherever they come from; it closes when all of them are closed."""
+TASK: Final = "task"
+"""A step for a person."""
+CONTAINERS: Final = (MOLECULE, EPIC, CONVOY)
+
+AGENTS_DIR: Final = ".claude/agents/"
 MAX_DIGITS: Final = 9  # larger numbers are slips of the keyboard, and Python refuses to parse huge ones
+
+
+@dataclass(frozen=True)
+class ItemBrief:
+    """What a person knows an item by."""
+
+    id: str
+    type: str
+    title: str
+
+
+# --- personas ---------------------------------------------------------------------------------------
+
+
+def persona_path(name: str) -> str:
+    """`.claude/agents/x.md` for `x`, `x.md` and `.claude/agents/x`; "claude" stays as it is."""
+    if name == "claude":
+        return name
+    path = name if "/" in name else AGENTS_DIR + name
+    return path if path.endswith(".md") else f"{path}.md"
+
+
+def persona_name(agent: str) -> str:
+    """`x` for `.claude/agents/x.md`: what people call it."""
+    return agent.removeprefix(AGENTS_DIR).removesuffix(".md")
+
+
+# --- sprints ----------------------------------------------------------------------------------------
 
 
 @total_ordering

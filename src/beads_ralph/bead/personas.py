@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import ValidationError
 
-from beads_ralph.bead.legacy import AGENTS_DIR, SCRUM_MASTER, persona_path
+from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import CLAUDE, MODELS, AgentSpec, Bead
+from beads_ralph.bead.names import AGENTS_DIR, persona_path
 from beads_ralph.errors import Code, Fault
 
 DASHES: Final = "\N{EN DASH}\N{EM DASH}-"  # the hyphen last, so that a character class takes it literally

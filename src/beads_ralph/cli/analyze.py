@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.cli import figures, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.style import current_style

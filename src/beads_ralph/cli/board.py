@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from beads_ralph.bead.legacy import persona_name
+from beads_ralph.bead.names import persona_name
 from beads_ralph.cli.answer import Display, Style
 from beads_ralph.journal.events import (
     AgentEnded,

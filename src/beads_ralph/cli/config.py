@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from pydantic import BaseModel
 
-from beads_ralph import config as settings
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
+from beads_ralph.config.published import json_schema
+from beads_ralph.config.read import LoadedConfig, read
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 
@@ -33,7 +35,7 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
     """Show every setting as it counts here, and where it comes from."""
-    found = settings.read(_root(), config)
+    found = read(_root(), config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
     data = {"file": file, "named_by": found.named_by or None, "settings": rows}
@@ -46,7 +48,7 @@ def _root() -> Path:
     return repository.root if repository else here
 
 
-def _row(found: settings.LoadedConfig, key: str) -> dict[str, Any]:
+def _row(found: LoadedConfig, key: str) -> dict[str, Any]:
     value: Any = found.config
     for name in key.split("."):
         value = getattr(value, name)
@@ -70,7 +72,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _show(console: Console, found: settings.LoadedConfig, rows: list[dict[str, Any]]) -> None:
+def _show(console: Console, found: LoadedConfig, rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -89,9 +91,9 @@ def _short(file: str) -> str:
     return file if name.startswith("..") else name
 
 
-def _origin(found: settings.LoadedConfig) -> str:
+def _origin(found: LoadedConfig) -> str:
     if found.file is None:
-        return f"no {settings.CONFIG_NAME} here: all of it is built in"
+        return f"no {CONFIG_NAME} here: all of it is built in"
     named = f", named by {found.named_by}" if found.named_by else ""
     return f"settings of {found.file}{named}"
 
@@ -182,7 +184,7 @@ def also(name: str) -> list[str]:
 
 def schema_of(key: str) -> dict[str, Any]:
     """The JSON Schema of one key."""
-    definitions = settings.json_schema()["$defs"]
+    definitions = json_schema()["$defs"]
     part, _, name = key.rpartition(".")
     home = INNER[part].__name__ if part else "Keys"
     found: dict[str, Any] = definitions[home]["properties"][name]

@@ -11,7 +11,7 @@ import typer
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import registry
 

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from beads_ralph import config as settings
 from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.config import Config, workspace
+from beads_ralph.config import workspace
+from beads_ralph.config.model import Config
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
-from beads_ralph.process import proc, sandbox
+from beads_ralph.process import jobs, sandbox
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _sqlite() -> Check:
 
 
 def _program(program: Program) -> Check:
-    path = proc.which(program.name)
+    path = jobs.which(program.name)
     if path is None:
         detail = f"not on PATH ({program.purpose})"
         return Check(program.name, "missing", detail, program.action, program.required)
@@ -165,7 +166,7 @@ def _repository(here: Path) -> Check:
 
 
 def _settings(space: Workspace) -> Check:
-    path = space.root / settings.CONFIG_NAME
+    path = space.root / CONFIG_NAME
     if not path.exists():
         return Check("settings", "missing", f"no {path.name}; defaults apply", "Run: beads-ralph init")
     doubts = "; ".join(warning.message for warning in space.warnings)

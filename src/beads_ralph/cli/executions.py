@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed
 from beads_ralph.config.workspace import Workspace

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.groups import RunGroup
 from beads_ralph.report.numbers import Spread, money_text, time_text

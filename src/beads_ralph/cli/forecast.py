@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.model import MERGE, AgentSpec, Bead
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import MERGE
 from beads_ralph.cli import figures, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load

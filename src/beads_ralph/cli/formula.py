@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import formula_text, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.errors import Fault, RalphError, gathered

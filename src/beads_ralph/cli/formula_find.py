@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import formula_find_text, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.formula_find_text import short

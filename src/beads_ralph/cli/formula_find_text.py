@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

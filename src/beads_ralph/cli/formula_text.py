@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.errors import Fault, RalphError
 
 if TYPE_CHECKING:

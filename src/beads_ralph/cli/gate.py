@@ -11,7 +11,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.plan import difference
@@ -25,7 +25,7 @@ from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.plan_file import plan_setting, read_plan, with_known
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files

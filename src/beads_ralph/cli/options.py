@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
 Store = Annotated[

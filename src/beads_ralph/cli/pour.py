@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.gauge import meter
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.store import registry

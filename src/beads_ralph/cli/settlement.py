@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from beads_ralph.bead.items import CONVOY, Item
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONVOY
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Store
 

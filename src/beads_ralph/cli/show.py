@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.items import CONTAINERS, Item
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS

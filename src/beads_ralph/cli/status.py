@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import utc_text
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed, lent, parallel, unavailable
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.journal import journal, runs
 from beads_ralph.store import registry
 from beads_ralph.store.protocol import Query, Store

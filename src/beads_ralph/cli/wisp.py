@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options, pour
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beads_ralph import config
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
@@ -19,7 +18,8 @@ from beads_ralph.compile.formula_sprints import Around, SprintPours
 from beads_ralph.compile.metadata import bead_json, sounds_like_merge
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
+from beads_ralph.config.read import plan_defaults
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.store.protocol import AnyBead, Stored
@@ -49,7 +49,7 @@ class Built:
 def build(plan: Plan, setting: Setting) -> Built:
     """Compile the whole plan: ids, dependencies, beads, molecules, checks."""
     said = plan.front_matter.value if plan.front_matter else {}
-    own, faults, warnings = config.plan_defaults(said, plan.file, plan.front_matter_lines)
+    own, faults, warnings = plan_defaults(said, plan.file, plan.front_matter_lines)
     ids, id_faults = name_beads(plan, setting)
     edges, edge_faults = compile_edges(plan, ids)
     drafts = _Drafts(plan, setting, own.over(setting.config.plan), ids, edges)

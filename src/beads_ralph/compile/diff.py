@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from beads_ralph.bead import graph, personas, run_state
-from beads_ralph.bead.items import CONTAINERS, Item
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.compile.load import Batch, StoredPlan
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered

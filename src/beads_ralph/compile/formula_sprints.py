@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from beads_ralph.bead.legacy import AGENTS_DIR, default_team
+from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import CLAUDE, AgentSpec
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.names import AGENTS_DIR, slug
 from beads_ralph.compile.metadata import labels
 from beads_ralph.compile.molecule import Molecule, compose
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Place, Setting
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula, Var
 from beads_ralph.formula.variables import used_names, values

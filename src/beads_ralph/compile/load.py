@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.items import MOLECULE, Item
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
 from beads_ralph.compile.build import Built
 from beads_ralph.compile.molecule import Molecule

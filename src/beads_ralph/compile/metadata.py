@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from beads_ralph.bead import run_state
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import default_team
-from beads_ralph.bead.model import ASSIGNEE, MERGE, OUTPUT_SCHEMA, WORK, AgentSpec
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.names import ASSIGNEE, MERGE, WORK, slug
+from beads_ralph.bead.words import utc_text
 from beads_ralph.compile.setting import DEFAULT_RIG, Setting
-from beads_ralph.config import PlanDefaults
+from beads_ralph.config.model import PlanDefaults
 from beads_ralph.plan import Sprint
 
 MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)

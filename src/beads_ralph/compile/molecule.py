@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
-from beads_ralph.bead.items import GATE, MOLECULE, GateRule, Item
-from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.items import GateRule, Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import GATE, ISSUE_TYPES, MOLECULE, SprintId
 from beads_ralph.compile.setting import Place, Setting, member_id
 from beads_ralph.compile.step import Slot, branch_of, raw_bead
 from beads_ralph.errors import Code, Fault

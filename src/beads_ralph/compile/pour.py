@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from beads_ralph.bead.items import MOLECULE
-from beads_ralph.bead.model import MERGE
+from beads_ralph.bead.names import MERGE, MOLECULE
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.recipe import FilledRow, Recipe, molecules, refused
 from beads_ralph.compile.setting import number_in

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import branch_slug
-from beads_ralph.config import Config, PlanDefaults
+from beads_ralph.config.model import Config, PlanDefaults
 from beads_ralph.errors import Fault, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.plan import Sprint

@@ -13,8 +13,8 @@ from beads_ralph.bead.model import AgentSpec, Metadata
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.metadata import bead_json, tracking
 from beads_ralph.compile.setting import Place, Setting, id_word
-from beads_ralph.config import PlanDefaults
 from beads_ralph.config.kinds import Agent
+from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.render import Ready
 from beads_ralph.plan import At, Sprint

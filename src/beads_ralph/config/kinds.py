@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.field_types import seconds_of
-from beads_ralph.bead.legacy import persona_path
 from beads_ralph.bead.model import AgentSpec, Verifier
+from beads_ralph.bead.names import persona_path
+from beads_ralph.bead.words import seconds_of
 
-StoreName = Literal["embedded", "bd"]
-StoreChoice = Literal["auto", StoreName]
 DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
 
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from beads_ralph.bead.model import AgentSpec, Expectation, Verifier
 from beads_ralph.bead.schema import faults_of
-from beads_ralph.config.model import CONFIG_NAME, INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
+from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
 

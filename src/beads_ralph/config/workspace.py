@@ -9,7 +9,7 @@ from pathlib import Path
 from beads_ralph.config.model import Config
 from beads_ralph.config.read import load
 from beads_ralph.errors import Fault
-from beads_ralph.files.ralph_dir import NAME
+from beads_ralph.files.text_files import RALPH_DIR
 from beads_ralph.git import commands
 
 
@@ -27,7 +27,7 @@ class Workspace:
     @property
     def home(self) -> Path:
         """Where our own files of this repository lie, made or not."""
-        return self.root / NAME
+        return self.root / RALPH_DIR
 
     @property
     def state(self) -> Path:

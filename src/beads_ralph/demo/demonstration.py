@@ -15,16 +15,17 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.compile import load
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
-from beads_ralph.config import CONFIG_NAME, workspace
+from beads_ralph.config import workspace
+from beads_ralph.config.store_settings import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import NAME as RALPH
+from beads_ralph.files.text_files import RALPH_DIR
 from beads_ralph.git import commands, worktrees
 from beads_ralph.journal import records, runs
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.journal import read
 from beads_ralph.plan import annotate, draw, parse
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.report import page as analysis_page
 from beads_ralph.report import run_page, tallied
@@ -180,7 +181,7 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     if ended["ended"] == "done":
         last = beads[shown.drawing.nodes[shown.drawing.critical_path[-1]].bead_id]
         commands.output("merge", "--quiet", "--ff-only", last.metadata.branch, cwd=shown.root)
-        tests = proc.run(Job(TESTS, shown.root, timeout=60.0))
+        tests = jobs.run(Job(TESTS, shown.root, timeout=60.0))
         _tidy(shown.root, beads.values())
     ordered = tuple(beads[bead_id] for bead_id in shown.created)
     finished = Finished(shown, ended, told, ordered, tests, shown.root / REPORT)
@@ -195,7 +196,7 @@ def _analysis(state: Path) -> str:
 
 
 def _journal(root: Path) -> Iterator[Event]:
-    folder = runs.latest(root / RALPH)
+    folder = runs.latest(root / RALPH_DIR)
     yield from read(folder.journal) if folder else ()
 
 
@@ -220,7 +221,7 @@ def _subject(finished: Finished) -> run_page.PageSubject:
         events=finished.told,
         ended=finished.ended,
         closing=closing,
-        pulls_folder=f"{RALPH}/pulls",
+        pulls_folder=f"{RALPH_DIR}/pulls",
         analysis=ANALYSIS,
     )
 

@@ -13,8 +13,8 @@ from beads_ralph import prompts
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import Session
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
+from beads_ralph.bead.words import plural
 from beads_ralph.compile.setting import Setting
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import bead_of

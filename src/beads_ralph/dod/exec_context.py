@@ -10,7 +10,7 @@ from typing import Any
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.dod.calling import Caller, commit_of, environment, spec_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.forge.protocol import Forge
@@ -19,9 +19,8 @@ from beads_ralph.journal.events import StraysEnded
 from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.journal import Journal
 from beads_ralph.process import process_tree
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.jobs import Executor
 from beads_ralph.session import Tools, verify
 from beads_ralph.session.verify import Bench, Subject
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from beads_ralph import __version__
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.calling import Caller, branch_of
 from beads_ralph.dod.exec_context import Desk, Done, Examiner, ExecBench, held, show
 from beads_ralph.dod.files import BeadFile, sha256_of

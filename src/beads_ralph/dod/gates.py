@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
-from beads_ralph.config import Config
+from beads_ralph.bead.words import utc_text
+from beads_ralph.config.model import Config
 from beads_ralph.dod import files as bead_files
 from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import NAME, ralph_dir
+from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
 from beads_ralph.git import commands, proofs
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import GateChecked
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject
 from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
@@ -96,7 +96,7 @@ def known(root: Path, beads: Iterable[Bead], store: Store | None) -> list[Gate]:
     everything = list(beads)
     closed = {bead.id for bead in everything if bead.status == "closed"} | _items_closed(everything, store)
     found = [_of_bead(bead, closed, last.get(bead.id)) for bead in everything if is_gate(bead)]
-    folder = root / NAME / FOLDER
+    folder = root / RALPH_DIR / FOLDER
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     return found + [_of_file(path, root, last) for path in paths]
 
@@ -169,7 +169,7 @@ def _mapping(value: Any) -> Mapping[str, Any] | None:
 def _last(root: Path) -> dict[str, Any]:
     """What the last checks said. The store and the files say which gate is red; this says since when."""
     try:
-        said = json.loads((root / NAME / LAST).read_bytes())
+        said = json.loads((root / RALPH_DIR / LAST).read_bytes())
     except (OSError, ValueError):
         return {}
     return {key: row for key, row in said.items() if isinstance(row, dict)} if isinstance(said, dict) else {}
@@ -310,7 +310,7 @@ class Checker:
         said: dict[str, Any] = {"verifier_results": results, "last_attempt": now}
         if green:
             said[OVERRIDE] = None
-        found.save(self.root / NAME / FOLDER / "changed", status=status, **said)
+        found.save(self.root / RALPH_DIR / FOLDER / "changed", status=status, **said)
 
     def _remember(self, gates: Iterable[Gate]) -> None:
         said = _last(self.root)
@@ -321,7 +321,9 @@ class Checker:
                     "colour": gate.colour,
                     "reason": gate.reason,
                 }
-        text_files.write_text(self.root / NAME / LAST, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+        text_files.write_text(
+            self.root / RALPH_DIR / LAST, json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+        )
 
     # --- overriding ---------------------------------------------------------------------------------
 
@@ -341,7 +343,7 @@ class Checker:
             told = gate.file.meta.get("overrides")
             said: dict[str, Any] = {"overrides": [*(told if isinstance(told, list) else []), note]}
             said |= {OVERRIDE: note} if lasting else {}
-            gate.file.save(self.root / NAME / FOLDER / "changed", **said)
+            gate.file.save(self.root / RALPH_DIR / FOLDER / "changed", **said)
         return replace(gate, override=note)
 
 

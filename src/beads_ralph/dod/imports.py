@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.legacy import SCRUM_MASTER
-from beads_ralph.bead.model import ASSIGNEE, CLAUDE, OUTPUT_SCHEMA, WORK, AgentSpec, Bead
-from beads_ralph.bead.names import branch_slug
+from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
+from beads_ralph.bead.names import ASSIGNEE, WORK, branch_slug
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.words import utc_text
 from beads_ralph.compile.setting import DEFAULT_RIG, Setting
 from beads_ralph.dod.files import BeadFile
 

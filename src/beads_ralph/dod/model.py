@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead import schema
-from beads_ralph.bead.field_types import FrozenModel, constraint_fault, moment_of
+from beads_ralph.bead.field_types import FrozenModel, constraint_fault
 from beads_ralph.bead.model import Expectation, Verifier
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 
 BeadType = Literal["task", "feature", "bugfix", "gate"]

@@ -1,7 +1,8 @@
-"""Reading and writing text files: bounded, whole or not at all, with errors that name the path."""
+"""Text files and the `.ralph` folder: read bounded, written whole or not at all, errors name the path."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -12,6 +13,8 @@ from typing import Final
 from beads_ralph.errors import Code, RalphError
 
 MAX_BYTES: Final = 32 * 1024 * 1024
+RALPH_DIR: Final = ".ralph"
+"""The directory of our own files in a repository, which git does not see."""
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
@@ -93,3 +96,37 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
         raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror or problem}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# --- the .ralph folder ----------------------------------------------------------------------------
+
+
+def ralph_dir(root: Path) -> Path:
+    """Make `root/.ralph` with a .gitignore that hides everything in it, itself included."""
+    directory = root / RALPH_DIR
+    ignore = directory / ".gitignore"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as problem:
+        raise _cannot_make(directory, problem) from problem
+    return directory
+
+
+def check_ralph_dir(root: Path) -> None:
+    """Raise what making it would meet, without making it."""
+    directory = root / RALPH_DIR
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise _cannot_make(directory, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
+    nearest = next(place for place in (directory, *directory.parents) if place.exists())
+    if not os.access(nearest, os.W_OK):
+        raise _cannot_make(directory, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def _cannot_make(directory: Path, problem: OSError) -> RalphError:
+    code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
+    above, name = directory.parent, directory.name
+    advice = f"Make {above} a directory that you may write in, with no file named {name} in it"
+    message = f"cannot make {directory}: {problem.strerror}"
+    return RalphError(code, message, suggested_action=advice)

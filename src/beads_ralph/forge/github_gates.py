@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.items import GateRule, Item, Standing
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge import gh
 from beads_ralph.forge.adapters import github
-from beads_ralph.forge.gh import Address
+from beads_ralph.forge.adapters.github import Address
 from beads_ralph.forge.network import Network, TemporaryError
 
 NUMBER: Final = re.compile(r"#?(\d+)", re.ASCII)
@@ -73,7 +72,7 @@ class GitHubGates:
         """None where GitHub knows nothing of the kind."""
         words = ("api", f"--hostname={address.host}", f"repos/{address.path}/{path}")
         try:
-            text = gh.call(*words, cwd=self.root, network=self.network)
+            text = github.call(*words, cwd=self.root, network=self.network)
         except RalphError as error:
             if NOT_FOUND in error.message:
                 return None

@@ -1,16 +1,19 @@
-"""Patience with the network: temporary failures are tried again, a bounded number of times."""
+"""A branch on its way over the network: pushed with patience, and read back from the other side."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, TypeVar
 
-from beads_ralph.config import Config
-from beads_ralph.errors import RalphError
+from beads_ralph.config.model import Config
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.forge.protocol import Proposal
+from beads_ralph.git import commands, proofs
+from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
-from beads_ralph.process.retry import Retry
 
 Answer = TypeVar("Answer")
 
@@ -25,7 +28,7 @@ TEMPORARY: Final = re.compile(
 REJECTED: Final = "rejected]"
 # Two pushes at once; but a branch `a` in the way of `a/b` stays there.
 RACED: Final = re.compile(r"cannot lock ref(?!.*cannot create)|incorrect old value")
-RETRY: Final = Retry()
+OVERTAKEN: Final = re.compile(r"non-fast-forward|fetch first|stale info")
 CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
 
 
@@ -33,7 +36,7 @@ CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
 class Network:
     """How long to wait for an answer, and how often to ask again."""
 
-    retry: Retry = RETRY
+    retry: Retry = field(default_factory=Retry)
     timeout: float = 30.0
     push_timeout: float = 600.0
     """A push carries data and runs the hooks of both sides."""
@@ -71,3 +74,61 @@ def words_of(ended: Exit, timeout: float) -> str:
     if ended.timed_out:
         return f"no answer within {timeout:g} s\n{said}".strip()
     return said or f"exit code {ended.code}"
+
+
+# --- pushing ----------------------------------------------------------------------------------------
+
+
+def publish(root: Path, remote: str, proposal: Proposal, network: Network, *config: str) -> None:
+    """Push the commit from where it was proven, never by force; done when the remote itself names it as the
+    branch's head."""
+    refspec = f"{proposal.commit}:refs/heads/{proposal.branch}"
+    place = proofs.at(root)
+    place.bring([proposal.commit])
+
+    def push() -> None:
+        words = (*config, "push", "--quiet", "--", remote, refspec)
+        ended = commands.run(*words, cwd=root, timeout=network.push_timeout, env=place.env)
+        if not ended.ok:
+            raise _not_pushed(ended, remote, proposal.branch, network)
+
+    persist(push, network.retry)
+    held = head(root, remote, proposal.branch, network, *config)
+    if held != proposal.commit:
+        raise RalphError(
+            Code.GIT_ERROR,
+            f"git push reported success, but {remote} has {proposal.branch} at {held or 'nothing'}",
+            suggested_action=f"Look at the remote: git ls-remote {remote} refs/heads/{proposal.branch}",
+        )
+
+
+def head(root: Path, remote: str, branch: str, network: Network, *config: str) -> str | None:
+    """The commit that the remote has for the branch."""
+    ref = f"refs/heads/{branch}"
+
+    def ask() -> str:
+        words = (*config, "ls-remote", "--", remote, ref)
+        ended = commands.run(*words, cwd=root, timeout=network.timeout, env=proofs.at(root).env)
+        if not ended.ok:
+            raise _failed(ended, f"git ls-remote {remote} failed", network.timeout)
+        return ended.stdout
+
+    rows = (line.split("\t") for line in persist(ask, network.retry).splitlines())
+    # git matches the ends of names, so that another ref could answer too.
+    return next((commit for commit, name in rows if name == ref), None)
+
+
+def _not_pushed(ended: Exit, remote: str, branch: str, network: Network) -> RalphError:
+    if not OVERTAKEN.search(ended.stderr):
+        return _failed(ended, f"git push {remote} {branch} failed", network.push_timeout)
+    return RalphError(
+        Code.FORGE_DIVERGED,
+        f"{remote} has commits on {branch} that are not here; they are not overwritten",
+        details=words_of(ended, network.push_timeout),
+        suggested_action=f"Look at them: git fetch {remote} {branch} && git log {branch}..FETCH_HEAD",
+    )
+
+
+def _failed(ended: Exit, message: str, timeout: float) -> RalphError:
+    kind = TemporaryError if is_temporary(ended) else RalphError
+    return kind(Code.GIT_ERROR, message, details=words_of(ended, timeout))

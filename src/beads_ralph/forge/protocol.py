@@ -1,9 +1,17 @@
-"""The contract of a forge, and the values that cross it."""
+"""The contract of a forge, the values that cross it, and what every forge does with a proposal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
+
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands
+
+PROTECTED: Final = frozenset({"main", "master", "develop"})
+COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 @dataclass(frozen=True)
@@ -30,13 +38,7 @@ class PullRequest:
     """What the forge's side holds, read back; equal to the proposed commit or the proposal failed."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "url": self.url,
-            "branch": self.branch,
-            "target": self.target,
-            "commit": self.commit,
-        }
+        return asdict(self)
 
 
 @runtime_checkable
@@ -51,3 +53,60 @@ class Forge(Protocol):
 
     def find(self, branch: str) -> PullRequest | None:
         """The open pull request of a branch."""
+
+
+# --- may it be proposed? ----------------------------------------------------------------------------
+
+
+def check_proposal(root: Path, proposal: Proposal) -> None:
+    """Refuse what must never be pushed. Names are checked because they become part of a refspec."""
+    branch = proposal.branch
+    if branch in PROTECTED or branch == proposal.target:
+        raise _refused(
+            f"{branch} is not proposed: it is protected or the target itself",
+            "Give the sprint a branch of its own (**Branch**)",
+        )
+    if not commands.run("check-ref-format", f"refs/heads/{branch}", cwd=root).ok:
+        raise _refused(f"{branch!r} is not a branch name", "Rename the branch in the plan")
+    if COMMIT.fullmatch(proposal.commit) is None:
+        raise _refused(f"{proposal.commit!r} is not the full name of a commit")
+    _check_head(root, proposal)
+
+
+def _check_head(root: Path, proposal: Proposal) -> None:
+    """Only the commit that the checks ran on is proposed, so the branch must still be there."""
+    held = commands.commit_of(f"refs/heads/{proposal.branch}", root)
+    if held is None:
+        raise _refused(f"there is no branch {proposal.branch}")
+    if held != proposal.commit:
+        raise _refused(
+            f"{proposal.branch} has moved on from {proposal.commit[:12]} to {held[:12]} since it was checked",
+            "Let the checks run again on the new commit",
+        )
+
+
+def _refused(message: str, action: str | None = None) -> RalphError:
+    return RalphError(Code.FORGE_FAILED, message, suggested_action=action)
+
+
+# --- the body of a pull request: one section for each bead on the branch, and whatever people added ---
+
+
+def with_section(body: str, bead_id: str, text: str) -> str:
+    """The body with the bead's section new or renewed; everything else in it stays as it is."""
+    start, end = f"<!-- bead {bead_id} -->", f"<!-- /bead {bead_id} -->"
+    section = f"{start}\n{text.replace(end, '')}\n{end}"
+    before, found, rest = body.partition(start)
+    if not found:
+        return f"{body.rstrip()}\n\n{section}".lstrip()
+    return before + section + rest.partition(end)[2]
+
+
+def fitting_section(body: str, bead_id: str, text: str, limit: int) -> str:
+    """The same within a forge's limit: the bead's own text is cut, and says so."""
+    whole = with_section(body, bead_id, text)
+    if len(whole) <= limit:
+        return whole
+    note = "\n\n(cut here: the forge allows no longer text)"
+    room = limit - len(with_section(body, bead_id, note))
+    return with_section(body, bead_id, text[:room] + note) if room > 0 else body[:limit]

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import Formula, Step, StepLoop, all_steps

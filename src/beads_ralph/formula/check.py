@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from beads_ralph.bead import run_state
 from beads_ralph.bead.field_types import FrozenModel
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import (

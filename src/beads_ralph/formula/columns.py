@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from beads_ralph.bead.legacy import AGENTS_DIR, persona_name
+from beads_ralph.bead.names import AGENTS_DIR, persona_name
 from beads_ralph.formula.expressions import DERIVATIONS
 
 # --- templates --------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from beads_ralph.bead.field_types import BRANCH_PATTERN, PHASE_PATTERN, SPRINT_PATTERN
-from beads_ralph.bead.model import MERGE, MODELS, TemplateName
-from beads_ralph.bead.names import ID_LENGTH, branch_slug
+from beads_ralph.bead.model import MODELS, TemplateName
+from beads_ralph.bead.names import ID_LENGTH, MERGE, branch_slug
 from beads_ralph.formula.columns import Variable, used
 from beads_ralph.formula.shape import Instance
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from beads_ralph.bead.model import ASSIGNEE
+from beads_ralph.bead.names import ASSIGNEE
 from beads_ralph.formula import definitions
 from beads_ralph.formula.columns import (
     Columns,

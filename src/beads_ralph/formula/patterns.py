@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from beads_ralph.bead.model import MERGE
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.names import MERGE, slug
 from beads_ralph.formula.definitions import step_keys
 from beads_ralph.formula.make import InferenceContext, Made, make
 from beads_ralph.formula.shape import BeadJson, Instance, essence, instance_shape, parting, shape

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import EPIC, GATE, TASK, GateRule, GateType
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.items import GateRule, GateType
+from beads_ralph.bead.names import EPIC, GATE, ISSUE_TYPES, TASK
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula import expressions
 from beads_ralph.formula.bd_compatible import unsupported

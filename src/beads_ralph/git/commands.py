@@ -9,7 +9,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, settings
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 
 TIMEOUT: Final = 60.0
@@ -23,9 +23,9 @@ def run(*args: str, cwd: Path, timeout: float = TIMEOUT, env: Mapping[str, str] 
     """
     if env is None:  # `git worktree` writes down where the repository is
         env = settings.plain(cwd) if args[:1] == ("worktree",) else settings.environment(cwd)
-    environment = proc.environment({**FIXED, **env}, drop_prefixes=settings.PLACES)
+    environment = jobs.environment({**FIXED, **env}, drop_prefixes=settings.PLACES)
     try:
-        return proc.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
+        return jobs.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
     except (FileNotFoundError, NotADirectoryError):
         raise _not_started(cwd) from None
 

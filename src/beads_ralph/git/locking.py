@@ -15,9 +15,9 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.lock import held
 from beads_ralph.git import commands
 from beads_ralph.process import process_table
+from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
 from beads_ralph.process.process_table import Process
-from beads_ralph.process.retry import Retry
 
 LOG: Final = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 120.0

@@ -20,7 +20,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch, text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.git import commands, git_files, settings
 from beads_ralph.git.settings import GitSettings
 
@@ -196,9 +196,7 @@ class Proofs:
                 break
             if again or not self._is_damaged():
                 details = ended.stderr.strip()
-                raise RalphError(
-                    Code.GIT_ERROR, f"cannot check out {checkout.commit[:12]}", details=details
-                )
+                raise RalphError(Code.GIT_ERROR, f"cannot check out {checkout.commit[:12]}", details=details)
             with self._turn:
                 self._make_anew()
             self.bring([checkout.commit, *refs.values()])

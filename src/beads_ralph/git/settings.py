@@ -17,7 +17,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
 SHARED: Final = (
@@ -176,9 +176,9 @@ def _take(root: Path) -> GitSettings:
 
 
 def _asked(root: Path, *words: str) -> str:
-    environment = proc.environment({"LC_ALL": "C"}, drop_prefixes=PLACES)
+    environment = jobs.environment({"LC_ALL": "C"}, drop_prefixes=PLACES)
     try:
-        ended = proc.run(Job(("git", *words), root, env=environment, timeout=SECONDS))
+        ended = jobs.run(Job(("git", *words), root, env=environment, timeout=SECONDS))
     except OSError as problem:
         raise RalphError(Code.GIT_ERROR, f"git cannot run in {root}: {problem.strerror}") from None
     if not ended.ok:

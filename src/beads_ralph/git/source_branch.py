@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import several
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, merges
 from beads_ralph.git.merges import Branch

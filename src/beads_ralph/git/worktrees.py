@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from beads_ralph.bead.field_types import several
+from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, locking, merges, source_branch, worktree_status
 from beads_ralph.git.merges import HEADS, Branch, Conflict, MergeOutcome

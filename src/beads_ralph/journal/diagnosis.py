@@ -11,9 +11,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.config import Logging
+from beads_ralph.config.model import Logging
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.ralph_dir import NAME
+from beads_ralph.files.text_files import RALPH_DIR
 
 ROOT: Final = "beads_ralph"
 DEFAULT_FILE: Final = "beads-ralph.log"
@@ -24,7 +24,7 @@ LARGEST: Final = 10 * 1024 * 1024
 @contextmanager
 def logged(settings: Logging, root: Path) -> Iterator[Path]:
     """What the modules of this program log while it lasts goes into the file of the settings."""
-    path = root / (settings.file or f"{NAME}/{DEFAULT_FILE}")
+    path = root / (settings.file or f"{RALPH_DIR}/{DEFAULT_FILE}")
     handler = _handler(path)
     handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
     log = logging.getLogger(ROOT)
@@ -60,7 +60,7 @@ class Quiet(RotatingFileHandler):
 
 
 class TextLines(logging.Formatter):
-    """`2026-02-03T10:11:12.345Z DEBUG beads_ralph.process.proc: …`"""
+    """`2026-02-03T10:11:12.345Z DEBUG beads_ralph.process.jobs: …`"""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final, Self, TypeAlias, get_args
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
-from beads_ralph.bead.items import ItemBrief
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
+from beads_ralph.bead.names import ItemBrief
 from beads_ralph.journal.base_event import STAMP, WHOSE, BaseEvent
 from beads_ralph.process.ports import LentPorts
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 
 EVIDENCE: Final = "BEADS_RALPH_EVIDENCE"
 """Names the folder that evidence goes to, for agents and verifiers."""

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.journal.journal import NAME

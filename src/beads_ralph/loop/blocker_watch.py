@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from beads_ralph.bead.items import CONTAINERS
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import GatePassed, RunWaiting
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import Look, Survey, Wait, gather, strangers, survey
 from beads_ralph.loop.run_store import Pool
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 
 WHILE_IT_LASTS = (Code.CONFLICT, Code.BEAD_NOT_FOUND)
 """What the store says where somebody was quicker, or something came in between."""

@@ -10,9 +10,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph.bead import json_fields
-from beads_ralph.bead.field_types import moment_of, plural, seconds_of, utc_text
-from beads_ralph.bead.items import CONTAINERS, GATE, GateRule, Item, Standing
+from beads_ralph.bead.items import GateRule, Item, Standing
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS, GATE
+from beads_ralph.bead.words import moment_of, plural, seconds_of, utc_text
 from beads_ralph.journal.events import WaitingFor
 from beads_ralph.store.protocol import ItemQuery, Query, Store
 

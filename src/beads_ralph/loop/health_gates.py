@@ -14,7 +14,7 @@ from beads_ralph.dod.imports import is_feature
 from beads_ralph.journal.events import GatesOverridden, WarningGiven
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.run_settings import Settings
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Tools
 from beads_ralph.store.protocol import Store
 

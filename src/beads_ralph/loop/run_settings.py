@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.field_types import plural
 from beads_ralph.bead.items import Item
-from beads_ralph.bead.model import MERGE, Bead
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.words import plural
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.personas import with_sessions
 from beads_ralph.bead.run_state import Interruption, RunState
+from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
@@ -23,8 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
-from beads_ralph.process.retry import Retry
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead

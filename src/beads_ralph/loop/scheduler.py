@@ -39,7 +39,7 @@ from beads_ralph.loop.limits import Parallelism, ParkedBeads, ProgramLimits
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, and_before, counted, taken_up, why_of
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Outcome, RunSession, Tools
 from beads_ralph.session.fallback import of_bead
 from beads_ralph.session.worktree import forget_start

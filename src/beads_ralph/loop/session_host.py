@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.words import utc_text
 from beads_ralph.journal.events import Event, ProgramUnavailable
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.budget import Meter

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.field_types import plural
+from beads_ralph.bead.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

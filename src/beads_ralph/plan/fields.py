@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.model import MERGE, WORK, AgentSpec, TemplateName
+from beads_ralph.bead.model import AgentSpec, TemplateName
+from beads_ralph.bead.names import MERGE, WORK
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import markdown
 from beads_ralph.plan.model import At, LabelError, SprintCheck

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
 FILES: Final = 4
@@ -49,9 +49,9 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     job = Job(argv=tuple(told["argv"]), cwd=Path(told["cwd"]), env=told["env"])
     views = [View(Path(told["out"]), stdout), View(Path(told["err"]), stderr)]
     try:
-        process = proc.start(job, stdin, stdout, stderr)
+        process = jobs.start(job, stdin, stdout, stderr)
     except (OSError, ValueError) as problem:
-        _say(line, {"refused": proc.why(problem)})
+        _say(line, {"refused": jobs.why(problem)})
         return
     _hear_the_keyboard(process.pid)
     _say(line, {"started": process.pid})
@@ -83,7 +83,7 @@ def _hear_the_keyboard(leader: int) -> None:
     signal.signal(signal.SIGTSTP, lambda *_: None)
 
 
-def _exit_code(process: proc.Started) -> int:
+def _exit_code(process: jobs.Started) -> int:
     """Wait, and leave it to be reaped: until then its group's number cannot become a stranger's."""
     if not hasattr(os, "waitid"):
         return process.wait()

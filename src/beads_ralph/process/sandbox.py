@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 
 if TYPE_CHECKING:
-    from beads_ralph.process.protocol import Executor
+    from beads_ralph.process.jobs import Executor
 
 PROGRAM: Final = "bwrap"
 PROBE_SECONDS: Final = 15.0
@@ -151,7 +151,7 @@ def _is_private(path: Path) -> bool:
 
 def _installed(program: str, search: str) -> Iterator[Path]:
     """A program and what was installed with it: a script among the packages of node needs those beside it."""
-    found = proc.which(program, search)
+    found = jobs.which(program, search)
     if found is None:
         return
     yield Path(found)
@@ -180,13 +180,13 @@ def problem(*, network: bool = True) -> RalphError | None:
     """Why there can be no sandbox on this machine, and what to do; None where there can."""
     if not sys.platform.startswith("linux"):
         return _refused("it needs Linux", "", "Set sandbox: none, or run it on Linux")
-    program = proc.which(PROGRAM)
+    program = jobs.which(PROGRAM)
     if program is None:
         action = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or set sandbox: none"
         return _refused(f"{PROGRAM} is not on PATH", "", action)
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as folder:
         tried = Sandbox(Path(folder), network, program=program).wrap(Job(("true",), Path(folder)))
-        ended = proc.run(replace(tried, timeout=PROBE_SECONDS))
+        ended = jobs.run(replace(tried, timeout=PROBE_SECONDS))
     if ended.ok:
         return None
     action = (

@@ -13,19 +13,31 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Final, Self
+from weakref import WeakSet
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.memory import MB, METER
-from beads_ralph.process.process_table import start_of
-from beads_ralph.process.process_tree import Family
+from beads_ralph.process.process_table import (
+    Process,
+    has_table,
+    proportional,
+    resident,
+    start_of,
+    variable_of,
+)
+from beads_ralph.process.process_tree import Family, others
 
 MARK: Final = "BEADS_RALPH_JOB"
 TAIL_BYTES: Final = 64 * 1024
 LOOK_SECONDS: Final = 0.25
 """How often the size of the output is looked at."""
 CANNOT_START: Final = 127
+MB: Final = 1024 * 1024
+LEAST_SECONDS: Final = 0.5
+"""No process is looked at more often than this."""
+SHARE: Final = 50
+"""Looking may take one part in so many of the time, however many processes there are."""
 
 
 class Ending(Enum):
@@ -42,9 +54,9 @@ async def supervise(job: Job) -> Exit:
     job = marked(job)
     with Output(job) as output, given(job.stdin) as stdin:
         try:
-            process = proc.start(job, stdin, output.out, output.err)
+            process = jobs.start(job, stdin, output.out, output.err)
         except (OSError, ValueError) as problem:
-            return output.refused(job, proc.why(problem))
+            return output.refused(job, jobs.why(problem))
         family = Family(
             entry(job),
             leader=process.pid,
@@ -57,7 +69,7 @@ async def supervise(job: Job) -> Exit:
                 with exit_of(process) as ended:
                     ending = await watch(ended, job, output, family)
         finally:
-            code = proc.reap(process)
+            code = jobs.reap(process)
         return output.exit(code, ending)
 
 
@@ -150,7 +162,7 @@ def _write_files(job: Job) -> None:
             path.touch(mode=0o600)
             path.write_text(text, encoding="utf-8", errors="replace")
         except OSError as problem:
-            raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {proc.why(problem)}") from None
+            raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {jobs.why(problem)}") from None
 
 
 def _open_to_append(path: Path) -> IO[bytes]:
@@ -208,7 +220,7 @@ async def ended_whole(family: Family, grace: float) -> AsyncIterator[None]:
 
 
 @contextmanager
-def exit_of(process: proc.Started) -> Iterator[asyncio.Future[None]]:
+def exit_of(process: jobs.Started) -> Iterator[asyncio.Future[None]]:
     """Done when the process ended. It is not reaped yet, so its number is still its own."""
     waiting = asyncio.get_running_loop().create_task(_exited(process))
     try:
@@ -217,7 +229,7 @@ def exit_of(process: proc.Started) -> Iterator[asyncio.Future[None]]:
         waiting.cancel()
 
 
-async def _exited(process: proc.Started) -> None:
+async def _exited(process: jobs.Started) -> None:
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # not Linux, or an old one
@@ -238,3 +250,102 @@ async def readable(file: int) -> None:
         await ready.wait()
     finally:
         loop.remove_reader(file)
+
+
+# --- how much memory jobs use: one look at the process table for all of them --------------------
+
+# A limit that the kernel could hold by itself, RLIMIT_AS, counts addresses and not memory: node and bun
+# reserve tens of gigabytes of those and would not start. So the processes are looked at, now and then.
+
+
+class Use:
+    """What a family used at one look."""
+
+    def __init__(self) -> None:
+        self.at_most = 0
+        self._members: list[int] = []
+        self._exactly: int | None = None
+
+    def add(self, pid: int) -> None:
+        self._members.append(pid)
+        self.at_most += resident(pid)
+
+    def exactly(self) -> int:
+        if self._exactly is None:
+            self._exactly = sum(map(proportional, self._members))
+        return self._exactly
+
+
+class MemoryMeter:
+    """The memory of every family that anybody has asked about, as of the latest look."""
+
+    def __init__(self, variable: str) -> None:
+        """`variable` is the one whose value says which job a process belongs to."""
+        self.variable = variable
+        self._watched: WeakSet[Family] = WeakSet()
+        self._uses: dict[Family, Use] = {}
+        self._marks: dict[tuple[int, int], str] = {}
+        self._next = 0.0
+
+    def exceeds(self, family: Family, limit: int) -> bool:
+        """Whether the family used more than so many bytes when it was last looked at.
+
+        What processes share is counted for each of them at first, which is quick; only where that is too
+        much, it is counted once.
+        """
+        if not has_table():
+            return False
+        self._watched.add(family)
+        self._look()
+        use = self._uses.get(family)
+        return use is not None and use.at_most > limit and use.exactly() > limit
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began < self._next:
+            return
+        table = others()
+        self._marks = {key: mark for key, mark in self._marks.items() if key[0] in table}
+        self._uses = {family: Use() for family in self._watched}
+        for pid, family in self._owners(table):
+            self._uses[family].add(pid)
+        now = time.monotonic()
+        self._next = now + max(LEAST_SECONDS, (now - began) * SHARE)
+
+    def _owners(self, table: dict[int, Process]) -> Iterator[tuple[int, Family]]:
+        by_mark = {family.entry: family for family in self._watched}
+        by_leader = {family.leader: family for family in self._watched if family.leader}
+        known: dict[int, Family | None] = {}
+        for process in table.values():
+            family = self._owner(process, table, by_mark, by_leader, known)
+            if family is not None and process.pid not in family.spared:
+                yield process.pid, family
+
+    def _owner(
+        self,
+        process: Process,
+        table: dict[int, Process],
+        by_mark: dict[bytes, Family],
+        by_leader: dict[int, Family],
+        known: dict[int, Family | None],
+    ) -> Family | None:
+        """By its group or session, its environment, or its parent, as `Family` has it."""
+        if process.pid not in known:
+            known[process.pid] = None  # should two be each other's parent, between two reads
+            found = by_leader.get(process.group) or by_leader.get(process.session)
+            found = found or by_mark.get(self._entry(process))
+            parent = table.get(process.parent)
+            if found is None and parent is not None:
+                found = self._owner(parent, table, by_mark, by_leader, known)
+            known[process.pid] = found
+        return known[process.pid]
+
+    def _entry(self, process: Process) -> bytes:
+        """Read once for each process: what it was given it keeps, and so do its children."""
+        key = process.identity
+        if key not in self._marks:
+            self._marks[key] = variable_of(process.pid, self.variable)
+        return os.fsencode(f"{self.variable}={self._marks[key]}")
+
+
+METER: Final = MemoryMeter(MARK)

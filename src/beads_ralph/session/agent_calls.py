@@ -14,18 +14,18 @@ from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.bead.legacy import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement
 from beads_ralph.session.fallback import with_defaults
 from beads_ralph.session.order import Order, Tools
@@ -191,7 +191,7 @@ def _require_program(job: Job) -> None:
     if os.sep in program:
         there = not program.startswith(os.sep) or os.access(program, os.X_OK)  # relative: to the worktree
     else:
-        there = proc.which(program, env.get("PATH", os.defpath)) is not None
+        there = jobs.which(program, env.get("PATH", os.defpath)) is not None
     if not there:
         action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
         raise ProgramMissing(

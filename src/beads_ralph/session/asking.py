@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from beads_ralph.bead.legacy import persona_name
+from beads_ralph.bead.names import persona_name
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.session import agent_calls, handover
 from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing

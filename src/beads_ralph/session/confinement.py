@@ -13,15 +13,15 @@ from typing import Final
 from beads_ralph.agents import environment
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.bead.model import Bead
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal.evidence_folder import evidence_folder
 from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
-from beads_ralph.process.memory import MB
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.process.supervise import MB
 from beads_ralph.session import lent_files
 
 COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")

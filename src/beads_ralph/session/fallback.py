@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.bead import personas
-from beads_ralph.bead.legacy import persona_path
-from beads_ralph.bead.model import CLAUDE, MERGE, MODELS, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.model import CLAUDE, MODELS, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.names import MERGE, persona_path
 from beads_ralph.prompts import guidance
 from beads_ralph.session.order import Tools
 

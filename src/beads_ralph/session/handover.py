@@ -7,7 +7,7 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.git import commands, worktree_status
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.state import BeadSession
 

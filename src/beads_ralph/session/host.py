@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, Protocol
 
-from beads_ralph.bead import field_types
+from beads_ralph.bead import words
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.journal.journal import EventSink
 
@@ -94,6 +94,6 @@ def moment_of(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        return field_types.moment_of(text)
+        return words.moment_of(text)
     except ValueError:
         return None

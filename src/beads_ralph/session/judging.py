@@ -12,12 +12,12 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import several
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.bead.words import several
 from beads_ralph.git import commands, merges, worktree_status
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask

@@ -22,14 +22,14 @@ from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
-from beads_ralph.config import Config
+from beads_ralph.config.model import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.records.reasons import Reason
 from beads_ralph.journal.runs import RunFolder
+from beads_ralph.process.calls import Retry
+from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
-from beads_ralph.process.protocol import Executor
-from beads_ralph.process.retry import Retry
 from beads_ralph.session.host import ProgramLimit, SessionHost
 from beads_ralph.session.verify import Bench
 

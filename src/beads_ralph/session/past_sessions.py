@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from beads_ralph import prompts
 from beads_ralph.bead.agent_call import DevCall, QACall, Session
-from beads_ralph.bead.legacy import persona_name, persona_path
 from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, proofs, worktree_status

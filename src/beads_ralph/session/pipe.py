@@ -27,7 +27,7 @@ from beads_ralph.bead.run_state import RunState
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import AgentStarted, Event, WarningGiven, event_of
 from beads_ralph.journal.journal import now
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 from beads_ralph.process.process_table import start_of
 from beads_ralph.process.process_tree import Family
@@ -89,11 +89,11 @@ class PipedSessions:
         job = Job(self.command, self.cwd, {**inherited, ORDER: order.id}, name=f"session-{order.bead.id}")
         (its_in, our_out), (our_in, its_out) = os.pipe(), os.pipe()
         try:
-            process = proc.start(job, its_in, its_out, STDERR)
+            process = jobs.start(job, its_in, its_out, STDERR)
         except (OSError, ValueError) as problem:
             os.close(our_out)
             os.close(our_in)
-            raise RalphError(Code.UNAVAILABLE, f"cannot run a session: {proc.why(problem)}") from None
+            raise RalphError(Code.UNAVAILABLE, f"cannot run a session: {jobs.why(problem)}") from None
         finally:
             os.close(its_in)
             os.close(its_out)
@@ -104,7 +104,7 @@ class PipedSessions:
             async with ended_whole(family, self.grace), _talking(our_in, our_out) as talk:
                 yield talk
         finally:
-            proc.reap(process)
+            jobs.reap(process)
 
 
 async def _served(talk: Talk, host: SessionHost) -> Outcome | None:

@@ -6,7 +6,7 @@ from beads_ralph.bead.run_state import LastVerdict, RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import ref_word

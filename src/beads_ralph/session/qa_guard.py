@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.field_types import several
+from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS
 from beads_ralph.git.proofs import Checkout

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from beads_ralph.bead.evidence import Verdict
-from beads_ralph.bead.field_types import plural, utc_text
 from beads_ralph.bead.run_state import ParkedUntil, RunState
+from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.attempts import Exhausted, until_proven, verdict_event
 from beads_ralph.session.develop import develop

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from beads_ralph.bead.model import MERGE, Bead, Metadata, Verifier
+from beads_ralph.bead.model import Bead, Metadata, Verifier
+from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import proofs, worktree_status
 from beads_ralph.git.proofs import Checkout, Proofs
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
-from beads_ralph.process.threads import in_thread
 from beads_ralph.session.attempts import Exhausted, TimeLeft
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.host import SessionHost, moment_of

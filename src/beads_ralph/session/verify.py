@@ -11,15 +11,14 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.field_types import plural, several
 from beads_ralph.bead.model import Expectation, Verifier
+from beads_ralph.bead.words import plural, several
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder
-from beads_ralph.process.jobs import Exit, Job, Transcript
-from beads_ralph.process.protocol import Executor
+from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 
 SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000

@@ -12,7 +12,7 @@ from beads_ralph import prompts
 from beads_ralph.git import commands, git_files, locking, merges, proofs, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS, ORIGIN
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
-from beads_ralph.process.threads import in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import merge_check, worktree_setup
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask

@@ -11,8 +11,8 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.git import git_files, worktree_status
 from beads_ralph.journal.events import LeaseTaken
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.process.threads import in_thread
 from beads_ralph.session import confinement, lent_files
 from beads_ralph.session.order import Halted
 from beads_ralph.session.state import BeadSession

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from beads_ralph.bead.items import CONTAINERS, CONVOY, Item
-from beads_ralph.bead.model import ISSUE_TYPES, Bead
-from beads_ralph.bead.names import slug
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONTAINERS, CONVOY, ISSUE_TYPES, slug
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
 

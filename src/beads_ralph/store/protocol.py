@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from beads_ralph.bead.items import Item
-from beads_ralph.bead.legacy import LegacyBead
-from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Fault
 
-AnyBead = Bead | LegacyBead
+if TYPE_CHECKING:  # whoever only looks at beads does without the models
+    from beads_ralph.bead.items import Item
+    from beads_ralph.bead.legacy import LegacyBead
+    from beads_ralph.bead.model import Bead
 
-
-Stored = AnyBead | Item
+AnyBead: TypeAlias = "Bead | LegacyBead"
+Stored: TypeAlias = "Bead | LegacyBead | Item"
 """Whatever a store can hold."""
 
 

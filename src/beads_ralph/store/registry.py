@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.config.kinds import StoreChoice, StoreName
+from beads_ralph.config.store_settings import StoreChoice, StoreName
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Fault
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.store.protocol import Store
 
 
@@ -74,7 +74,7 @@ def chosen(workspace: Workspace, choice: StoreChoice) -> tuple[StoreName, str]:
     if choice != "auto":
         return choice, f"{choice} store, as asked for"
     initialised = has_bd_database(workspace.root)
-    if initialised and proc.which("bd"):
+    if initialised and jobs.which("bd"):
         return "bd", "bd store (.beads/ is initialised here)"
     if initialised:
         return "embedded", "embedded store (.beads/ is here, but bd is not on PATH)"

@@ -11,9 +11,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph.bead import graph, schema
-from beads_ralph.bead.field_types import plural
-from beads_ralph.bead.items import CONVOY, Item
-from beads_ralph.bead.model import ASSIGNEE, Bead
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import ASSIGNEE, CONVOY
+from beads_ralph.bead.words import plural
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.store.protocol import ItemQuery, Listing, Settled, Stored, UnreadableBead
 

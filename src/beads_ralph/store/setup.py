@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import prompts
-from beads_ralph.bead.legacy import AGENTS_DIR
 from beads_ralph.bead.model import CLAUDE
-from beads_ralph.config import CONFIG_NAME
-from beads_ralph.config.kinds import StoreChoice
+from beads_ralph.bead.names import AGENTS_DIR
+from beads_ralph.config.store_settings import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.registry import STORES, chosen
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import moment_of
-from beads_ralph.bead.items import MOLECULE, Item
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import MOLECULE
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import Store, UnreadableBead
 

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import Reply
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:

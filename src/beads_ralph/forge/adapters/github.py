@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge import branches, gh
-from beads_ralph.forge.network import Network, TemporaryError, persist
-from beads_ralph.forge.protocol import Proposal, PullRequest
-from beads_ralph.forge.sections import fitting_section
+from beads_ralph.forge.network import Network, TemporaryError, is_temporary, persist, publish, words_of
+from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, fitting_section
 from beads_ralph.git import commands
+from beads_ralph.process import jobs
+from beads_ralph.process.jobs import Exit, Job
 
 FIELDS: Final = "number,url,state,headRefOid,baseRefName,isCrossRepository,body"
 MAX_BODY: Final = 65_536
@@ -56,8 +58,8 @@ class GitHubForge:
         self.address = address(root, self.remote)
 
     def propose(self, proposal: Proposal) -> PullRequest:
-        branches.check(self.root, proposal)
-        branches.publish(self.root, self.remote, proposal, self.network, *self._credentials())
+        check_proposal(self.root, proposal)
+        publish(self.root, self.remote, proposal, self.network, *self._credentials())
         persist(lambda: self._ensure(proposal), self.network.creation or self.network.retry)
         return persist(lambda: self._read_back(proposal), self.network.retry)
 
@@ -90,7 +92,7 @@ class GitHubForge:
             "--state=all",
             f"--json={FIELDS}",
         )
-        text = gh.call(*words, cwd=self.root, network=self.network)
+        text = call(*words, cwd=self.root, network=self.network)
         try:
             pulls = [pull for pull in LISTED.validate_json(text) if not pull.from_fork]
         except ValidationError as problem:
@@ -103,7 +105,7 @@ class GitHubForge:
     def _create(self, proposal: Proposal) -> None:
         title = " ".join(proposal.title.split())
         words = (f"--head={proposal.branch}", f"--base={proposal.target}", f"--title={title[:MAX_TITLE]}")
-        gh.call(
+        call(
             *("pr", "create", f"--repo={self.address}", *words, "--body-file=-"),
             cwd=self.root,
             network=self.network,
@@ -117,7 +119,7 @@ class GitHubForge:
         if body == written:
             return
         path = f"repos/{self.address.path}/pulls/{pull.number}"
-        gh.call(
+        call(
             *("api", "--method=PATCH", f"--hostname={self.address.host}", path, "--input=-"),
             cwd=self.root,
             network=self.network,
@@ -138,16 +140,16 @@ def serves(root: Path, remote: str, network: Network) -> bool:
     """Tell whether the remote is on GitHub and gh has credentials for it."""
     found = _found(root, remote)
     known = {"github.com", os.environ.get("GH_HOST", "github.com")}
-    return found is not None and found.host in known and gh.knows(found.host, root, network)
+    return found is not None and found.host in known and _knows(found.host, root, network)
 
 
-def _found(root: Path, remote: str) -> gh.Address | None:
+def _found(root: Path, remote: str) -> Address | None:
     """Either way of writing the address will do: git may be told to go another way to the same place."""
-    addresses = map(gh.address_of, commands.remote_addresses(remote, root))
+    addresses = map(address_of, commands.remote_addresses(remote, root))
     return next((address for address in addresses if address), None)
 
 
-def address(root: Path, remote: str = "origin") -> gh.Address:
+def address(root: Path, remote: str = "origin") -> Address:
     """Where the remote lies; FORGE.FAILED where that is not on GitHub."""
     found = _found(root, remote)
     if found is None:
@@ -161,6 +163,86 @@ def address(root: Path, remote: str = "origin") -> gh.Address:
 
 def _answer(pull: ListedPull, branch: str) -> PullRequest:
     return PullRequest(pull.number, pull.url, branch, pull.target, pull.commit)
+
+
+# --- the gh CLI: its environment, its time limit, and what its failures mean ----------------------
+
+
+NEEDS_LOGIN: Final = 4
+UNAUTHENTICATED: Final = re.compile(r"HTTP 401|gh auth login|Bad credentials", re.IGNORECASE)
+ALREADY: Final = re.compile(r"pull request .*already exists", re.IGNORECASE | re.DOTALL)
+QUIET: Final = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1", "LC_ALL": "C"}
+# These would send it to another repository, or put colours and debugging notes into its answers.
+LEFT_BEHIND: Final = ("GH_REPO", "GH_DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE", "GIT_DIR", "GIT_WORK")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A repository on a GitHub host."""
+
+    host: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.path}"
+
+
+# https://github.com/acme/app.git, ssh://git@ssh.github.com:443/acme/app, git@github.com:acme/app.git
+ADDRESS: Final = re.compile(
+    r"(?:(?:https?|ssh|git)://(?:[^/@]+@)?(?P<host>[^/:@]+)(?::\d+)?/|(?:[^/@:]+@)?(?P<short>[^/:@]+):(?!/))"
+    r"(?P<path>[^/:]+/[^/:]+?)(?:\.git)?/?"
+)
+
+
+def address_of(url: str) -> Address | None:
+    """Host and owner/name out of a remote's address; None where it has another form, such as a path."""
+    found = ADDRESS.fullmatch(url)
+    if found is None:
+        return None
+    host = (found["host"] or found["short"]).lower()
+    return Address("github.com" if host == "ssh.github.com" else host, found["path"])
+
+
+def _knows(host: str, cwd: Path, network: Network) -> bool:
+    """Whether gh has credentials for the host.
+
+    `gh auth status` would ask the server, and calls the token invalid when the network is down; what is
+    asked here needs no network, so that an outage does not send pull requests to another place.
+    """
+    if jobs.which("gh") is None:
+        return False
+    return _run(("auth", "token", f"--hostname={host}"), cwd, None, network).ok
+
+
+def call(*words: str, cwd: Path, network: Network, stdin: str | None = None) -> str:
+    """What gh printed. A failure that may pass is a TemporaryError, so is a pull request that appeared
+    meanwhile: at the next try it is found."""
+    ended = _run(words, cwd, stdin, network)
+    if ended.ok:
+        return ended.stdout
+    command, said = f"gh {' '.join(words[:2])}", words_of(ended, network.timeout)
+    if ended.code == NEEDS_LOGIN or UNAUTHENTICATED.search(ended.stderr):
+        raise RalphError(
+            Code.FORGE_FAILED,
+            "gh is not logged in to GitHub",
+            details=said,
+            suggested_action="Run: gh auth login",
+        )
+    temporary = is_temporary(ended) or ALREADY.search(ended.stderr)
+    kind = TemporaryError if temporary else RalphError
+    raise kind(Code.FORGE_FAILED, f"{command} failed: {said.splitlines()[0]}", details=said)
+
+
+def _run(words: tuple[str, ...], cwd: Path, stdin: str | None, network: Network) -> Exit:
+    environment = jobs.environment(QUIET, drop_prefixes=LEFT_BEHIND)
+    try:
+        return jobs.run(Job(("gh", *words), cwd, env=environment, stdin=stdin, timeout=network.timeout))
+    except FileNotFoundError:
+        raise RalphError(
+            Code.FORGE_FAILED,
+            "gh, GitHub's command line, is not installed",
+            suggested_action="Install gh and run: gh auth login; or choose the forge 'local'",
+        ) from None
 
 
 FORGE: Final = GitHubForge

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.forge import branches
 from beads_ralph.forge.network import Network
-from beads_ralph.forge.protocol import Proposal, PullRequest
+from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal
 from beads_ralph.git import commands
 
 
@@ -20,7 +19,7 @@ class NoForge:
         self.root = root
 
     def propose(self, proposal: Proposal) -> PullRequest:
-        branches.check(self.root, proposal)
+        check_proposal(self.root, proposal)
         held = commands.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
         return PullRequest(None, None, proposal.branch, proposal.target, held)
 

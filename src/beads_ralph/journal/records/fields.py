@@ -13,8 +13,8 @@ from beads_ralph import __version__
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.bead.field_types import moment_of
 from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.events import BeadBlocked, BeadParked, BeadReleased, Event
 from beads_ralph.journal.records.model import (
     Called,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph.bead.field_types import utc_text
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of

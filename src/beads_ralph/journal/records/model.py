@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from beads_ralph.bead.field_types import constraint_fault, moment_of
+from beads_ralph.bead.field_types import constraint_fault
+from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.records import reasons
 
 VERSION: Final = 1

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from beads_ralph.bead.field_types import moment_of
+from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.records.model import SUMMARY_LENGTH
 from beads_ralph.journal.records.reasons import UNJUDGED
 

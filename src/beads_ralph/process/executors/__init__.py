@@ -9,7 +9,7 @@ from beads_ralph.files.plugins import Plugins
 from beads_ralph.process.sandbox import Sandbox, Sandboxed
 
 if TYPE_CHECKING:
-    from beads_ralph.process.protocol import Executor
+    from beads_ralph.process.jobs import Executor
 
 EXECUTORS: Final[Mapping[str, Callable[[], Executor]]] = Plugins("process.executors", "EXECUTOR")
 

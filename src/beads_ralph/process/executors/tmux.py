@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process import proc
+from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.process_table import has_table, start_of
 from beads_ralph.process.process_tree import PATIENCE, Family
@@ -133,13 +133,13 @@ class TmuxExecutor:
     def _tmux(self, *words: str) -> Exit:
         # The server takes its environment from whoever starts it, and serves other runs too: it must not
         # be swept up with this one.
-        env = proc.environment({}, (MARK, RUN_ID, "TMUX_PANE"))
+        env = jobs.environment({}, (MARK, RUN_ID, "TMUX_PANE"))
         env.pop("TMUX", None)
         argv = (self._program(), "-L", self.socket, "-f", os.devnull, *words)
-        return proc.run(Job(argv, cwd=Path("/"), env=env, timeout=TMUX_SECONDS))
+        return jobs.run(Job(argv, cwd=Path("/"), env=env, timeout=TMUX_SECONDS))
 
     def _program(self) -> str:
-        program = proc.which("tmux")
+        program = jobs.which("tmux")
         if program is None:
             raise RalphError(
                 Code.UNAVAILABLE,

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.ralph_dir import ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.store import rules
 from beads_ralph.store.bd import claims, queries, setup, shape, write
 from beads_ralph.store.bd.claims import Listed

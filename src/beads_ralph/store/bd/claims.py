@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.model import ASSIGNEE
+from beads_ralph.bead.names import ASSIGNEE
 from beads_ralph.errors import RalphError
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules

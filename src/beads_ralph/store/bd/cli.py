@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.ralph_dir import ralph_dir
-from beads_ralph.process import proc
+from beads_ralph.files.text_files import ralph_dir
+from beads_ralph.process import jobs
+from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.process.retry import Retry
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
 DROPPED: Final = ("BD_", "BEADS_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
@@ -146,7 +146,7 @@ class Bd:
             "HOME": self._home(),
         }
         server = {name: value for name, value in os.environ.items() if name.startswith(SERVER)}
-        return proc.environment({**server, **wanted}, DROPPED)
+        return jobs.environment({**server, **wanted}, DROPPED)
 
     def _home(self) -> str:
         """bd cannot open its database where HOME is no directory."""
@@ -174,7 +174,7 @@ def is_busy(done: Exit) -> bool:
 
 def _started(job: Job) -> Exit:
     try:
-        return proc.run(job)
+        return jobs.run(job)
     except OSError as problem:
         raise RalphError(Code.CLI_NOT_FOUND, f"cannot run {job.argv[0]}: {problem}") from problem
 

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.items import CONTAINERS, MOLECULE, Item
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONTAINERS, MOLECULE
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.store import rules
 from beads_ralph.store.bd import queries, setup, shape

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from beads_ralph.bead.items import CONVOY
-from beads_ralph.bead.model import ISSUE_TYPES
+from beads_ralph.bead.names import CONVOY, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules

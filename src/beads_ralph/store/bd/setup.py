@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from beads_ralph.bead.items import CONVOY
-from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.bead.names import ASSIGNEE, CONVOY, ISSUE_TYPES
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.files.ralph_dir import NAME as RALPH_DIR
-from beads_ralph.files.ralph_dir import ralph_dir
-from beads_ralph.process import proc
+from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
+from beads_ralph.process import jobs
 from beads_ralph.store.bd.cli import Bd
 
 OLDEST: Final = (1, 3, 0)
@@ -54,7 +52,7 @@ class Preflight:
 
 def program(bd: str | None = None) -> str:
     """The bd to run."""
-    found = proc.which(bd or "bd")
+    found = jobs.which(bd or "bd")
     if found is None:
         where = f"{bd} is not a program" if bd else "bd is not on PATH"
         raise RalphError(Code.CLI_NOT_FOUND, where)

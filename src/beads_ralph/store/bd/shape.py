@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from beads_ralph.bead.items import GateType, Item
-from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.bead.names import ASSIGNEE, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.protocol import AnyBead, Changes, Stored
 

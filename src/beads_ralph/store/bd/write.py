@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.model import ASSIGNEE
+from beads_ralph.bead.names import ASSIGNEE
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules

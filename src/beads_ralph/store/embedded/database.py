@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.ralph_dir import NAME, check_ralph_dir, ralph_dir
+from beads_ralph.files.text_files import RALPH_DIR, check_ralph_dir, ralph_dir
 from beads_ralph.store.embedded.rows import STEPS, VERSION
 
 FILE_NAME: Final = "beads.db"
@@ -29,7 +29,7 @@ class Database:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.path = root / NAME / FILE_NAME
+        self.path = root / RALPH_DIR / FILE_NAME
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
@@ -159,7 +159,7 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 def _require_place(root: Path) -> None:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise _too_old()
-    if os.path.lexists(root / NAME) and not (root / NAME).is_dir():
+    if os.path.lexists(root / RALPH_DIR) and not (root / RALPH_DIR).is_dir():
         check_ralph_dir(root)
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.bead.field_types import utc_text
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.store import rules

@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.field_types import utc_text
-from beads_ralph.bead.items import CONTAINERS, Item
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONTAINERS
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import gathered
 from beads_ralph.store import rules
 from beads_ralph.store.embedded import rows

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beads_ralph.bead.items import Item
-from beads_ralph.bead.model import ASSIGNEE, ISSUE_TYPES
+from beads_ralph.bead.names import ASSIGNEE, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import rules
 from beads_ralph.store.protocol import Stored

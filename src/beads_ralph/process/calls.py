@@ -1,4 +1,4 @@
-"""The one policy for trouble that may pass: how often to try, and how long to pause in between."""
+"""Blocking calls: tried again after trouble that may pass, and made in threads that are waited for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar
 
 from beads_ralph.errors import RalphError
 
+Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 Growth = Literal["exponential", "linear", "constant"]
 FOREVER: Final = float("inf")
@@ -19,8 +20,10 @@ DOUBLINGS: Final = 30
 
 @dataclass(frozen=True)
 class Retry:
-    """A bounded number of tries. The pauses are at random within their jitter: two who met in the way of one
-    another should not meet again."""
+    """The one policy for trouble that may pass: a bounded number of tries.
+
+    The pauses are at random within their jitter: two who met in the way of one another should not meet again.
+    """
 
     tries: int = 4
     first: float = 1.0
@@ -57,3 +60,18 @@ class Retry:
     def _grown(self, failures: int) -> float:
         times = {"exponential": 1 << min(failures - 1, DOUBLINGS), "linear": failures, "constant": 1}
         return min(self.first * times[self.growth], self.longest)
+
+
+async def in_thread(call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
+    """Give what the call returns. Cancelled, it ends when the call has ended: no git is left running, and no
+    change half made."""
+    import asyncio  # here, since most commands retry and few wait
+
+    working = asyncio.ensure_future(asyncio.to_thread(call, *args, **named))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # looked at, lest asyncio complain that nobody did
+        raise
