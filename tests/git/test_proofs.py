@@ -11,7 +11,7 @@ import pytest
 
 from beads_ralph.errors import RalphError
 from beads_ralph.files import scratch
-from beads_ralph.git import commands, git_files, proofs, settings, worktrees
+from beads_ralph.git import commands, git_files, merges, proofs, settings, worktree_status, worktrees
 from beads_ralph.git.proofs import DamagedCommitError
 from tests.git.repos import commit, git, on_branch
 from tests.git.test_worktrees import start
@@ -243,15 +243,15 @@ def test_git_of_a_run_obeys_nothing_that_was_set_since_it_began(
     poison(repo, trace)
     made = worktrees.prepare(repo, tmp_path / "tree", "feature/x", "main", ["one"])
     assert (made.path / "one.txt").read_text() == "1\n"
-    assert worktrees.merges.merge_all(made.path, ["two"]).conflict is not None
+    assert merges.merge_all(made.path, ["two"]).conflict is not None
     commands.output("merge", "--abort", cwd=made.path)
     (made.path / "left.txt").write_text("left\n")
-    left = worktrees.worktree_status.commit_leftovers(made.path, "left").commit
+    left = worktree_status.commit_leftovers(made.path, "left").commit
     assert left is not None
     with proofs.at(repo).checkout(left) as clean:
         assert names(clean.path) == [".git", "README.md", "both.txt", "left.txt", "one.txt"]
         assert clean.changed() == []
-    assert worktrees.worktree_status.is_clean(made.path)
+    assert worktree_status.is_clean(made.path)
     assert git(repo, "cat-file", "-p", left).count("gpgsig") == 0
     assert worktrees.remove(repo, made.path, "feature/x").removed
     assert not trace.exists()
@@ -287,5 +287,5 @@ def test_a_worktree_whose_link_was_bent_is_still_looked_at_in_our_repository(
     (made.path / ".git").unlink()
     (made.path / ".git").write_text(f"gitdir: {other / '.git'}\n")
     assert commands.output("rev-parse", "HEAD", cwd=made.path) == made.head_commit
-    assert worktrees.worktree_status.uncommitted(made.path) == []
+    assert worktree_status.uncommitted(made.path) == []
     assert not trace.exists()

@@ -1,4 +1,4 @@
-"""Folders that nobody can guess, for as long as a process lives: in the temporary folder, its owner's alone."""
+"""Folders that nobody can guess, for as long as a process lives, in the temporary folder."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import scratch, text_files
+from beads_ralph.files import lock, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.git import commands, git_files, settings
 from beads_ralph.git.settings import GitSettings
@@ -34,6 +34,7 @@ PROVEN: Final = "refs/proven/"
 STARTS: Final = "refs/start/"
 KEPT_SECONDS: Final = 14 * 24 * 3600
 MANY_PACKS: Final = 50
+FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
 STRICT: Final = ("-c", "fetch.fsckObjects=true")
 FETCH: Final = (
     *("-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false", "fetch", "--quiet", "--force"),
@@ -77,7 +78,7 @@ class Proofs:
     @property
     def env(self) -> dict[str, str]:
         """Variables that send git here."""
-        return {**self.settings.overriding, "GIT_DIR": str(self.path)}
+        return self.settings.of_a_repository(self.path)
 
     # --- what comes in ---
 
@@ -85,8 +86,7 @@ class Proofs:
         """Fetch what is not here yet. Every object is hashed anew, and nothing may be missing; `strict` asks
         for well-formed ones too, which those of an old history may not be."""
         with self._turn:
-            if not (self.path / "HEAD").is_file():  # somebody has removed it
-                self.make()
+            self.make()  # somebody may have removed it
             missing = [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
             if missing:
                 self._fetch(missing, strict=strict)
@@ -118,17 +118,19 @@ class Proofs:
                 self._note(ref, commit)
 
     def make(self) -> None:
-        """The repository with the settings of this run; nothing of it is lost where it is there."""
-        for name in ("objects/info", "objects/pack", "refs", "info"):
-            (self.path / name).mkdir(parents=True, exist_ok=True)
-        self.path.chmod(0o700)
-        common = self.settings.common
-        _link(self.path / "info" / "exclude", common / "info" / "exclude")
-        _link(self.path / "lfs", common / "lfs")
-        with suppress(OSError):
-            shutil.copyfile(self.settings.view / "info" / "attributes", self.path / "info" / "attributes")
-        settings.write(self.path / "config", [*self.settings.local, ("core.bare", "true")])
-        text_files.write_text(self.path / "HEAD", "ref: refs/heads/none\n")
+        """An empty repository, where there is none. It has no settings of its own: each run brings them."""
+        if (self.path / "HEAD").is_file():
+            return
+        place = self.path.with_suffix(".lock")
+        with lock.held(place, FETCH_SECONDS, lambda: RalphError(Code.CONFLICT, f"{place} is held")):
+            for name in ("objects/info", "objects/pack", "refs", "info"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            _link(self.path / "info" / "exclude", self.settings.common / "info" / "exclude")
+            _link(self.path / "lfs", self.settings.common / "lfs")
+            kind = [row for row in self.settings.local if row[0].lower() in FORMAT]
+            settings.write(self.path / "config", [*kind, ("core.bare", "true")])
+            text_files.write_text(self.path / "HEAD", "ref: refs/heads/none\n")
 
     # --- what is known ---
 
@@ -214,9 +216,26 @@ class Proofs:
         rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
         (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")
         shutil.copyfile(index, own / "index")
-        for name in ("shallow", "info/exclude", "info/attributes"):
+        view = self.settings.view / "info"
+        for file in (self.path / "shallow", view / "exclude", view / "attributes"):
             with suppress(OSError):
-                shutil.copyfile(self.path / name, own / name)
+                shutil.copyfile(file, own / file.relative_to(file.parents[file.parent.name == "info"]))
+
+    def restore(self, commit: str) -> bool:
+        """Give a commit back to the user's repository where it was destroyed; False where it was not."""
+        root = self.settings.root
+        if not self._commit(f"{KEPT}{commit}") or has(root, commit):
+            return False
+        self.restore_objects()
+        return True
+
+    def restore_objects(self) -> None:
+        """Copy every object that we have and the user's repository has not."""
+        for path in (self.path / "objects").rglob("*"):
+            target = self.settings.common / "objects" / path.relative_to(self.path / "objects")
+            if path.is_file() and not target.exists() and path.name != "alternates":
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
 
     def tidy(self) -> None:
         """Forget what was tried long ago and not proven; join what many fetches brought."""
@@ -228,6 +247,11 @@ class Proofs:
         if len(list((self.path / "objects" / "pack").glob("*.pack"))) > MANY_PACKS:
             words = ("-c", "gc.packRefs=false", "gc", "--quiet")
             commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
+
+
+def has(root: Path, commit: str) -> bool:
+    """Whether the commit is there with everything it needs, as far as a walk can tell."""
+    return commands.run("rev-list", "--objects", "--quiet", "--max-count=1", commit, cwd=root).ok
 
 
 def _link(place: Path, target: Path) -> None:

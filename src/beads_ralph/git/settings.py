@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
+from beads_ralph.git import git_files
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
@@ -30,6 +32,7 @@ NOT_OURS: Final = (
 )
 """Included files are resolved already; the others send git elsewhere, run programs, or hide files."""
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
+GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
 SECONDS: Final = 30.0
 PLACES: Final = (
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK", "GIT_INDEX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE"),
@@ -50,8 +53,20 @@ class GitSettings:
     """The user's `.git`."""
     folder: Path
     """Ours: the rest lies in it."""
+    everywhere: Rows
+    """What was set for all repositories."""
     local: Rows
-    """What the repository itself had set."""
+    """What this one itself had set."""
+    attributes: tuple[bytes, bytes]
+    """The same of attributes."""
+    guarded: dict[str, tuple[bytes, int]]
+    """By name below `.git`: what git obeys, its content and mode."""
+    replacing: frozenset[str]
+    """The refs by which the user had objects stand in for others."""
+    expected: dict[str, str] = field(default_factory=dict)
+    """Where refs of proven commits are to lead."""
+    at_work: set[str] = field(default_factory=set)
+    """The branches that beads are worked on."""
     _own: dict[Path, Path] = field(default_factory=dict)
     """By worktree: its folder in `.git/worktrees`."""
 
@@ -60,18 +75,44 @@ class GitSettings:
         """The user's repository with the settings of the start: a repository that one can fetch from."""
         return self.folder / "view"
 
-    @property
-    def overriding(self) -> dict[str, str]:
+    def lay_out(self) -> None:
+        """Write it all down: what an agent's commits change is the user's by link; what git obeys is ours."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        write(self.folder / "global", self.everywhere)
+        write(self.folder / "all", [*self.everywhere, *self.local])
+        (self.folder / "attributes").write_bytes(self.attributes[0])
+        (self.folder / "all-attributes").write_bytes(b"\n".join(self.attributes))
+        new = self.folder / "new"
+        shutil.rmtree(new, ignore_errors=True)
+        (new / "info").mkdir(parents=True)
+        (self.common / "logs").mkdir(exist_ok=True)  # else git would make it, in place of the link
+        for name in (*SHARED, "info/exclude"):
+            (new / name).symlink_to(self.common / name)
+        (new / "info" / "attributes").write_bytes(self.attributes[1])
+        (new / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+        write(new / "config", [*self.local, ("core.bare", "false")])
+        shutil.rmtree(self.view, ignore_errors=True)
+        new.rename(self.view)
+
+    def of_a_repository(self, folder: Path) -> dict[str, str]:
+        """Variables that send git to a repository of ours, with all the settings that the user's had."""
+        return {**self._overriding("all"), "GIT_DIR": str(folder)}
+
+    def _overriding(self, which: str) -> dict[str, str]:
         """Variables for every git of the run, in whichever repository."""
+        if not self.view.is_dir():  # somebody has cleared the temporary folder
+            with _taking:
+                self.lay_out()
+        attributes = "attributes" if which == "global" else "all-attributes"
         said = {
             "core.hooksPath": os.devnull,
             "core.fsmonitor": "false",
-            "core.attributesFile": str(self.folder / "attributes"),
+            "core.attributesFile": str(self.folder / attributes),
             "gc.auto": "0",
             "maintenance.auto": "false",
         }
         first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-        found = {"GIT_CONFIG_GLOBAL": str(self.folder / "global"), "GIT_CONFIG_NOSYSTEM": "1"}
+        found = {"GIT_CONFIG_GLOBAL": str(self.folder / which), "GIT_CONFIG_NOSYSTEM": "1"}
         for number, (key, value) in enumerate(said.items(), first):
             found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
@@ -88,7 +129,14 @@ class GitSettings:
             "GIT_OBJECT_DIRECTORY": self.common / "objects",
             "GIT_WORK_TREE": top,
         }
-        return {**self.overriding, **{name: str(place) for name, place in places.items()}}
+        return {**self._overriding("global"), **{name: str(place) for name, place in places.items()}}
+
+    def own_folder(self, tree: Path) -> Path | None:
+        """git's own folder of a worktree; None where it has none."""
+        try:
+            return self._own_of(Path(os.path.realpath(tree)))
+        except RalphError:
+            return None
 
     def _tree(self, place: Path) -> tuple[Path, Path] | None:
         """The working tree that the place lies in, and git's own folder of it: as git noted it down, since
@@ -167,12 +215,33 @@ def _take(root: Path) -> GitSettings:
     scopes = _scopes(_asked(root, "config", "--list", "-z", "--show-scope", "--includes"))
     local = [row for scope in ("local", "worktree") for row in scopes.get(scope, ())]
     everywhere = [row for scope in ("system", "global") for row in scopes.get(scope, ())]
-    folder = scratch.make()
-    settings = GitSettings(root, common, folder, local)
-    write(folder / "global", everywhere)
-    (folder / "attributes").write_bytes(_attributes(everywhere + local))
-    _make_view(settings)
+    replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
+    attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
+    settings = GitSettings(
+        root, common, scratch.make(), everywhere, local, attributes, guarded_files(common), replacing
+    )
+    settings.lay_out()
     return settings
+
+
+def guarded_files(common: Path) -> dict[str, tuple[bytes, int]]:
+    """By name: content and mode of the files that git obeys."""
+    hooks = [path.relative_to(common).as_posix() for path in (common / "hooks").glob("*")]
+    found: dict[str, tuple[bytes, int]] = {}
+    for name in (*GUARDED, *hooks):
+        with suppress(OSError):
+            found[name] = (common / name).read_bytes(), stat.S_IMODE((common / name).stat().st_mode)
+    return found
+
+
+def rows_of(file: Path) -> Rows | None:
+    """What a configuration file says; None where it cannot be read."""
+    try:
+        said = _asked(file.parent, "config", "--file", str(file), "--list", "-z")
+    except RalphError:
+        return None
+    rows = (row.partition("\n") for row in said.split("\0") if row)
+    return [(key, value) for key, _newline, value in rows]
 
 
 def _asked(root: Path, *words: str) -> str:
@@ -218,22 +287,11 @@ def _attributes(rows: Rows) -> bytes:
     """The user's attributes for all repositories, as they are now."""
     said = [value for key, value in rows if key.lower() == "core.attributesfile" and value]
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    place = Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes"))  # noqa: PTH111
+    return _content(Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes")))  # noqa: PTH111
+
+
+def _content(file: Path) -> bytes:
     try:
-        return place.read_bytes()
+        return file.read_bytes()
     except OSError:
         return b""
-
-
-def _make_view(settings: GitSettings) -> None:
-    """What an agent's commits change is the user's by link; what git obeys is a copy."""
-    view, common = settings.view, settings.common
-    (view / "info").mkdir(parents=True)
-    (common / "logs").mkdir(exist_ok=True)  # else git would make it at its first commit, in place of the link
-    for name in SHARED:
-        (view / name).symlink_to(common / name)
-    (view / "info" / "exclude").symlink_to(common / "info" / "exclude")
-    with suppress(OSError):
-        shutil.copyfile(common / "info" / "attributes", view / "info" / "attributes")
-    (view / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
-    write(view / "config", [*settings.local, ("core.bare", "false")])

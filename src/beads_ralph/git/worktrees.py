@@ -11,7 +11,7 @@ from typing import Final, Literal
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, locking, merges, source_branch, worktree_status
-from beads_ralph.git.merges import HEADS, Branch, Conflict, MergeOutcome
+from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 INITIALIZING: Final = "initializing"
@@ -99,9 +99,15 @@ def _at(trees: Sequence[Worktree], path: Path) -> Worktree | None:
 
 
 def prepare(
-    repo_root: Path, path: Path, branch: str, source: str, dependencies: Sequence[str]
+    repo_root: Path,
+    path: Path,
+    branch: str,
+    source: str,
+    dependencies: Sequence[str],
+    proven: Proven = NOTHING,
 ) -> PreparedWorktree:
-    """The worktree of `branch` at `path`, with the branches it depends on merged in.
+    """The worktree of `branch` at `path`, with the branches it depends on merged in: of one with proven
+    commits those, wherever it leads.
 
     Safe to call again after any crash, and by many at once: a branch that exists is never reset, files
     that git did not put there are never deleted, a half-made worktree is completed.
@@ -112,13 +118,15 @@ def prepare(
         trunk = source_branch.start_of(repo_root, source, known)
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
         if head is None:
-            return _found(path, branch, trunk, dependencies)
+            return _found(path, branch, trunk, dependencies, proven)
         base = head if head == trunk.commit else _base(path, branch, trunk)
-        outcome = merges.merge_into(path, head, dependencies, known, fresh=True)
+        outcome = merges.merge_into(path, head, dependencies, known, proven, fresh=True)
         return replace(_prepared(path, branch, base, outcome, created=True), new_branch=branch not in known)
 
 
-def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> PreparedWorktree:
+def _found(
+    path: Path, branch: str, trunk: Branch, dependencies: Sequence[str], proven: Proven
+) -> PreparedWorktree:
     """A worktree that was there: what an earlier run or agent left in it goes first."""
     waiting = worktree_status.unfinished(path)
     if waiting not in ("", "merge"):
@@ -126,7 +134,7 @@ def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) 
         return PreparedWorktree(
             path, branch, base, worktree_status.head(path), created=False, unfinished=waiting
         )
-    outcome = merges.merge_all(path, dependencies)
+    outcome = merges.merge_all(path, dependencies, proven)
     return _prepared(path, branch, _base(path, branch, trunk), outcome, created=False)
 
 

@@ -14,7 +14,8 @@ from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, merges, worktree_status
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
@@ -56,8 +57,9 @@ async def failed(case: BeadSession, problem: str, flags: Sequence[str] = (), rea
 
 async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdict:
     """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
+    flags = await put_back(case, attempt)
     problem = await _settled(case, attempt)
-    flags = _strayed(before, await look_around(case))
+    flags += _strayed(before, await look_around(case))
     if problem:
         return await failed(case, "; ".join([problem, *flags]), flags)
     commit = await case.head()
@@ -89,7 +91,37 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         found, told = await _examined(case, attempt, commit, changed)
         evidence += found
         flags += told
+    flags += await put_back(case, attempt)
     return verify.verdict(evidence, flags)
+
+
+async def put_back(case: BeadSession, attempt: int) -> list[str]:
+    """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
+    told = await in_thread(guard.put_back, case.tools.root, case.worktree)
+    for text in told:
+        case.tell(WarningGiven(attempt=attempt, message=text))
+    return told
+
+
+async def after_damage(case: BeadSession, error: RalphError) -> Verdict:
+    """The verdict where an agent destroyed objects of the repository; the error again where none did."""
+    if error.code != Code.GIT_ERROR or not case.base or not await in_thread(_mended, case):
+        raise error
+    text = (
+        f"objects of the repository were destroyed; those of what was proven are put back ({error.message})"
+    )
+    case.tell(WarningGiven(message=text))
+    return await failed(case, text, [text])
+
+
+def _mended(case: BeadSession) -> bool:
+    """Give back what we have. Where the bead's own commits are gone, its branch starts anew."""
+    if not case.proofs.restore(case.base):
+        return False
+    if not proofs.has(case.tools.root, worktree_status.head(case.worktree)):
+        ref = f"{merges.HEADS}{case.metadata.branch}"
+        locking.run("update-ref", ref, case.base, cwd=case.tools.root)
+    return True
 
 
 # --- what stands on the branch ------------------------------------------------------------------------
@@ -207,6 +239,7 @@ def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them."""
     names = case.metadata.branches_to_merge or []
     sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
     return [_loss(case, commit, name, sides) for name in names if name in sides]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beads_ralph.bead.run_state import LastVerdict, RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
-from beads_ralph.git import merges
+from beads_ralph.git import guard, merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
@@ -24,6 +24,7 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
     if pull.commit != commit:
         where = pull.url or pull.branch
         raise Halted("broken", f"{where} holds {pull.commit[:12]}, not the proven {commit[:12]}")
+    guard.expect(case.tools.root, {f"{merges.HEADS}{pull.branch}": commit})
     case.tell(_opened(case.record.attempts, pull))
     if case.claimed_pull not in (None, pull.url):
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"

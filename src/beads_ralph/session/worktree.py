@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import prompts
-from beads_ralph.git import commands, git_files, locking, merges, proofs, worktree_status, worktrees
+from beads_ralph.errors import RalphError
+from beads_ralph.git import commands, git_files, guard, locking, merges, proofs, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS, ORIGIN
+from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import merge_check, worktree_setup
@@ -26,14 +28,14 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 async def prepare(case: BeadSession) -> str | None:
     """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
     wanted = case.metadata.branches_to_merge or [] if case.merges else []
-    prepared = await in_thread(
-        worktrees.prepare,
-        case.tools.root,
-        case.worktree,
-        case.metadata.branch,
-        case.metadata.source_branch,
-        [branch for branch in case.order.dependency_branches if branch not in wanted],
-    )
+    await in_thread(_keep_watch, case)
+    besides = [branch for branch in case.order.dependency_branches if branch not in wanted]
+    try:
+        prepared = await in_thread(_prepared, case, besides)
+    except RalphError:
+        if not await in_thread(_restored, case):
+            raise
+        prepared = await in_thread(_prepared, case, besides)
     conflict = prepared.conflict
     case.beside = await in_thread(_source_refs, case.tools.root, case.metadata.source_branch)
     if case.merges or conflict is None:
@@ -50,6 +52,30 @@ async def prepare(case: BeadSession) -> str | None:
     if not prepared.unfinished:
         return None
     return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."
+
+
+def _prepared(case: BeadSession, dependencies: Sequence[str]) -> PreparedWorktree:
+    return worktrees.prepare(
+        case.tools.root,
+        case.worktree,
+        case.metadata.branch,
+        case.metadata.source_branch,
+        dependencies,
+        case.order.proven_commits,
+    )
+
+
+def _keep_watch(case: BeadSession) -> None:
+    """The branch is ours to change now; those that it builds on are nobody's."""
+    guard.release(case.tools.root, case.metadata.branch)
+    proven = case.order.proven_commits.items()
+    guard.expect_proven(case.tools.root, [(name, one) for name, commits in proven for one in commits])
+
+
+def _restored(case: BeadSession) -> bool:
+    """Give back what an agent has destroyed of what the work builds on; False where nothing was."""
+    commits = [one for commits in case.order.proven_commits.values() for one in commits]
+    return any(case.proofs.restore(commit) for commit in commits)  # the first one brings back all of it
 
 
 # --- the start ----------------------------------------------------------------------------------------
@@ -187,7 +213,7 @@ async def bring_together(case: BeadSession, attempt: int, feedback: str | None) 
 
 
 async def _merge(case: BeadSession, wanted: Sequence[str]) -> merges.Conflict | None:
-    outcome = await in_thread(merges.merge_all, case.worktree, wanted)
+    outcome = await in_thread(merges.merge_all, case.worktree, wanted, case.order.proven_commits)
     if outcome.missing and case.merges:
         raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
     return outcome.conflict
