@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from beads_ralph.compile.plan_file import compile_plan
+from beads_ralph.compile.build import compile_plan
 from beads_ralph.config import workspace
 
 space = workspace.find()

@@ -14,8 +14,7 @@ from statistics import median
 from typing import Any
 
 from beads_ralph.compile.pour import pour, prepare
-from beads_ralph.compile.recipe import Recipe, orders
-from beads_ralph.compile.rows import ValueRow
+from beads_ralph.compile.rows import Recipe, ValueRow, orders
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config.model import Config
 from beads_ralph.formula.folders import Folders

@@ -14,7 +14,7 @@ from beads_ralph.bead.model import (
     Verifier,
 )
 from beads_ralph.bead.run_state import DevExecution, QAExecution, QAResult, ScrumResult
-from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
+from beads_ralph.plan.parse import annotate_plan_with_bead_ids
 
 BeadRalphBead = Bead
 BeadMetadata = Metadata

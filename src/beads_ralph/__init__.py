@@ -58,11 +58,11 @@ def compile_plan(plan: str | PathLike[str], start: str | PathLike[str] = ".") ->
     """Compile a markdown plan into beads; RalphError with every fault where it has some. Stores nothing."""
     from pathlib import Path
 
-    from beads_ralph.compile import plan_file
+    from beads_ralph.compile.build import compile_plan
     from beads_ralph.config import workspace
     from beads_ralph.errors import gathered
 
-    built = plan_file.compile_plan(workspace.find(Path(start)), Path(plan))
+    built = compile_plan(workspace.find(Path(start)), Path(plan))
     if built.all_faults:
         raise gathered(built.all_faults, str(plan), built.warnings)
     return built

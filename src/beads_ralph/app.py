@@ -21,13 +21,13 @@ from beads_ralph.agents import registry as agents
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
-from beads_ralph.compile.plan_file import PlanBeads
+from beads_ralph.compile.load import PlanBeads
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
-from beads_ralph.dod.exec_context import Desk, Done
+from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
@@ -50,8 +50,8 @@ from beads_ralph.session import (
     Outcome,
     SessionHost,
     Tools,
+    agent_calls,
     confinement,
-    fallback,
     in_process,
     past_sessions,
     work,
@@ -212,17 +212,17 @@ def _sweep(home: Path) -> list[int]:
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> None:
     """Nobody should have to look for it that nobody is asked."""
-    programs = {program for bead in beads for program in fallback.unasked(bead, tools)}
+    programs = {program for bead in beads for program in agent_calls.unasked(bead, tools)}
     for program in sorted(programs):
         note(
-            f"note: {program} runs with {fallback.SKIP}: its agents may do whatever you may. "
+            f"note: {program} runs with {agent_calls.SKIP}: its agents may do whatever you may. "
             "agent_defaults.default_options in beads-ralph.yaml changes that."
         )
 
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in fallback.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in agent_calls.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 

@@ -47,7 +47,6 @@ def reply(stdout: str = "", stderr: str = "") -> Reply:
         '```json\n{\n  "status": "pass",\n  "message": "ok"\n}\n```',
         '```json {"status": "pass", "message": "ok"}```',
         '```json{"status": "pass",\n"message": "ok"} ```',
-        OTHER + BLOCK,
         f"```python\nprint(1)\n```\n{BLOCK}",
         f"```\nnever closed\n{BLOCK}",
         f"```json\n{{never closed\n{BLOCK}",
@@ -64,6 +63,27 @@ def test_the_result_is_the_last_json_block_or_the_whole_output(stdout: str) -> N
     found = reply(stdout)
     assert found.result == PASS
     assert (found.trouble, found.detail) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        OTHER + BLOCK,
+        BLOCK + BLOCK,
+        f"It says:\n{OTHER}and I agree with:\n{BLOCK}",
+        f'{{"status": "fail", "message": "no"}}\n\n{BLOCK}',
+        f"~~~json\n{json.dumps(PASS)}\n~~~\n{OTHER}",
+    ],
+)
+def test_two_verdicts_in_one_answer_are_none(stdout: str) -> None:
+    found = reply(stdout)
+    assert (found.result, found.trouble) == (None, "unreadable")
+    assert "2 verdicts in one answer" in found.detail
+
+
+def test_a_report_may_quote_verdicts_before_it() -> None:
+    report = {"success": True, "bead_id": "bd-1"}
+    assert reply(f"{BLOCK}{OTHER}```json\n{json.dumps(report)}\n```").result == report
 
 
 @pytest.mark.parametrize(

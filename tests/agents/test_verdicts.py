@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.agents.protocol import Reply
-from beads_ralph.agents.verdicts import Judgement, flaws_in, judge
+from beads_ralph.agents.verdicts import Judgement, Question, flaws_in, judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.process.jobs import Exit
 
@@ -44,6 +44,57 @@ def test_details_are_all_that_was_said_beyond_status_and_message() -> None:
     found = said(schema=WANTED, **GOOD, details={"slowest": "test_a"})
     assert found.details == {"test_count": 3, "slowest": "test_a"}
     assert said(status="pass", message="ok", details=["odd"]).details == {"details": ["odd"]}
+
+
+# --- the call that is answered ------------------------------------------------------------------------
+
+COMMIT = "c0ffee" * 6 + "c0ff"
+ASKED = Question("bd-1-1-one", COMMIT)
+
+
+def answered(*, must_repeat: bool = True, **more: Any) -> Judgement:
+    result = {"status": "pass", "message": "ok", **more}
+    return judge(Reply(result=result), Exit(0), OUTPUT_SCHEMA, ASKED, must_repeat=must_repeat)
+
+
+def test_a_verdict_with_the_nonce_of_its_call_is_taken_and_the_nonce_is_no_detail() -> None:
+    assert answered(nonce=ASKED.nonce) == ("pass", "ok", {})
+    assert answered(must_repeat=False) == ("pass", "ok", {})
+    mine = {"bead": "bd-1-1-one", "commit": COMMIT[:7]}
+    assert answered(nonce=ASKED.nonce, details=mine).ruling == "pass"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "'nonce' is missing"),
+        ({"nonce": ""}, "another call"),
+        ({"nonce": Question("bd-1-1-one", COMMIT).nonce}, "another call"),
+        ({"nonce": None}, "another call"),
+        ({"nonce": ASKED.nonce, "bead": "bd-1-2-two"}, "on bead 'bd-1-2-two'"),
+        ({"nonce": ASKED.nonce, "details": {"bead_id": "bd-1"}}, "on bead 'bd-1'"),
+        ({"nonce": ASKED.nonce, "commit": "deadbeef"}, "on commit 'deadbeef'"),
+        ({"nonce": ASKED.nonce, "details": {"commit": COMMIT[:4]}}, "on commit"),
+    ],
+)
+def test_an_answer_to_another_call_is_no_verdict(more: dict[str, Any], words: str) -> None:
+    found = answered(**more)
+    assert (found.ruling, found.is_unusable) == ("fail", True)
+    assert words in found.message
+
+
+def test_a_program_that_need_not_read_its_prompt_may_leave_the_nonce_out_but_not_give_another() -> None:
+    assert answered(must_repeat=False, nonce="0123").is_unusable
+    assert answered(must_repeat=False, commit="deadbeef").is_unusable
+
+
+def test_the_schema_that_an_agent_is_given_asks_for_the_nonce() -> None:
+    schema = ASKED.schema(WANTED)
+    good = {**GOOD, "nonce": ASKED.nonce}
+    assert jsonschema.Draft202012Validator(schema).is_valid(good)
+    assert not jsonschema.Draft202012Validator(schema).is_valid(GOOD)
+    assert not jsonschema.Draft202012Validator(schema).is_valid({**good, "nonce": "another"})
+    assert "nonce" not in WANTED["properties"]
 
 
 @pytest.mark.parametrize(

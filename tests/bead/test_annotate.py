@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.plan import parse
-from beads_ralph.plan.annotate import annotate, annotate_plan_with_bead_ids
+from beads_ralph.plan.parse import annotate, annotate_plan_with_bead_ids
 from tests.bead.samples import sample
 
 PLAN = """\

@@ -108,12 +108,12 @@ OTHERS = {
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/fields.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
-    "dod/execute.py": {"attempt_count", "interruptions"},  # `ralph_meta` of a bead file
+    "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
+    "dod/file_session.py": {"attempt_count", "dev_agent_executions", "interruptions", "spent"},
     "dod/imports.py": {"attempt_count"},
     "dod/gates.py": {"gate_override"},
-    "session/develop.py": {"pr_url"},  # the answer of a scrum-master agent
     "session/order.py": {"parked"},  # an ending
-    "session/session.py": {"parked"},
+    "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
     "loop/scheduler.py": {"parked"},
 }
 

@@ -248,6 +248,14 @@ def test_a_sprint_offers_what_it_says_under_the_obvious_names(name: str, expecte
     assert texts(built).startswith(f"{name}={expected}")
 
 
+def test_personas_are_offered_by_name_as_a_plan_writes_them() -> None:
+    said = "python-dev (opus) - write it"
+    one = echo("dev_agent", "dev_agents")
+    text = plan(poured("2.1b", "The API", "echo", dev_agents=said))
+    built = whole(text, one, agent_check=False)
+    assert texts(built) == f"dev_agent=python-dev\ndev_agents={said}"
+
+
 def test_pour_goes_before_the_sprint_and_the_sprint_before_a_default() -> None:
     variables = {"name": {"default": "x"}, "dev_model": {"default": "haiku"}, "team": {"default": "y"}}
     one = echo("name", "dev_model", "team", **variables)

@@ -12,9 +12,9 @@ from beads_ralph.bead.items import GateRule, Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile.build import build
-from beads_ralph.compile.metadata import tracking
 from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.setting import Place, number_in, root_id
+from beads_ralph.compile.sprints import tracking
 from beads_ralph.errors import Code
 from beads_ralph.formula.variables import values
 from beads_ralph.plan import Sprint, parse

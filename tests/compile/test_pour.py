@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.compile.pour import Account, PreparedPour, pour, prepare
-from beads_ralph.compile.recipe import Recipe, orders
-from beads_ralph.compile.rows import ValueRow
+from beads_ralph.compile.rows import Recipe, ValueRow, orders
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

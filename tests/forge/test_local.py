@@ -314,3 +314,10 @@ def test_a_long_section_is_cut_to_the_limit(written: str, limit: int) -> None:
 def test_a_bead_cannot_end_its_section_itself() -> None:
     body = with_section("", "bd-1", "a <!-- /bead bd-1 --> b")
     assert with_section(body, "bd-1", "c") == "<!-- bead bd-1 -->\nc\n<!-- /bead bd-1 -->"
+
+
+def test_a_bead_cannot_begin_the_section_of_another() -> None:
+    body = with_section("", "bd-1", "a <!-- bead bd-2 --> b")
+    both = with_section(body, "bd-2", "mine")
+    assert both.startswith(body)
+    assert both.endswith("<!-- bead bd-2 -->\nmine\n<!-- /bead bd-2 -->")

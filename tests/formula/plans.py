@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.compile.setting import Setting
-from beads_ralph.formula.make import InferenceContext, Made, make
-from beads_ralph.formula.shape import Instance
+from beads_ralph.formula.definitions import Instance
+from beads_ralph.formula.patterns import InferenceContext, Made, make
 from tests.compile import plans
 
 SETTING = plans.SETTING

@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import SprintId
-from beads_ralph.compile import recipe, rows
+from beads_ralph.compile import rows
 from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.config.model import Config
 from beads_ralph.formula.check import check
+from beads_ralph.formula.definitions import Instance, instance_shape
 from beads_ralph.formula.file_format import Format, dumps, null_in, read_text, sheet
-from beads_ralph.formula.make import make
-from beads_ralph.formula.patterns import find, find_parting
-from beads_ralph.formula.shape import Instance, instance_shape
+from beads_ralph.formula.patterns import find, find_parting, make
 from beads_ralph.formula.variables import values
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.plan.model import SprintCheck
@@ -223,10 +222,10 @@ def test_the_assay_sees_every_change(found: list[Any]) -> None:
     made = make(instances, surroundings(setting=UNCHECKED))
     read = read_text(dumps(made.formula, "json"), Path("work.formula.json"))
     assert read.formula is not None
-    assert list(recipe.losses(read.formula, made.rows, instances, UNCHECKED)) == []
+    assert list(rows.losses(read.formula, made.rows, instances, UNCHECKED)) == []
     (first,), *others = instances
     changed = [[{**first, "description": first["description"] + "!"}], *others]
-    (loss,) = recipe.losses(read.formula, made.rows, changed, UNCHECKED)
+    (loss,) = rows.losses(read.formula, made.rows, changed, UNCHECKED)
     assert (loss.bead, loss.field) == (first["id"], "description")
 
 

@@ -18,8 +18,7 @@ from beads_ralph.formula.check import check
 from beads_ralph.formula.file_format import parse
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Rendered, outline, render
-from beads_ralph.formula.values import Filling, Values
-from beads_ralph.formula.variables import values
+from beads_ralph.formula.variables import Filling, Values, values
 from tests.formula.recipes import formula, step
 
 Raw = dict[str, Any]

@@ -22,8 +22,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
-from beads_ralph.session.agent_calls import session_after
-from beads_ralph.session.fallback import of_bead, players
+from beads_ralph.session.agent_calls import of_bead, players, session_after
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]

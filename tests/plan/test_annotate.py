@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.plan import annotate, parse
-from beads_ralph.plan.annotate import annotate_plan_with_bead_ids
+from beads_ralph.plan.parse import annotate_plan_with_bead_ids
 from tests.plan.plans import FIXTURES
 from tests.selection import examples
 

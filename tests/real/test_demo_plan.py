@@ -28,7 +28,8 @@ from tests.real.clis import Cli
 MIXED = {"claude": "sonnet", "codex": "mock-model", "goose": "gpt-4o"}
 REPAIRED = "bd-1-2b-command-line"
 LIAR = "bd-2a-1-reminders"
-VERDICT = '```json\n{"status": "%s", "message": "%s"}\n```'
+VERDICT = '```json\n{"status": "%s", "message": "%s", "nonce": "@nonce@"}\n```'
+NONCE = r".*nonce of this call, which no file can know, is `(?P<nonce>\w+)`"
 PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.scripted.player"
 
 
@@ -37,11 +38,11 @@ def rules(script: Path) -> list[Rule]:
     mends = plays.replace("< /dev/null", "<<< 'nothing was changed; the overdue ones first'")
     return [
         Rule(
-            rf"^You examine the work on bead `{REPAIRED}`",
+            rf"(?s)^You examine the work on bead `{REPAIRED}`{NONCE}",
             say=VERDICT % ("fail", "overdue ones first"),
             times=1,
         ),
-        Rule(r"^You examine", say=VERDICT % ("pass", "all there")),
+        Rule(rf"(?s)^You examine{NONCE}", say=VERDICT % ("pass", "all there")),
         Rule(r"is not accepted yet.*(nothing was changed|overdue ones first)", (mends,), "Mended."),
         Rule(r"You are the developer|You resolve a merge conflict", (plays,), "Done."),
     ]

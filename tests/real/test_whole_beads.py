@@ -25,10 +25,11 @@ from tests.real.users import NOBODY, as_nobody
 
 pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
-VERDICT = '```json\n{"status": "%s", "message": "%s"}\n```'
+VERDICT = '```json\n{"status": "%s", "message": "%s", "nonce": "@nonce@"}\n```'
+EXAMINE = r"(?s)^You examine.*nonce of this call, which no file can know, is `(?P<nonce>\w+)`"
 RULES = [
-    Rule(r"^You examine", say=VERDICT % ("fail", "MARK-finding: say it in capitals"), times=1),
-    Rule(r"^You examine", say=VERDICT % ("pass", "well said")),
+    Rule(EXAMINE, say=VERDICT % ("fail", "MARK-finding: say it in capitals"), times=1),
+    Rule(EXAMINE, say=VERDICT % ("pass", "well said")),
     Rule(
         r"is not accepted yet",
         ("echo HELLO > greeting.txt", "git add --all", "git commit --quiet --message mended"),

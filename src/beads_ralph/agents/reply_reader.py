@@ -1,7 +1,7 @@
 """The answer of a program without an adapter of its own: a JSON block on stdout, notices on stderr.
 
 The result of a QA or scrum-master agent is the last fenced block marked `json` on stdout, or all of
-stdout where that is one JSON object:
+stdout where that is one JSON object. Two verdicts in one answer are none: one of them may be a quotation.
 
     ```json
     {"status": "pass", "message": "12 tests, all green"}
@@ -196,6 +196,7 @@ class _Answer:
     whole: _Kept = field(default_factory=_Kept)
     fence: _Fence | None = None
     last: _Kept | None = None
+    verdicts: int = 0
 
     def take(self, line: str) -> None:
         self.text.add(line)
@@ -205,6 +206,8 @@ class _Answer:
             self._open(opening)
         elif self.fence is not None:
             self._go_on(self.fence, line)
+        else:
+            self.verdicts += _is_verdict(line)
 
     def _opens(self, opening: _Opening) -> bool:
         """Inside a block only a line that begins with `json` opens another: the first one was never
@@ -226,6 +229,7 @@ class _Answer:
         if ended:
             self.fence = None
             self.last = fence.kept or self.last
+            self.verdicts += fence.kept is not None and _is_verdict(fence.kept.value)
 
     def result(self) -> tuple[Mapping[str, Any] | None, str]:
         """The result, or what is wrong with it; neither where none was given."""
@@ -237,6 +241,8 @@ class _Answer:
             return None, ""
         if self.last.too_long:
             return None, f"bad JSON: the last JSON block is larger than {MAX_BLOCK // 1024} KiB"
+        if self.verdicts > 1 and _is_verdict(self.last.value):
+            return None, f"bad JSON: {self.verdicts} verdicts in one answer, and only one may be there"
         return parse(self.last.value)
 
     def _bare(self) -> Mapping[str, Any] | None:
@@ -262,6 +268,14 @@ def _json_opening(line: str) -> _Opening | None:
         if not after_text:  # other words of an info string, such as a title
             return _Opening(_Fence(found[0], _Kept()))
     return None
+
+
+def _is_verdict(text: str) -> bool:
+    """One JSON object that rules, wherever it stands: quoted or meant."""
+    if '"status"' not in text or not text.strip().startswith("{"):
+        return False
+    value, _ = parse(text)
+    return value is not None and value.get("status") in ("pass", "fail", "stop")
 
 
 def parse(text: str) -> tuple[Mapping[str, Any] | None, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from beads_ralph.agents.protocol import Reply
@@ -34,6 +36,10 @@ TROUBLES: Final[Mapping[str, Outcome]] = {
     "forgotten": "forgotten",
 }
 """Not verdicts on the work; a team looks at them before it asks for a judgement."""
+UNUSABLE: Final = ("no JSON", "bad JSON", "missing field", "wrong value")
+NONCE: Final = "nonce"
+SHORTEST: Final = 7
+"""The fewest digits that name a commit."""
 MAX_MESSAGE: Final = 16_000
 MAX_SHOWN: Final = 80
 
@@ -44,6 +50,11 @@ class Judgement(NamedTuple):
     details: Mapping[str, Any]
     """The agent's words beyond status and message; `outcome` names a failure that is no verdict."""
 
+    @property
+    def is_unusable(self) -> bool:
+        """True for an answer that is no verdict at all: its author may be asked for one once more."""
+        return self.details.get("outcome") in UNUSABLE
+
 
 class Flaw(NamedTuple):
     """One thing in an answer that its schema does not allow."""
@@ -52,14 +63,54 @@ class Flaw(NamedTuple):
     message: str
 
 
-def judge(reply: Reply, ended: Exit, schema: Mapping[str, Any] = OUTPUT_SCHEMA) -> Judgement:
-    """Judge a QA agent's call. Its exit code can spoil a `pass`, but mends nothing: a checker
-    that says `fail` and exits with 1 has spoken clearly."""
+@dataclass(frozen=True)
+class Question:
+    """The call that a verdict must answer. What a file quotes, or another call said, lacks its nonce."""
+
+    bead_id: str
+    commit: str
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def schema(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """The agent's schema, with the nonce in it."""
+        nonce = {"type": "string", "enum": [self.nonce]}
+        properties = {**own.get("properties", {}), NONCE: nonce}
+        return {**own, "properties": properties, "required": [*own.get("required", ()), NONCE]}
+
+    def flaws(self, result: Mapping[str, Any], *, must_repeat: bool) -> Iterator[Flaw]:
+        """Signs that the answer belongs to another call; a missing nonce is one where it must be there."""
+        if NONCE not in result:
+            if must_repeat:
+                yield Flaw("missing field", f"{NONCE!r} is missing: it may be a quotation")
+        elif result[NONCE] != self.nonce:
+            yield Flaw("wrong value", f"{NONCE!r} is that of another call")
+        inner = result.get("details")
+        for said in (result, inner if isinstance(inner, Mapping) else {}):
+            for key in ("bead", "bead_id"):
+                if isinstance(said.get(key), str) and said[key] != self.bead_id:
+                    yield Flaw("wrong value", f"the verdict is on bead {_shown(said[key])}")
+            named = said.get("commit")
+            if isinstance(named, str) and not (len(named) >= SHORTEST and self.commit.startswith(named)):
+                yield Flaw("wrong value", f"the verdict is on commit {_shown(named)}")
+
+
+def judge(
+    reply: Reply,
+    ended: Exit,
+    schema: Mapping[str, Any] = OUTPUT_SCHEMA,
+    question: Question | None = None,
+    *,
+    must_repeat: bool = True,
+) -> Judgement:
+    """Judge a QA agent's call. Its exit code can spoil a `pass`, but repairs nothing: a checker
+    that says `fail` and exits with 1 has spoken clearly. An answer to another question is no verdict."""
     if (cut := _cut_short(reply, ended)) is not None:
         return cut
     if reply.result is None:
         return _no_result(reply, ended)
-    flaws = list(dict.fromkeys([*flaws_in(reply.result, OUTPUT_SCHEMA), *flaws_in(reply.result, schema)]))
+    bound = question.flaws(reply.result, must_repeat=must_repeat) if question else ()
+    found = (*flaws_in(reply.result, OUTPUT_SCHEMA), *flaws_in(reply.result, schema), *bound)
+    flaws = list(dict.fromkeys(found))
     if flaws:
         return _failed(flaws[0].outcome, "; ".join(flaw.message for flaw in flaws[:5]), ended)
     if reply.result["status"] == "pass" and ended.code != 0:
@@ -87,7 +138,8 @@ def _no_result(reply: Reply, ended: Exit) -> Judgement:
 
 
 def _spoken(result: Mapping[str, Any], ended: Exit) -> Judgement:
-    details = {key: value for key, value in result.items() if key not in ("status", "message", "details")}
+    spoken = ("status", "message", "details", NONCE)
+    details = {key: value for key, value in result.items() if key not in spoken}
     inner = result.get("details")
     if isinstance(inner, Mapping):
         details |= inner

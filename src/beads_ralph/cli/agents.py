@@ -9,6 +9,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from beads_ralph.agents.probe import Present, SmokeTest
     from beads_ralph.agents.protocol import AgentCLI
 
-Names = Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(help="Only these.")]
 
 
 def agents(
@@ -83,8 +84,6 @@ MARKS = {
 
 
 def _show(console: Console, present: Sequence[Present], answers: Sequence[SmokeTest]) -> None:
-    from rich.markup import escape
-
     said = {answer.name: answer for answer in answers}
     for found in present:
         console.print(_line(found))

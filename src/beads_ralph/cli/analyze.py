@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.words import utc_text
-from beads_ralph.cli import figures, options
+from beads_ralph.bead.words import plural, utc_text
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
@@ -22,18 +24,25 @@ from beads_ralph.journal import records
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import page, tallied
+from beads_ralph.report.advice import Advice
+from beads_ralph.report.groups import RunGroup
+from beads_ralph.report.numbers import Spread, money_text, time_text
+from beads_ralph.report.tally import Tally, ranked
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MEND = "See what is wrong with: beads-ralph state validate"
+MOST_REASONS = 10
 
 
 def analyze(
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since", metavar="DATE", help="Only what started or finished then or later.", show_default=False
-        ),
+        typer.Option("--since", metavar="DATE", help="Only what started or finished then or later."),
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with plots there.", show_default=False),
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots there.")
     ] = None,
     config: options.ConfigFile = None,
     json_: options.Json = False,
@@ -65,8 +74,8 @@ def analyze(
         "unreadable": [{"file": fault.file, "problem": fault.message} for fault in unreadable],
         "html": str(html) if html else None,
     }
-    shown = figures.Shown(tally, found, space.state, since, html)
-    return Answer(data, lambda console: figures.show(shown, console), tuple(unreadable))
+    shown = Shown(tally, found, space.state, since, html)
+    return Answer(data, lambda console: _show(shown, console), tuple(unreadable))
 
 
 def _moment(since: str | None) -> datetime | None:
@@ -89,9 +98,6 @@ def _no_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-MEND = "See what is wrong with: beads-ralph state validate"
 
 
 def row_of(attempt: Attempt) -> dict[str, Any]:
@@ -121,3 +127,107 @@ def row_of(attempt: Attempt) -> dict[str, Any]:
 
 def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What `analyze` has to say."""
+
+    tally: Tally
+    advice: Sequence[Advice]
+    state: Path
+    since: str | None
+    html: Path | None
+
+
+def _show(shown: Shown, console: Console) -> None:
+    tally = shown.tally
+    if not tally.attempts:
+        _show_nothing(shown, console)
+        return
+    _show_summary(shown, console)
+    named: dict[str, Mapping[Any, RunGroup]] = {
+        "agent": tally.by_agent,
+        "model": tally.by_model,
+        "template": tally.by_template,
+        "task": tally.by_task_type,
+    }
+    for name, groups in named.items():
+        _show_groups(name, groups, console)
+    _show_reasons(tally, console)
+    _show_advice(shown.advice, console)
+    if shown.html is not None:
+        console.print(f"\nThe page: {shown.html}", markup=False)
+
+
+def _show_nothing(shown: Shown, console: Console) -> None:
+    since = f" since {shown.since}" if shown.since else ""
+    console.print(f"no records{since} in {shown.state}", markup=False)
+    console.print("  beads-ralph run writes one for every attempt", markup=False)
+
+
+def _show_summary(shown: Shown, console: Console) -> None:
+    tally, runs = shown.tally, shown.tally.runs
+    times, spending = Spread.of(runs.seconds), tally.spending
+    since = f", since {shown.since}" if shown.since else ""
+    console.print(f"[bold]{plural(runs.count, 'run')}[/bold], {plural(tally.attempts, 'attempt')}{since}")
+    rows = {
+        "success": f"{runs.success}  {runs.success_rate}",
+        "failed": str(runs.failed),
+        "timeout": str(runs.timeout),
+        "running": f"{runs.running}, and {runs.waiting} to be tried again; in no rate",
+        "retries": f"{runs.retried}  {runs.retry_rate}",
+        "duration": f"mean {time_text(times.mean)}, p50 {time_text(times.p50)}, p95 {time_text(times.p95)}",
+        "cost": _cost(spending.costs, spending.without_cost),
+    }
+    if tally.bad_timestamps:
+        rows["bad times"] = plural(tally.bad_timestamps, "record")
+    for name, said in rows.items():
+        console.print(f"  {name:<10} {said}", markup=False)
+
+
+def _cost(costs: Sequence[float], without: int) -> str:
+    if not costs:
+        return "unknown: no attempt says what it cost"
+    silent = f"; {plural(without, 'attempt')} more without a price" if without else ""
+    return f"{money_text(sum(costs))} for {plural(len(costs), 'attempt')}{silent}"
+
+
+def _show_groups(name: str, groups: Mapping[Any, RunGroup], console: Console) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(f"by {name}", min_width=12)
+    for head in ("runs", "success", "retried", "mean", "p50", "p95", "cost"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for key in sorted(groups):
+        group = groups[key]
+        times = Spread.of(group.seconds)
+        table.add_row(
+            escape(str(key)),
+            str(group.finished),
+            str(group.success_rate),
+            str(group.retried),
+            *(time_text(value) for value in (times.mean, times.p50, times.p95)),
+            money_text(Spread.of(group.costs).mean),
+        )
+    console.print()
+    console.print(table)
+
+
+def _show_reasons(tally: Tally, console: Console) -> None:
+    rows = ranked(tally.setbacks)
+    if rows:
+        console.print("\n[bold]why attempts failed[/bold]")
+    for row in rows[:MOST_REASONS]:
+        last = tally.failures.get(row["reason"], 0)
+        console.print(f"  {row['count']:>4}  {row['reason']}, {last} of them for good", markup=False)
+
+
+def _show_advice(found: Sequence[Advice], console: Console) -> None:
+    console.print("\n[bold]recommendations[/bold]")
+    for piece in found:
+        console.print(f"  • {piece.text}", markup=False)

@@ -10,7 +10,7 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.settlement import settle
+from beads_ralph.cli.convoy import settle
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
@@ -20,10 +20,8 @@ from beads_ralph.store.protocol import ItemQuery, Query, Store
 
 
 def close(
-    item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.", show_default=False)],
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why, for those who look at it later.", show_default=False)
-    ] = "",
+    item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for those who look at it later.")] = "",
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

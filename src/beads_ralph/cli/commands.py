@@ -58,7 +58,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
-    "events": Command("events:show_events", "Print the journal of the latest run."),
+    "events": Command("logs:show_events", "Print the journal of the latest run."),
     "analyze": Command(
         "analyze:analyze",
         "Learn from the records of past runs: rates, times, costs, failures, recommendations.",
@@ -73,20 +73,20 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "List the calls of agents on a bead, and the sessions one can ask.",
     ),
     "ask": Command(
-        "ask:ask",
+        "sessions:ask",
         "Take an agent's recorded session up again, and print its answer to a question.",
     ),
     "pause": Command(
-        "pause:pause",
+        "orders:pause",
         "Let the running loop start nothing more until it is resumed; what runs goes on.",
     ),
-    "resume": Command("resume:resume", "Let a paused loop go on."),
-    "stop": Command("stop:stop", "Let the running loop finish what runs, and end."),
+    "resume": Command("orders:resume", "Let a paused loop go on."),
+    "stop": Command("orders:stop", "Let the running loop finish what runs, and end."),
     "retry": Command(
-        "retry:retry",
+        "reopen:retry",
         "Open a blocked bead again, with all its attempts before it; heal one that cannot be read.",
     ),
-    "release": Command("release:release", "Give a bead back that a run holds which is no more."),
+    "release": Command("reopen:release", "Give a bead back that a run holds which is no more."),
     "clean": Command(
         "clean:clean",
         "Remove the worktrees of closed beads whose work is merged or pushed; keep all others.",
@@ -96,30 +96,30 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run.",
     ),
     "exec": Command(
-        "exec:exec_beads",
+        "ralph_beads:exec_beads",
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
     ),
     "import": Command(
-        "import_:import_beads",
+        "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
     ),
     "export": Command(
-        "export:export_beads",
+        "ralph_beads:export_beads",
         "Print beads of the store as Ralph beads, with how far they are.",
     ),
     "list": Command("list:list_beads", "List the beads in the store."),
     "ready": Command("ready:ready", "List the beads that can start now: open, with every dependency closed."),
     "show": Command("show:show", "Show beads in full."),
     "validate": Command(
-        "validate:validate",
+        "bead_files:validate",
         "Check bead files against the schema; every fault with its field path.",
     ),
     "migrate": Command(
-        "migrate:migrate",
+        "bead_files:migrate",
         "Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are.",
     ),
     "schema": Command(
-        "schema:print_schema",
+        "bead_files:print_schema",
         "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
     ),
     "config": Group(
@@ -166,7 +166,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "Report sprints and phases that repeat, and the formulas that could replace them.",
             ),
             "make": Command(
-                "formula_find:make",
+                "formula_make:make",
                 "Write a formula that gives these sprints back, with what varies between them as variables.",
             ),
         },
@@ -175,7 +175,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "wisp": Group(
         "Pours that do not stay: kept out of runs until they are removed.",
         {
-            "pour": Command("wisp:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
+            "pour": Command("pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
             "list": Command(
                 "wisp:list_wisps",
                 "List the wisps; those that nobody touched for a day are marked as old.",

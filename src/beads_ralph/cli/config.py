@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, table
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, read
@@ -73,16 +74,11 @@ def _plain(value: Any) -> Any:
 
 
 def _show(console: Console, found: LoadedConfig, rows: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("key", "from", "value"):
-        table.add_column(heading, overflow="fold")
+    shown = table(folding=("key", "from", "value"))
     for row in rows:
         place = escape(f"{_short(row['file'])}:{row['line']}") if row["file"] else f"[dim]{BUILT_IN}[/dim]"
-        table.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
-    console.print(table)
+        shown.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
+    console.print(shown)
     console.print(f"[dim]{escape(_origin(found))}[/dim]")
 
 
@@ -123,7 +119,7 @@ def duration(seconds: float) -> str:
 
 
 def explain(
-    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.", show_default=False)],
+    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
     json_: options.Json = False,
 ) -> Answer:
     """Say what a setting means, what it may be, its default and an example."""
@@ -142,8 +138,6 @@ def explain(
 
 
 def _show_one(console: Console, data: Mapping[str, Any]) -> None:
-    from rich.markup import escape
-
     rows = {
         "type": data["type"],
         "default": _shown(data["key"], data["default"]),

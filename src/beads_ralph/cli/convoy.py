@@ -1,29 +1,34 @@
-"""convoy create, add, show, list: a set of beads across plans, followed until all of it is closed."""
+"""convoy create, add, show, list: a set of beads across plans, followed until all of it is closed.
+
+And what every command says of molecules, epics and convoys that were closed or opened again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.names import CONVOY
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store import registry
+from beads_ralph.store import convoys, registry
+from beads_ralph.store.convoys import Member, Progress
+from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.bead.items import Item
-    from beads_ralph.cli.settlement import Settlement
     from beads_ralph.config.workspace import Workspace
-    from beads_ralph.store.convoys import Member, Progress
-    from beads_ralph.store.protocol import Store
-    from beads_ralph.store.registry import OpenStore
 
 MARKS = {
     "open": "[cyan]○[/cyan]",
@@ -33,29 +38,21 @@ MARKS = {
     "closed": "[green]✓[/green]",
 }
 
-Followed = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID…", help="Beads, molecules, tasks, gates.", show_default=False),
-]
+Followed = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Beads, molecules, tasks, gates.")]
 Plans = Annotated[
-    list[Path] | None,
-    typer.Option("--plan", help="All beads of this plan; repeatable.", show_default=False, readable=False),
+    list[Path] | None, typer.Option("--plan", help="All beads of this plan; repeatable.", readable=False)
 ]
-Named = Annotated[
-    str, typer.Argument(metavar="CONVOY", help="The convoy's id, or its name.", show_default=False)
-]
+Named = Annotated[str, typer.Argument(metavar="CONVOY", help="The convoy's id, or its name.")]
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
     ids: Followed = None,
     plan: Plans = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
     """Make a convoy that follows these beads."""
-    from beads_ralph.store import convoys
-
     space, opened = _opened(store)
     made = convoys.create(opened.store, name, [*(ids or ()), *_of_plans(space, opened.store, plan)])
     return _shown(opened, made.id)
@@ -69,8 +66,6 @@ def add(
     json_: options.Json = False,
 ) -> Answer:
     """Let a convoy follow more; a closed one is open again where one of them is not closed."""
-    from beads_ralph.store import convoys
-
     space, opened = _opened(store)
     wanted = [*(ids or ()), *_of_plans(space, opened.store, plan)]
     if not wanted:
@@ -81,8 +76,6 @@ def add(
 
 def show(convoy: Named, store: options.Store = None, json_: options.Json = False) -> Answer:
     """Show what a convoy follows, how far each is, and what holds it up."""
-    from beads_ralph.store import convoys
-
     _, opened = _opened(store)
     return _shown(opened, convoys.named(opened.store, convoy).id)
 
@@ -93,9 +86,6 @@ def list_convoys(
     json_: options.Json = False,
 ) -> Answer:
     """List the convoys that are not closed, each with how far it is."""
-    from beads_ralph.cli.settlement import settle
-    from beads_ralph.store import convoys
-
     _, opened = _opened(store)
     settled = settle(opened.store)
     wanted = [item for item in convoys.every(opened.store) if all_ or item.status != "closed"]
@@ -118,8 +108,6 @@ def _opened(choice: StoreChoice | None) -> tuple[Workspace, OpenStore]:
 
 def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> list[str]:
     """The beads of the plans; what was poured for a sprint as the molecule that it is."""
-    from beads_ralph.store.protocol import Query
-
     ids: list[str] = []
     for path in plans or ():
         beads = store.find(Query(plan_file=space.relative(path))).beads
@@ -135,11 +123,8 @@ def _of_plans(space: Workspace, store: Store, plans: Sequence[Path] | None) -> l
 
 def _shown(opened: OpenStore, convoy_id: str) -> Answer:
     """The convoy as it is after everything has settled."""
-    from beads_ralph.cli.settlement import settle
-    from beads_ralph.store import convoys
-
     settled = settle(opened.store)
-    (progress,) = convoys.progress(opened.store, [_again(opened.store, convoy_id)])
+    (progress,) = convoys.progress(opened.store, opened.store.items.find(ItemQuery(ids=[convoy_id])))
     data: dict[str, Any] = {
         "convoy": progress.to_json() | {"members": [member.to_json() for member in progress.members]},
         "settled": settled.to_json(),
@@ -148,15 +133,7 @@ def _shown(opened: OpenStore, convoy_id: str) -> Answer:
     return Answer(data, lambda console: _show_one(console, progress, settled), opened.warnings)
 
 
-def _again(store: Store, convoy_id: str) -> Item:
-    from beads_ralph.store.protocol import ItemQuery
-
-    return store.items.find(ItemQuery(ids=[convoy_id]))[0]
-
-
 def _show_one(console: Console, progress: Progress, settled: Settlement) -> None:
-    from rich.markup import escape
-
     for member in progress.members:
         console.print(f"{MARKS[member.status]} {member.id}  {escape(_about(member))}")
     if not progress.members:
@@ -177,8 +154,6 @@ def _about(member: Member) -> str:
 
 
 def _show_all(console: Console, rows: Sequence[Progress], settled: Settlement) -> None:
-    from rich.markup import escape
-
     for line in settled.lines:
         console.print(escape(line))
     for row in rows:
@@ -187,3 +162,34 @@ def _show_all(console: Console, rows: Sequence[Progress], settled: Settlement) -
         console.print(f"{MARKS[row.convoy.status]} {name}{stuck}  [dim]{row.convoy.id}[/dim]")
     if not rows:
         console.print("no convoys here; make one: beads-ralph convoy create NAME ID…")
+
+
+# --- settling -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """Containers whose status has followed what they hold."""
+
+    closed: tuple[Item, ...] = ()
+    reopened: tuple[Item, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {word: [asdict(item.brief) for item in getattr(self, word)] for word in ("closed", "reopened")}
+
+
+def settle(store: Store) -> Settlement:
+    """Let them follow, and say so."""
+    closed, reopened = convoys.changed(store, store.items.settle())
+    again = (f"○ {item.issue_type} {item.title} is open again" for item in reopened)
+    return Settlement(tuple(closed), tuple(reopened), (*ended(store, closed), *again))
+
+
+def ended(store: Store, closed: Sequence[Item]) -> list[str]:
+    """`✓ convoy Launch: all 5 closed`; of a molecule its id, too, since many have the same name."""
+    followed = [item for item in closed if item.issue_type == CONVOY]
+    rows = [str(progress) for progress in convoys.progress(store, followed)] if followed else []
+    others = [item for item in closed if item.issue_type != CONVOY]
+    rows += [f"{item.issue_type} {item.id} ({item.title}): all closed" for item in others]
+    return [f"✓ {row}" for row in rows]

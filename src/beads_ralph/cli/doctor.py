@@ -14,6 +14,7 @@ from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.registry import AGENTS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.store_settings import CONFIG_NAME
@@ -39,8 +40,6 @@ def doctor(json_: options.Json = False) -> Answer:
 
 
 def _show_checks(console: Console, checks: list[Check]) -> None:
-    from rich.markup import escape
-
     width = max(len(check.name) for check in checks)
     for check in checks:
         need = " [red](needed)[/red]" if check.required and check.status != "found" else ""

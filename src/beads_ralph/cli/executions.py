@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from beads_ralph.bead.words import plural
 from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed
+from beads_ralph.cli.text import escape
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import evidence_folder, journal, runs
 from beads_ralph.journal.events import BeadBlocked, BeadClaimed, BeadClosed, BeadReleased, Event
@@ -60,8 +61,6 @@ def _end(told: Sequence[Event]) -> dict[str, Any]:
 
 def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
     """Those at work, those that came to nothing, and how many are done."""
-    from rich.markup import escape
-
     if done := [row for row in found if row.get("ended") == "completed"]:
         console.print(f"{plural(len(done), 'bead')} completed by exec")
     for row in found:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
-from typing import Annotated
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import MERGE
-from beads_ralph.cli import figures, options
+from beads_ralph.bead.words import plural
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build
-from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.compile.build import build, read_plan
+from beads_ralph.compile.setting import plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
 from beads_ralph.report import forecast as forecasting
-from beads_ralph.report.forecast import History, Likeness
+from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS, Forecast, History, Likeness, Range
+from beads_ralph.report.numbers import money_text, time_text
 from beads_ralph.store import registry
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def forecast(
     plan: options.PlanFile,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
     ] = None,
     store: options.Store = None,
     config: options.ConfigFile = None,
@@ -51,7 +56,7 @@ def forecast(
     closed = len(beads) - len(left)
     found = forecasting.forecast(sprints, _inner(left), history, width, closed=closed)
     data = {"plan": str(plan), **found.to_json()}
-    return Answer(data, lambda console: figures.show_forecast(plan, found, console), built.warnings)
+    return Answer(data, lambda console: _show(plan, found, console), built.warnings)
 
 
 def _is_closed(bead: Bead | None) -> bool:
@@ -102,3 +107,51 @@ def _model(spec: AgentSpec, space: Workspace) -> str:
     return personas.resolve_model(
         spec, space.root, default_model=defaults.default_model, role_models=defaults.role_models
     )
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _show(plan: Path, found: Forecast, console: Console) -> None:
+    console.print(f"{plan}: {_what_is_left(found)}", markup=False)
+    if not found.sprints:
+        return
+    seconds, cost = found.seconds, found.cost
+    console.print(f"  [bold]time[/bold]      {_between(seconds, time_text)}")
+    if cost is None:
+        console.print("  [bold]cost[/bold]      unknown: no attempt in the records says what it cost")
+    else:
+        share = found.priced_share
+        partly = "" if share == 1 else f"; only {100 * share:.0f} % of the attempts have a known price"
+        console.print(f"  [bold]cost[/bold]      {_between(cost, money_text)}{partly}")
+    console.print(f"  [bold]attempts[/bold]  {_between(found.attempts, lambda value: f'{value:.0f}')}")
+    path = " → ".join(found.path)
+    console.print(
+        f"  longest chain {path}: {time_text(found.path_seconds)}, with one attempt each", markup=False
+    )
+    console.print(
+        f"  every sprint closes in {found.all_closed_percent:.0f} % of {len(found.ends)} rehearsals"
+    )
+    _show_basis(found, console)
+
+
+def _what_is_left(found: Forecast) -> str:
+    left, total = len(found.sprints), len(found.sprints) + found.closed
+    width = f"up to {found.max_parallel} at once"
+    if not found.closed:
+        return f"{plural(total, 'sprint')}, {width}"
+    done = f"{found.closed} of {plural(total, 'sprint')} closed already"
+    return f"{done}; what follows is about the other {left}, {width}" if left else f"{done}: nothing is left"
+
+
+def _between(values: Range, text: Any) -> str:
+    return f"{text(values.p50)}  (8 of 10 times between {text(values.p10)} and {text(values.p90)})"
+
+
+def _show_basis(found: Forecast, console: Console) -> None:
+    known = found.history.attempts
+    console.print(f"  drawn from {plural(known, 'attempt')} of the past" if known else "  no history yet")
+    if found.unknown:
+        which = "every sprint" if len(found.unknown) == len(found.sprints) else ", ".join(found.unknown)
+        assumed = f"{time_text(DEFAULT_MEDIAN)} an attempt, of which {DEFAULT_PASS:.0%} pass"
+        console.print(f"  assumed for {which}: {assumed}", markup=False)

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from beads_ralph.bead.words import plural
-from beads_ralph.cli import formula_text, options
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.text import escape, table
 from beads_ralph.errors import Fault, RalphError, gathered
+from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
+from beads_ralph.formula.folders import Folders, ListedFormula
+from beads_ralph.formula.model import Formula, Var, all_steps
+from beads_ralph.formula.render import Outline, outline
 from beads_ralph.git import commands
 
 if TYPE_CHECKING:
-    from beads_ralph.formula.folders import Folders, ListedFormula
-    from beads_ralph.formula.model import Formula, Var
+    from rich.console import Console
+    from rich.text import Text
 
+    from beads_ralph.plan.draw import Drawing
 
 SUFFIXES: Final = (".json", ".toml")
+KINDS: Final = {"beads": "bead for agents", "tasks": "task for people", "epics": "epic", "gates": "gate"}
+PLURALS: Final = {"bead for agents": "beads for agents", "task for people": "tasks for people"}
+SHOWN_DEFAULT: Final = 60
 
 
 def list_formulas(json_: options.Json = False) -> Answer:
     """List the formulas that can be poured here, and where each one comes from."""
     here = _Here.find()
     entries = here.folders.listing()
-    broken = [formula_text.first_fault(entry) for entry in entries if entry.faults]
+    broken = [_first_fault(entry) for entry in entries if entry.faults]
     data = {"formulas": [_row(entry) for entry in entries]}
-    return Answer(data, lambda console: formula_text.listing(console, entries), broken)
+    return Answer(data, lambda console: _show_list(console, entries), broken)
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The formula's name.", show_default=False)],
-    json_: options.Json = False,
+    name: Annotated[str, typer.Argument(help="The formula's name.")], json_: options.Json = False
 ) -> Answer:
     """Show a formula: its variables, its steps as a graph, and what pouring it makes."""
-    from beads_ralph.formula.render import outline
-
     here = _Here.find()
     entry = here.entry(name)
     formula = entry.sound()
@@ -50,13 +58,12 @@ def show(
         "hindrances": [fault.to_json() for fault in outlined.hindrances],
     }
     file = here.shown(entry.file)
-    return Answer(data, lambda console: formula_text.whole(console, formula, outlined, file), entry.warnings)
+    return Answer(data, lambda console: _show(console, formula, outlined, file), entry.warnings)
 
 
 def check(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME|FILE…", help="Formulas; without any, all of them.", show_default=False),
+        list[str] | None, typer.Argument(metavar="NAME|FILE…", help="Formulas; without any, all of them.")
     ] = None,
     json_: options.Json = False,
 ) -> Answer:
@@ -68,9 +75,9 @@ def check(
     warnings = [warning for entry in entries for warning in entry.warnings]
     data = {"formulas": [_checked(entry) for entry in entries]}
     if not faults:
-        return Answer(data, lambda _: out(formula_text.verdicts(entries)), warnings)
+        return Answer(data, lambda _: out(_verdicts(entries)), warnings)
     error = gathered(faults, plural(len(entries), "formula"), warnings)
-    return Answer(data, None, warnings, error, error_text=lambda: formula_text.failure(entries, error))
+    return Answer(data, None, warnings, error, error_text=lambda: _failure(entries, error))
 
 
 # --- finding ----------------------------------------------------------------------------------------
@@ -85,8 +92,6 @@ class _Here:
 
     @classmethod
     def find(cls) -> _Here:
-        from beads_ralph.formula.folders import Folders
-
         here = Path.cwd()
         repository = commands.find(here)
         root = repository.root if repository else here
@@ -99,8 +104,6 @@ class _Here:
 
     def entry_or_fault(self, name: str) -> ListedFormula:
         """One that is not there must not keep the others from being told."""
-        from beads_ralph.formula.folders import ListedFormula
-
         try:
             return self.entry(name)
         except RalphError as error:
@@ -126,7 +129,7 @@ def _row(entry: ListedFormula) -> dict[str, Any]:
         "type": formula.type if formula is not None else None,
         "phase": formula.phase or None if formula is not None else None,
         "description": formula.description if formula is not None else "",
-        "steps": formula_text.size(formula) if formula is not None else None,
+        "steps": _size(formula) if formula is not None else None,
         "variables": list(formula.vars) if formula is not None else [],
         "faults": [fault.to_json() for fault in entry.faults],
     }
@@ -134,8 +137,6 @@ def _row(entry: ListedFormula) -> dict[str, Any]:
 
 def _head(entry: ListedFormula, formula: Formula | None) -> dict[str, Any]:
     """What show and check say of a formula: what it is, and who pours it on the bd store."""
-    from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
-
     why = why_not_plain(formula) if formula is not None else None
     pourer = None if formula is None else "bd" if why is None else "beads-ralph"
     return {
@@ -150,10 +151,6 @@ def _head(entry: ListedFormula, formula: Formula | None) -> dict[str, Any]:
 
 def _with_dead_ends(entry: ListedFormula) -> ListedFormula:
     """What only bd can do, in a formula that bd would not do justice: nobody can pour that."""
-    from dataclasses import replace
-
-    from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
-
     if entry.formula is None or entry.formula.type != "workflow":
         return entry
     why = why_not_plain(entry.formula)
@@ -185,3 +182,172 @@ def _checked(entry: ListedFormula) -> dict[str, Any]:
         "faults": [fault.to_json() for fault in entry.faults],
         "warnings": [warning.to_json() for warning in entry.warnings],
     }
+
+
+def _size(formula: Formula) -> int:
+    """The steps to be done that are written down; those of a loop once."""
+    return sum(1 for _, step in all_steps(formula.steps) if step.loop is None and not step.children)
+
+
+# --- list, for people -----------------------------------------------------------------------------
+
+
+def _first_fault(entry: ListedFormula) -> Fault:
+    """A broken formula as a warning in a list; check tells the rest."""
+    first = entry.faults[0]
+    more = f" (and {len(entry.faults) - 1} more: beads-ralph formula check {entry.name})"
+    said = f"{entry.name} is broken: {first.message}" + (more if len(entry.faults) > 1 else "")
+    return Fault(first.code, said, file=first.file, line=first.line, field=first.field)
+
+
+def _show_list(console: Console, entries: Sequence[ListedFormula]) -> None:
+    if not entries:
+        console.print(
+            "no formulas yet; write one into .beads/formulas/, or see: beads-ralph formula make --help"
+        )
+        return
+    rows = table("formula", "from", "steps", folding=("variables", "description"))
+    for entry in entries:
+        rows.add_row(*_cells(entry))
+    console.print(rows)
+
+
+def _cells(entry: ListedFormula) -> Iterable[Text | str]:
+    from rich.text import Text
+
+    formula = entry.formula
+    mark = "shadowed: " if entry.shadowed else ""
+    style = "dim" if entry.shadowed else ""
+    if formula is None:
+        return Text(entry.name, style), str(entry.place), "", "", Text(f"{mark}broken", "red")
+    words = (entry.name, str(entry.place), str(_size(formula)), ", ".join(formula.vars) or "none")
+    return (Text(word, style) for word in (*words, mark + _one_line(formula.description)))
+
+
+def _one_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+# --- check, for people ----------------------------------------------------------------------------
+
+
+def _verdicts(entries: Sequence[ListedFormula]) -> str:
+    return "\n".join(map(_verdict, entries)) or "there is no formula here"
+
+
+def _verdict(entry: ListedFormula) -> str:
+    if entry.formula is None:
+        return f"✗ {entry.name}: {plural(len(entry.faults), 'fault')}"
+    formula = entry.formula
+    said = f"{plural(_size(formula), 'step')}, {plural(len(formula.vars), 'variable')}"
+    shadow = ", shadowed by another" if entry.shadowed else ""
+    return f"✓ {entry.name} ({entry.place or entry.file}{shadow}): {said}; {_who_pours(formula)}"
+
+
+def _who_pours(formula: Formula) -> str:
+    """Of the bd store; on the embedded one it is always us."""
+    why = why_not_plain(formula)
+    if why is not None:
+        return f"beads-ralph pours it itself: {why}"
+    beyond = unsupported(formula)
+    elsewhere = f", and nobody on the embedded one: {beyond[0].message}" if beyond else ""
+    return f"on the bd store bd itself pours it{elsewhere}"
+
+
+def _failure(entries: Sequence[ListedFormula], error: RalphError) -> str:
+    """Every verdict, then every fault of the broken ones, and what to do."""
+    lines = [_verdict(entry) for entry in entries]
+    lines += [f"error: {fault} [{fault.code}]" for fault in error.faults]
+    lines += [f"warning: {warning}" for warning in error.warnings]
+    return "\n".join([*lines, f"  → {error.suggested_action}"])
+
+
+# --- show, for people -----------------------------------------------------------------------------
+
+
+def _show(console: Console, formula: Formula, outline: Outline, file: str) -> None:
+    console.print(
+        f"[bold]{escape(formula.name)}[/bold]  {escape(_one_line(formula.description))}", emoji=False
+    )
+    rows = [("file", file + (f" ({formula.place})" if formula.place else ""))]
+    rows += [("extends", ", ".join(formula.extends))] if formula.extends else []
+    rows += [("phase", formula.phase)] if formula.phase else []
+    rows.append(("pour", _who_pours(formula)))
+    for name, value in rows:
+        console.print(f"  [dim]{name:<9}[/dim]{escape(value)}", emoji=False)
+    _variables(console, formula)
+    _steps(console, formula, outline)
+
+
+def _variables(console: Console, formula: Formula) -> None:
+    from rich.text import Text
+
+    if not formula.vars:
+        return
+    rows = table("variable", "", folding=("", ""))
+    for name, var in formula.vars.items():
+        words = (_given(var), "; ".join(_allowed(var)), _one_line(var.description))
+        rows.add_row(Text(name, "bold"), *map(Text, words))
+    console.print()
+    console.print(rows)
+
+
+def _given(var: Var) -> str:
+    if var.derive:
+        return f"follows: {var.derive}"
+    if var.default is None:
+        return "required" if var.required else "no default"
+    shown = var.default if len(var.default) <= SHOWN_DEFAULT else var.default[:SHOWN_DEFAULT] + "…"
+    return f"default {shown!r}" if not shown or shown != shown.strip() else f"default {shown}"
+
+
+def _allowed(var: Var) -> Iterator[str]:
+    if var.type != "string":
+        yield var.type
+    if var.enum:
+        yield f"one of {', '.join(var.enum)}"
+    if var.pattern:
+        yield f"matches {var.pattern}"
+
+
+def _steps(console: Console, formula: Formula, outline: Outline) -> None:
+    from beads_ralph.plan import draw
+
+    console.print()
+    if outline.hindrances:
+        console.print(f"{plural(_size(formula), 'step')}, which cannot be drawn beforehand:")
+        for fault in outline.hindrances:
+            console.print(f"  {fault.message}", markup=False)
+        return
+    drawing = _drawing(outline)
+    gates = outline.makes["gates"]
+    steps = plural(len(drawing.nodes) - gates, "step")
+    draw.text(drawing, console, steps + (f" and {plural(gates, 'gate')}" if gates else ""))
+    made = [_counted(number, KINDS[kind]) for kind, number in outline.makes.items() if number]
+    console.print(f"pouring it makes a molecule with {', '.join(made)}")
+    if outline.conditions:
+        console.print("? is there only where its condition holds", style="dim")
+
+
+def _counted(number: int, noun: str) -> str:
+    return plural(number, noun) if number == 1 else f"{number} {PLURALS.get(noun, noun + 's')}"
+
+
+def _drawing(outline: Outline) -> Drawing:
+    """What is worked on or waited for; a container is neither."""
+    from beads_ralph.plan.draw import Drawing, Node
+
+    nodes, edges = [], dict[str, list[str]]()
+    for step in outline.steps:
+        if step.is_epic:
+            continue
+        edges[step.key] = list(step.needs)
+        if step.gate is not None:
+            gate = f"gate-{step.key}"
+            shown = " ".join(filter(None, (step.gate.type, step.gate.await_id or step.gate.timeout)))
+            nodes.append(Node(gate, "", f"Gate: {shown}", 0))
+            edges[gate] = []
+            edges[step.key].append(gate)
+        mark = f"? {outline.conditions[step.key]}: " if step.key in outline.conditions else ""
+        nodes.append(Node(step.key, "", f"{mark}{step.title}", 0))
+    return Drawing.of(nodes, edges)

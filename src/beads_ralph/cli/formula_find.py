@@ -1,52 +1,26 @@
-"""formula find, formula make: repeated sprints of a plan into a formula; nothing is poured."""
+"""formula find: sprints of a plan that repeat; nothing is written."""
 
 from __future__ import annotations
 
-import difflib
-import os
-import re
-from collections import Counter
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from beads_ralph.bead.names import SprintId
 from beads_ralph.bead.words import plural
-from beads_ralph.cli import formula_find_text, options
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.formula_find_text import short
-from beads_ralph.compile.plan_file import plan_setting, read_plan
+from beads_ralph.cli.formula_make import compiled, derived, plain_beads, short, surroundings
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.files import text_files
+from beads_ralph.formula import patterns
+from beads_ralph.formula.patterns import Pattern
 
 if TYPE_CHECKING:
-    from beads_ralph.compile.build import Built
-    from beads_ralph.compile.recipe import Loss
-    from beads_ralph.compile.setting import Setting
-    from beads_ralph.formula.make import InferenceContext, Made
-    from beads_ralph.formula.patterns import Pattern
-    from beads_ralph.formula.shape import BeadJson, Instance
+    from rich.console import Console
 
-NAME: Final = re.compile(r"[^\W_][\w.-]{0,99}")
-FORMATS: Final = ("toml", "json")
-SHOWN_LOSSES: Final = 5
-ROW_FILES: Final = {".csv": "csv", ".json": "json"}
-
-FromPlan = Annotated[
-    Path, typer.Option("--from", help="The markdown plan.", show_default=False, readable=False)
-]
-Sprints = Annotated[
-    str, typer.Option("--sprints", help="The repeats: 2.1,2.2 or 2.1+2.2,3.1+3.2", show_default=False)
-]
-Format = Annotated[Literal["toml", "json"] | None, typer.Option("--format", help="How to write it.")]
-RowsFile = Annotated[
-    Path | None,
-    typer.Option("--rows", help="Also write the values of these sprints: a .csv or .json.", readable=False),
-]
+SHOWN_VALUES: Final = 3
+SHOWN_FIELDS: Final = 6
 
 
 def find(
@@ -56,12 +30,10 @@ def find(
     json_: options.Json = False,
 ) -> Answer:
     """Report sprints and phases that repeat, and the formulas that could replace them."""
-    from beads_ralph.formula import patterns
-
     space = workspace.find(config_file=config)
-    setting, built = _compiled(space, plan, agent_check=not no_agent_check)
-    beads = _plain_beads(built)
-    found = patterns.find(beads, lambda name: _surroundings(name, "toml", space, setting))
+    setting, built = compiled(space, plan, agent_check=not no_agent_check)
+    beads = plain_beads(built)
+    found = patterns.find(beads, lambda name: surroundings(name, "toml", space, setting))
     rows = [_pattern_json(pattern, plan) for pattern in found]
     data = {
         "plan": str(plan),
@@ -69,236 +41,7 @@ def find(
         "patterns": rows,
         "warnings": [warning.to_json() for warning in built.warnings],
     }
-    return Answer(
-        data, lambda console: formula_find_text.show_found(console, plan, len(beads), found), built.warnings
-    )
-
-
-def make(  # noqa: PLR0913 - one parameter an option
-    name: Annotated[str, typer.Argument(help="What to call the formula.", show_default=False)],
-    *,
-    plan: FromPlan,
-    sprints: Sprints,
-    format_: Format = None,
-    rows: RowsFile = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    no_agent_check: options.NoAgentCheck = False,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
-    """Write a formula that gives these sprints back, with what varies between them as variables."""
-    from beads_ralph.formula import make as making
-
-    space = workspace.find(config_file=config)
-    folder = space.root / ".beads" / "formulas"
-    _check_name(name)
-    _require_free(folder, name, format_, force=force)  # before the work, and once more where it is settled
-    row_form = _rows_format(rows, force=force)
-    setting, built = _compiled(space, plan, agent_check=not no_agent_check)
-    instances = _instances(sprints, built)
-    _require_one_shape(instances)
-    form = format_ or _best_format(instances)
-    _require_free(folder, name, form, force=force)
-    made = making.make(instances, _surroundings(name, form, space, setting))
-    path = folder / _file_name(name, form)
-    text, sheet = _proven(made, instances, path, row_form, setting)
-    text_files.make_folder(folder)
-    if rows is not None:
-        text_files.write_text(rows, sheet)
-    text_files.write_text(path, text)
-    warnings = [*built.warnings, *_warnings(made, instances)]
-    data = _made_json(name, path, made, instances, rows) | {
-        "format": form,
-        "warnings": [warning.to_json() for warning in warnings],
-    }
-    return Answer(data, lambda console: formula_find_text.show_made(console, data), warnings)
-
-
-# --- the plan ---------------------------------------------------------------------------------------
-
-
-def _compiled(space: Workspace, plan: Path, *, agent_check: bool) -> tuple[Setting, Built]:
-    """The plan without faults; a pattern of faulty sprints would only repeat the fault."""
-    from beads_ralph.compile import load
-    from beads_ralph.compile.build import build
-
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=agent_check)
-    built = build(read, setting)
-    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
-    return setting, built
-
-
-def _plain_beads(built: Built) -> dict[str, BeadJson]:
-    """The sprints that no formula gives already, in the order of the plan."""
-    return {sprint: bead.to_json() for sprint, bead in built.beads.items()}
-
-
-def _surroundings(name: str, form: str, space: Workspace, setting: Setting) -> InferenceContext:
-    from beads_ralph.formula.make import InferenceContext
-
-    return InferenceContext(
-        name,
-        f".beads/formulas/{_file_name(name, form)}",
-        setting.plan_file,
-        lambda branch: setting.worktree(branch, setting.config.plan),
-        lambda path: _portable(path, space.root),
-    )
-
-
-def _portable(path: str, root: Path) -> str:
-    """From the root where it lies inside of it or beside it, since that holds for every clone."""
-    beside = root.parent != root and Path(path).is_relative_to(root.parent)
-    return os.path.relpath(path, root) if beside else path
-
-
-def _instances(text: str, built: Built) -> list[Instance]:
-    """`2.1+2.2,3.1+3.2` → their beads."""
-    groups = [[word.strip() for word in group.split("+")] for group in text.split(",") if group.strip()]
-    words = [word for group in groups for word in group]
-    if not words or not all(words):
-        action = "Name sprints: --sprints 2.1,2.2, or groups of them: --sprints 2.1+2.2,3.1+3.2"
-        raise RalphError(Code.USAGE, f"--sprints {text!r} does not name sprints", suggested_action=action)
-    twice = [word for word, count in Counter(words).items() if count > 1]
-    if twice:
-        message = f"--sprints names {', '.join(twice)} more than once"
-        raise RalphError(Code.USAGE, message, suggested_action="Name each sprint once")
-    beads = _plain_beads(built)
-    faults = [_unknown(word, built) for word in words if word not in beads]
-    if faults:
-        raise gathered(faults, built.plan.file)
-    return [[beads[word] for word in group] for group in groups]
-
-
-def _unknown(word: str, built: Built) -> Fault:
-    plan, known = built.plan, [sprint.id.text for sprint in built.plan.sprints]
-    if SprintId.parse(word) is None:
-        return Fault(Code.PLAN_PATTERN, f"--sprints names {word!r}, which is no sprint id", plan.file)
-    struck = next((one for one in plan.struck if one.id.text == word), None)
-    if struck is not None:
-        return Fault(Code.UNRESOLVED, f"sprint {word} is struck out", plan.file, struck.line)
-    if word in known:
-        line = next(sprint.line for sprint in plan.sprints if sprint.id.text == word)
-        return Fault(Code.CONSTRAINT, f"sprint {word} is poured from a formula already", plan.file, line)
-    close = difflib.get_close_matches(word, known, n=1)
-    action = f"Did you mean {close[0]}?" if close else None
-    return Fault(Code.UNRESOLVED, f"sprint {word} is not in the plan", plan.file, None, None, action)
-
-
-def _require_one_shape(instances: Sequence[Instance]) -> None:
-    from beads_ralph.formula.patterns import find_parting, written
-
-    found = find_parting(instances)
-    if found is None:
-        return
-    first = written(instances[0])
-    message = (
-        f"these sprints are no repetition of one another: {first} and {found.odd} part at {found.field} "
-        f"({first}: {found.one}; {found.odd}: {found.other})"
-    )
-    raise RalphError(
-        Code.FORMULA_INVALID,
-        message,
-        details="would fit together: " + "; ".join(found.fitting),
-        data={"field": found.field, "fitting": list(found.fitting)},
-        suggested_action=f"Take those that fit: --sprints {found.fitting[0]}",
-    )
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-
-def _file_name(name: str, form: str) -> str:
-    return f"{name}.formula.{form}"
-
-
-def _check_name(name: str) -> None:
-    if NAME.fullmatch(name) is None or name.endswith((".formula", ".toml", ".json")):
-        message = f"{name!r} cannot name a formula: it becomes the file NAME.formula.toml"
-        action = "Use letters, digits, '-', '_' and '.', beginning with a letter or a digit"
-        raise RalphError(Code.USAGE, message, suggested_action=action)
-
-
-def _require_free(folder: Path, name: str, form: str | None, *, force: bool) -> None:
-    """What is there stays. A file of the other format stays even with --force: one of the two would
-    never be found."""
-    for other in FORMATS:
-        path = folder / _file_name(name, other)
-        if not os.path.lexists(path) or (force and form in (None, other)):
-            continue
-        again = form in (None, other)
-        action = "Use --force to replace it, or another name" if again else f"Remove {path} first"
-        raise RalphError(Code.CONSTRAINT, f"{path} exists already", suggested_action=action)
-
-
-def _rows_format(path: Path | None, *, force: bool) -> Literal["csv", "json"]:
-    if path is None:
-        return "json"
-    form = ROW_FILES.get(path.suffix.lower())
-    if form is None:
-        message = f"--rows {path} must end in .csv or .json"
-        raise RalphError(Code.USAGE, message, suggested_action="Write for example: --rows rows.csv")
-    if os.path.lexists(path) and not force:
-        action = "Use --force to replace it, or another name"
-        raise RalphError(Code.CONSTRAINT, f"{path} exists already", suggested_action=action)
-    return "csv" if form == "csv" else "json"
-
-
-def _best_format(instances: Sequence[Instance]) -> Literal["toml", "json"]:
-    """bd looks for TOML first, and it reads best; but it has no null."""
-    from beads_ralph.formula.file_format import null_in
-    from beads_ralph.formula.shape import essence
-
-    has_null = any(null_in(essence(bead)) is not None for instance in instances for bead in instance)
-    return "json" if has_null else "toml"
-
-
-def _proven(
-    made: Made, instances: Sequence[Instance], path: Path, form: Literal["csv", "json"], setting: Setting
-) -> tuple[str, str]:
-    """The texts of both files, once they have given back what they were made from."""
-    from beads_ralph.compile import recipe, rows
-    from beads_ralph.formula.check import check
-    from beads_ralph.formula.file_format import dumps, read_text, sheet
-
-    text = dumps(made.formula, "json" if path.suffix == ".json" else "toml")
-    values = sheet(made.rows, form)
-    read = read_text(text, path, "project")
-    faults = read.faults if read.formula is None else check(read.formula).faults
-    if faults or read.formula is None:
-        raise gathered(faults, str(path))
-    given = [row.given for row in rows.read(values, f"rows.{form}")]
-    lost = list(recipe.losses(read.formula, given, instances, setting))
-    if lost:
-        raise _lost(lost)
-    return text, values
-
-
-def _lost(lost: Sequence[Loss]) -> RalphError:
-    faults = [
-        Fault(
-            Code.FORMULA_INVALID,
-            f"{loss.bead}: {loss.field} would come back as {short(loss.got)}, not {short(loss.wanted)}",
-            field=loss.field,
-        )
-        for loss in lost[:SHOWN_LOSSES]
-    ]
-    count = plural(len(lost), "difference")
-    message = f"the formula would not give these sprints back ({count}); nothing is written"
-    action = "Leave the sprints named above out, or change the field in the plan"
-    return RalphError(Code.FORMULA_INVALID, message, faults=faults, suggested_action=action)
-
-
-def _warnings(made: Made, instances: Sequence[Instance]) -> list[Fault]:
-    found = []
-    if len(instances) == 1:
-        found.append("made from one sprint alone: what else may vary cannot be seen")
-    if any(isinstance(step["priority"], str) for step in made.formula["steps"]):
-        found.append("bd itself cannot read this formula, since its priority is a variable; beads-ralph can")
-    return [Fault(Code.CONSTRAINT, message) for message in found]
-
-
-# --- answers ----------------------------------------------------------------------------------------
+    return Answer(data, lambda console: _show(console, plan, len(beads), found), built.warnings)
 
 
 def _pattern_json(pattern: Pattern, plan: Path) -> dict[str, Any]:
@@ -312,26 +55,54 @@ def _pattern_json(pattern: Pattern, plan: Path) -> dict[str, Any]:
         "constant": dict(pattern.constant),
         "varying": {field: list(values) for field, values in pattern.varying.items()},
         "vars": pattern.made.formula["vars"],
-        "command": formula_find_text.make_line(pattern, plan),
+        "command": _make_line(pattern, plan),
     }
 
 
-def _made_json(
-    name: str, path: Path, made: Made, instances: Sequence[Instance], rows: Path | None
-) -> dict[str, Any]:
-    steps = [
-        {"id": step["id"], "title": step["title"], "type": step["type"], "needs": step.get("needs", [])}
-        for step in made.formula["steps"]
-    ]
-    return {
-        "formula_name": name,
-        "formula_path": str(path),
-        "description": made.formula["description"],
-        "vars": made.formula["vars"],
-        "steps": steps,
-        "sprints": [[bead["metadata"]["sprint"] for bead in instance] for instance in instances],
-        "beads": sum(map(len, instances)),
-        "rows": made.rows,
-        "rows_path": str(rows) if rows is not None else None,
-        "pour_command": formula_find_text.pour_line(name, made.formula["vars"], rows),
-    }
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _make_line(pattern: Pattern, plan: Path) -> str:
+    words = ["formula", "make", pattern.name, "--from", str(plan), "--sprints", pattern.sprints]
+    return shlex.join(["beads-ralph", *words])
+
+
+def _show(console: Console, plan: Path, sprints: int, patterns: Sequence[Pattern]) -> None:
+    every = plural(sprints, "sprint")
+    for number, pattern in enumerate(patterns, 1):
+        _show_pattern(console, number, pattern, plan)
+    if patterns:
+        console.print(f"✓ {plural(len(patterns), 'pattern')} in {every}; nothing was written")
+    else:
+        console.print(f"no sprints of {escape(str(plan))} repeat ({every}): mason is the way for them")
+
+
+def _show_pattern(console: Console, number: int, pattern: Pattern, plan: Path) -> None:
+    bulk = ", bulk" if pattern.is_bulk else ""
+    repeats, beads = plural(len(pattern.instances), "repeat"), plural(pattern.beads, "bead")
+    console.print(f"[bold]{number}. {escape(pattern.name)}[/bold]: {repeats}, replaces {beads}{bulk}")
+    for word, text in _facts(pattern):
+        console.print(f"   {word:9} {escape(text)}")
+    console.print(f"   → {escape(_make_line(pattern, plan))}")
+
+
+def _facts(pattern: Pattern) -> Iterator[tuple[str, str]]:
+    """The fields in short, and every variable with its values: the others follow from them."""
+    yield "sprints", _listed(pattern.sprints.split(","))
+    yield "steps", ", ".join(pattern.steps)
+    constant = [f"{field} = {short(value)}" for field, value in pattern.constant.items()]
+    yield "constant", _counted(constant)
+    yield "varies", _counted(list(pattern.varying))
+    for name in pattern.made.rows[0]:
+        values = [short(row[name]) for row in pattern.made.rows]
+        yield "variable", f"{name}: {_listed(values if len(set(values)) > 1 else values[:1])}"
+    yield "derived", ", ".join(derived(pattern.made.formula["vars"]))
+
+
+def _counted(words: Sequence[str]) -> str:
+    return f"{plural(len(words), 'field')}: {_listed(words, SHOWN_FIELDS)}" if words else "nothing"
+
+
+def _listed(words: Sequence[str], count: int = SHOWN_VALUES) -> str:
+    more = f", … ({len(words)} in all)" if len(words) > count else ""
+    return ", ".join(words[:count]) + more

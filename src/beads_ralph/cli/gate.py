@@ -10,6 +10,7 @@ import typer
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.store import registry
@@ -79,8 +80,6 @@ def _answer(found: Sequence[Gate], exit_code: int) -> Answer:
 
 
 def _show(console: Console, found: Sequence[Gate]) -> None:
-    from rich.markup import escape
-
     for gate in found:
         over = (
             f"  [yellow]overridden by {escape(str(gate.override.get('by')))}[/yellow]"

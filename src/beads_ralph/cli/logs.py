@@ -1,4 +1,4 @@
-"""logs: what the agents and checks of a bead printed."""
+"""logs, events: what the agents and checks of a bead printed, and the journal of the latest run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import typer
 
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.board import line
+from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import journal, runs
+from beads_ralph.journal.events import Event
 
 
 def logs(
-    bead: Annotated[str, typer.Argument(help="The bead.", show_default=False)],
+    bead: Annotated[str, typer.Argument(help="The bead.")],
     follow: options.Follow = False,
     json_: options.Json = False,
 ) -> Answer:
@@ -67,3 +70,22 @@ def _follow(space: Workspace, bead: str) -> None:
         if over:
             return
         time.sleep(journal.POLL_SECONDS)
+
+
+def show_events(follow: options.Follow = False, json_: options.Json = False) -> Answer:
+    """Print the journal of the latest run."""
+    home = workspace.find().home
+    folder = runs.require_latest(home)
+    told = []
+    found = journal.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
+    for event in found:
+        told.append(event)
+        if follow and current_style() == "text":
+            out(_shown(event))
+            sys.stdout.flush()
+    data = {"run_id": folder.run_id, "events": [event.to_json() for event in told]}
+    return Answer(data, None if follow else lambda _: out("\n".join(_shown(event) for event in told)))
+
+
+def _shown(event: Event) -> str:
+    return f"{event.at}  {line(event) or ' '.join(filter(None, ('·', event.bead, event.kind)))}"

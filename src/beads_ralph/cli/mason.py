@@ -18,14 +18,13 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build
+from beads_ralph.compile.build import Built, build, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.plan_file import plan_setting, read_plan, with_known
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, plan_setting
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
@@ -37,76 +36,70 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def mason(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[
-        Path | None, typer.Argument(help="The markdown plan.", show_default=False, readable=False)
-    ] = None,
-    *,
+@dataclass(frozen=True, kw_only=True)
+class MasonRequest:
+    """What was asked for: one field an option."""
+
+    plan: Annotated[Path | None, typer.Argument(help="The markdown plan.", readable=False)] = None
     plan_file: Annotated[
-        Path | None,
-        typer.Option("--plan-file", help="The same, as an option.", show_default=False, readable=False),
-    ] = None,
+        Path | None, typer.Option("--plan-file", help="The same, as an option.", readable=False)
+    ] = None
     sprint_filter: Annotated[
-        str | None,
-        typer.Option("--sprint-filter", help="Only these sprints: 1.2a,1.2b,1.3", show_default=False),
-    ] = None,
-    annotate_: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False,
-    check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False,
-    update: Annotated[bool, typer.Option("--update", help="Apply an edited plan to the store.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False,
-    schema: options.MasonSchema = "4.1a",
+        str | None, typer.Option("--sprint-filter", help="Only these sprints: 1.2a,1.2b,1.3")
+    ] = None
+    annotate: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False
+    check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False
+    update: Annotated[bool, typer.Option("--update", help="Apply an edited plan to the store.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False
+    schema: options.MasonSchema = "4.1a"
     id_suffix: Annotated[
-        str,
-        typer.Option("--id-suffix", help="Added to every id; auto makes a random one.", show_default=False),
-    ] = "",
-    store: options.Store = None,
-    no_agent_check: options.NoAgentCheck = False,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
+        str, typer.Option("--id-suffix", help="Added to every id; auto makes a random one.")
+    ] = ""
+    store: options.Store = None
+    no_agent_check: options.NoAgentCheck = False
+    config: options.ConfigFile = None
+    json_: options.Json = False
+
+    @property
+    def path(self) -> Path:
+        if (self.plan is None) == (self.plan_file is None):
+            message = "name one plan: beads-ralph mason PLAN, or --plan-file PLAN"
+            raise RalphError(Code.USAGE, message, suggested_action="See: beads-ralph mason --help")
+        return self.plan or self.plan_file or Path()
+
+    @property
+    def wanted(self) -> Sequence[str] | None:
+        return None if self.sprint_filter is None else self.sprint_filter.split(",")
+
+    def settle(self) -> None:
+        """Some options do not go together."""
+        if not self.update:
+            return
+        if self.schema == "legacy" or self.id_suffix or self.wanted is not None:
+            message = "--update goes with neither --schema legacy, --id-suffix nor --sprint-filter"
+            raise RalphError(Code.USAGE, message, suggested_action="Run mason --update on the whole plan")
+        if self.dry_run:
+            action = f"Run: beads-ralph plan diff {self.path}"
+            raise RalphError(Code.USAGE, "--dry-run shows new beads only", suggested_action=action)
+
+
+@options.taken_from(MasonRequest)
+def mason(order: MasonRequest) -> Answer:
     """Compile a plan into beads and put them into the store: all of them, or none."""
-    order = MasonRequest(
-        path=_the_plan(plan, plan_file),
-        wanted=None if sprint_filter is None else sprint_filter.split(","),
-        annotate=annotate_,
-        check_existing=check_existing,
-        store=store,
-    )
-    space = workspace.find(config_file=config)
-    read = read_plan(order.path)
-    setting = plan_setting(
-        space, read, schema=schema, id_suffix=_suffix(id_suffix), agent_check=not no_agent_check
-    )
-    _settle(update=update, schema=schema, id_suffix=id_suffix, wanted=order.wanted)
-    if update and dry_run:
-        action = f"Run: beads-ralph plan diff {order.path}"
-        raise RalphError(Code.USAGE, "--dry-run shows new beads only", suggested_action=action)
+    path = order.path
+    space = workspace.find(config_file=order.config)
+    read = read_plan(path)
+    suffix, agent_check = _suffix(order.id_suffix), not order.no_agent_check
+    setting = plan_setting(space, read, schema=order.schema, id_suffix=suffix, agent_check=agent_check)
+    order.settle()
     chosen = load.choose(read, None if read.faults else order.wanted)  # a faulty plan: all that is wrong
     built = build(read, setting)
     batch = load.require_valid(built, chosen)  # before the store is even opened
-    if annotate_ and not dry_run:
-        _require_writable(order.path)
-    if dry_run:
+    if order.dry_run:
         return _dry_run(built, batch)
-    return (_update if update else _insert)(order, space, setting, built)
-
-
-@dataclass(frozen=True)
-class MasonRequest:
-    """What was asked for."""
-
-    path: Path
-    wanted: Sequence[str] | None
-    annotate: bool
-    check_existing: bool
-    store: StoreChoice | None
-
-
-def _the_plan(plan: Path | None, plan_file: Path | None) -> Path:
-    if (plan is None) == (plan_file is None):
-        message = "name one plan: beads-ralph mason PLAN, or --plan-file PLAN"
-        raise RalphError(Code.USAGE, message, suggested_action="See: beads-ralph mason --help")
-    return plan or plan_file or Path()
+    if order.annotate:
+        _require_writable(path)
+    return (_update if order.update else _insert)(order, space, setting, built)
 
 
 def _suffix(text: str) -> str:
@@ -118,23 +111,13 @@ def _suffix(text: str) -> str:
     return text
 
 
-def _settle(*, update: bool, schema: str, id_suffix: str, wanted: Sequence[str] | None) -> None:
-    if update and (schema == "legacy" or id_suffix or wanted is not None):
-        message = "--update goes with neither --schema legacy, --id-suffix nor --sprint-filter"
-        raise RalphError(Code.USAGE, message, suggested_action="Run mason --update on the whole plan")
-
-
 # --- inserting --------------------------------------------------------------------------------------
 
 
 def _insert(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
     opened = registry.open_store(space, order.store)
     if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
-    return _load(order, opened, built)
-
-
-def _load(order: MasonRequest, opened: OpenStore, built: Built) -> Answer:
+        built = load.with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     batch = load.require_valid(built, load.choose(built.plan, order.wanted))
     loaded = load.load(
         opened.store, batch, check_existing=order.check_existing, progress=speaker(current_style())
@@ -244,8 +227,6 @@ def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied
 
 
 def _show_dry_run(console: Console, batch: load.Batch) -> None:
-    from rich.markup import escape
-
     for part in batch.parts.values():
         for each in [part] if not isinstance(part, Molecule) else part.batch:
             inner = "  " if isinstance(part, Molecule) and each is not part.root else ""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from beads_ralph.config.store_settings import StoreChoice
+
+if TYPE_CHECKING:
+    from beads_ralph.cli.answer import Answer
+
+Request = TypeVar("Request")
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
 Store = Annotated[
@@ -15,18 +23,29 @@ Store = Annotated[
     typer.Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
 ]
 # readable=False: the parser would call a file that must not be read a slip of the command line.
-PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", show_default=False, readable=False)]
+PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", readable=False)]
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="Another file than beads-ralph.yaml.", show_default=False, readable=False),
+    Path | None, typer.Option("--config", help="Another file than beads-ralph.yaml.", readable=False)
 ]
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
 NoAgentCheck = Annotated[
     bool, typer.Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
 MasonSchema = Annotated[Literal["4.1a", "legacy"], typer.Option("--schema", help="The schema of the beads.")]
-BeadId = Annotated[str, typer.Argument(help="The bead's id, in full.", show_default=False)]
-BeadIds = Annotated[list[str], typer.Argument(metavar="BEAD…", help="Bead ids, in full.", show_default=False)]
-BeadFiles = Annotated[
-    list[Path], typer.Argument(metavar="FILE…", help="Ralph beads.", show_default=False, readable=False)
-]
+BeadId = Annotated[str, typer.Argument(help="The bead's id, in full.")]
+BeadIds = Annotated[list[str], typer.Argument(metavar="BEAD…", help="Bead ids, in full.")]
+BeadFiles = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
+
+
+def taken_from(request: type[Request]) -> Callable[[Callable[[Request], Answer]], Callable[..., Answer]]:
+    """Make a command of a function that takes a request: its options are the fields of the dataclass."""
+
+    def decorate(command: Callable[[Request], Answer]) -> Callable[..., Answer]:
+        @wraps(command)
+        def called(**given: Any) -> Answer:
+            return command(request(**given))
+
+        vars(called)["__signature__"] = inspect.signature(request, eval_str=True)
+        return called
+
+    return decorate

@@ -9,11 +9,11 @@ import typer
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build
-from beads_ralph.compile.plan_file import compile_plan, plan_setting, read_plan, require_graph
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.build import Built, build, compile_plan, read_plan, require_graph
+from beads_ralph.compile.setting import Setting, plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw
@@ -120,8 +120,6 @@ def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple
 
 
 def show_diff(console: Console, found: plandiff.Diff) -> None:
-    from rich.markup import escape
-
     for bead in found.added:
         console.print(f"[green]+ {bead.id}[/green]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}")
     for change in found.changed:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,141 +15,109 @@ import typer
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.gauge import meter
+from beads_ralph.cli.answer import Answer, Display
+from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
+from beads_ralph.compile import pour as smelting
+from beads_ralph.compile.molecule import Molecule
+from beads_ralph.compile.pour import Account, Tell, prepare
+from beads_ralph.compile.rows import FilledRow, Recipe, ValueRow, choose, orders, read, spelled
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
+from beads_ralph.formula.bd_compatible import why_not_plain
+from beads_ralph.formula.folders import Folders
+from beads_ralph.formula.model import Formula
 from beads_ralph.store import registry
+from beads_ralph.store.protocol import Pours
 from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from beads_ralph.compile.molecule import Molecule
-    from beads_ralph.compile.pour import Account
-    from beads_ralph.compile.recipe import FilledRow, Recipe
-    from beads_ralph.compile.rows import ValueRow
-    from beads_ralph.formula.model import Formula
-
-FormulaName = Annotated[str, typer.Argument(metavar="NAME", help="The formula.", show_default=False)]
-Vars = Annotated[
-    list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable; repeatable.", show_default=False),
-]
-VarsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--vars-file",
-        help="One pour a row: a CSV file, a JSON array of objects, or - for stdin.",
-        show_default=False,
-        readable=False,
-    ),
-]
-Rows = Annotated[
-    str | None,
-    typer.Option("--rows", help="Only these rows of the file: 41-, 2-40, 7,9.", show_default=False),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be poured; write nothing.")]
-Assignee = Annotated[
-    str | None, typer.Option("--assignee", help="Who the molecule belongs to.", show_default=False)
-]
-Attach = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attach",
-        metavar="NAME",
-        help="Another formula, poured into the same molecule after it; repeatable.",
-        show_default=False,
-    ),
-]
+    from rich.progress import Progress
 
 
-def pour(  # noqa: PLR0913 - one parameter an option
-    name: FormulaName,
-    *,
-    var: Vars = None,
-    vars_file: VarsFile = None,
-    rows: Rows = None,
-    dry_run: DryRun = False,
-    assignee: Assignee = None,
-    attach: Attach = None,
-    store: options.Store = None,
-    no_agent_check: options.NoAgentCheck = False,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
-    """Pour a formula: its steps become beads, all of them or none."""
-    request = Request(
-        name=name,
-        var=tuple(var or ()),
-        vars_file=vars_file,
-        rows=rows,
-        dry_run=dry_run,
-        assignee=assignee,
-        attach=tuple(attach or ()),
-        store=store,
-        agent_check=not no_agent_check,
-        config=config,
+@dataclass(frozen=True, kw_only=True)
+class PourRequest:
+    """What was asked for: one field an option."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The formula.")]
+    var: Annotated[
+        list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable; repeatable.")
+    ] = None
+    vars_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--vars-file",
+            help="One pour a row: a CSV file, a JSON array of objects, or - for stdin.",
+            readable=False,
+        ),
+    ] = None
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Only these rows of the file: 41-, 2-40, 7,9.")
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be poured; write nothing.")] = (
+        False
     )
-    return answer(request)
+    assignee: Annotated[str | None, typer.Option("--assignee", help="Who the molecule belongs to.")] = None
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attach",
+            metavar="NAME",
+            help="Another formula, poured into the same molecule after it; repeatable.",
+        ),
+    ] = None
+    store: options.Store = None
+    no_agent_check: options.NoAgentCheck = False
+    config: options.ConfigFile = None
+    json_: options.Json = False
 
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for."""
-
-    name: str
-    var: tuple[str, ...] = ()
-    vars_file: Path | None = None
-    rows: str | None = None
-    dry_run: bool = False
-    assignee: str | None = None
-    attach: tuple[str, ...] = ()
-    store: StoreChoice | None = None
-    agent_check: bool = True
-    config: Path | None = None
-    wisp: bool = False
-
-    def again(self, rows: str | None) -> str:
+    def again(self, rows: str | None, *, wisp: bool) -> str:
         """The command that pours these rows."""
-        words = ["beads-ralph", *(["wisp", "pour"] if self.wisp else ["pour"]), self.name]
-        words += [word for given in self.var for word in ("--var", given)]
+        words = ["beads-ralph", *(["wisp", "pour"] if wisp else ["pour"]), self.name]
+        words += [word for given in self.var or () for word in ("--var", given)]
         words += ["--vars-file", str(self.vars_file)] if self.vars_file else []
         words += ["--rows", rows] if rows else []
         words += ["--assignee", self.assignee] if self.assignee else []
-        words += [word for other in self.attach for word in ("--attach", other)]
+        words += [word for other in self.attach or () for word in ("--attach", other)]
         words += ["--store", self.store] if self.store else []
         words += ["--config", str(self.config)] if self.config else []
-        words += [] if self.agent_check else ["--no-agent-check"]
+        words += ["--no-agent-check"] if self.no_agent_check else []
         return shlex.join(words)
 
 
-def answer(request: Request) -> Answer:
-    """Load, check the variables, render, check the beads, check the store, write: in that order."""
-    from beads_ralph.compile.recipe import orders
+@options.taken_from(PourRequest)
+def pour(request: PourRequest) -> Answer:
+    """Pour a formula: its steps become beads, all of them or none."""
+    return _answer(request, wisp=False)
 
+
+@options.taken_from(PourRequest)
+def pour_wisps(request: PourRequest) -> Answer:
+    """Pour a formula as wisps; `wisp NAME` is short for it."""
+    return _answer(request, wisp=True)
+
+
+def _answer(request: PourRequest, *, wisp: bool) -> Answer:
+    """Load, check the variables, render, check the beads, check the store, write: in that order."""
     space = workspace.find(config_file=request.config)
-    recipe = _recipe(request, space)
-    ordered = orders(recipe, _rows(request), _common(request.var))
+    recipe = _recipe(request, space, wisp=wisp)
+    ordered = orders(recipe, _rows(request), _common(request.var or ()))
     opened = registry.open_store(space, request.store)
-    why = _why_rendered(recipe, opened)
-    pouring = Pouring(request, recipe, opened, ordered, why)
+    pouring = Pouring(request, recipe, opened, ordered, _why_rendered(recipe, opened))
     return pouring.dry_run() if request.dry_run else pouring.pour()
 
 
 # --- before -----------------------------------------------------------------------------------------
 
 
-def _recipe(request: Request, space: Workspace) -> Recipe:
-    from beads_ralph.compile.recipe import Recipe
-    from beads_ralph.compile.setting import Setting
-    from beads_ralph.formula.folders import Folders
-
+def _recipe(request: PourRequest, space: Workspace, *, wisp: bool) -> Recipe:
     folders = Folders.of(space.root, space.checkout)
     formula = folders.load(request.name)
-    attached = tuple(folders.load(name) for name in request.attach)
+    attached = tuple(folders.load(name) for name in request.attach or ())
     file = _file(formula, space)
     setting = Setting(
         root=space.root,
@@ -155,10 +125,10 @@ def _recipe(request: Request, space: Workspace) -> Recipe:
         now=datetime.now(UTC),
         config=space.config,
         branches=space.branches(),
-        agent_check=request.agent_check,
+        agent_check=not request.no_agent_check,
         warnings=space.warnings,
     )
-    return Recipe(formula, setting, file, attached, wisp=request.wisp, assignee=request.assignee)
+    return Recipe(formula, setting, file, attached, wisp=wisp, assignee=request.assignee)
 
 
 def _file(formula: Formula, space: Workspace) -> str:
@@ -168,10 +138,7 @@ def _file(formula: Formula, space: Workspace) -> str:
     return f"formula:{formula.name}"
 
 
-def _rows(request: Request) -> list[ValueRow]:
-    from beads_ralph.compile.rows import ValueRow, choose, read
-    from beads_ralph.files import text_files
-
+def _rows(request: PourRequest) -> list[ValueRow]:
     if request.vars_file is None:
         if request.rows is not None:
             raise _slip("--rows chooses rows of a file", "Give the file with --vars-file")
@@ -200,9 +167,6 @@ def _slip(message: str, action: str) -> RalphError:
 
 def _why_rendered(recipe: Recipe, opened: OpenStore) -> str:
     """Why beads-ralph makes the beads itself; empty where the store pours the formula."""
-    from beads_ralph.formula.bd_compatible import why_not_plain
-    from beads_ralph.store.protocol import Pours
-
     if not isinstance(opened.store, Pours):
         return f"the {opened.store.kind} store knows no formulas itself"
     if recipe.attached:
@@ -217,15 +181,13 @@ def _why_rendered(recipe: Recipe, opened: OpenStore) -> str:
 class Pouring:
     """One request, ready to be poured."""
 
-    request: Request
+    request: PourRequest
     recipe: Recipe
     opened: OpenStore
     ordered: Sequence[FilledRow]
     why: str
 
     def dry_run(self) -> Answer:
-        from beads_ralph.compile.pour import Account
-
         made = self._foreseen()
         things = [thing for molecule in made for thing in molecule.batch]
         data = self._data([], [], "dry_run") | {
@@ -239,8 +201,6 @@ class Pouring:
 
     def _foreseen(self) -> list[Molecule]:
         """What a pour would make; nothing where only bd knows."""
-        from beads_ralph.compile.pour import prepare
-
         try:
             return list(prepare(self.opened.store, self.recipe, self.ordered).made)
         except RalphError as error:
@@ -249,15 +209,12 @@ class Pouring:
             return []
 
     def pour(self) -> Answer:
-        from beads_ralph.compile import pour as smelting
-        from beads_ralph.store.protocol import Pours
-
         store = self.opened.store
         if not self.why and isinstance(store, Pours):
             with meter(len(self.ordered)) as tell:
                 account = smelting.pour_plain(store, self.recipe, self.ordered, tell)
         else:
-            prepared = smelting.prepare(store, self.recipe, self.ordered)
+            prepared = prepare(store, self.recipe, self.ordered)
             with meter(len(self.ordered)) as tell:
                 account = smelting.pour(store, prepared, tell)
         self._require_all(account)
@@ -272,7 +229,7 @@ class Pouring:
             "molecules_created": account.roots,
             "bead_ids": account.members,
         }
-        step = self.request.again(self._left(account))
+        step = self.request.again(self._left(account), wisp=self.recipe.wisp)
         done = f"{account.poured} of {plural(account.rows, 'row')} poured"
         if account.failed is None:
             message, action = f"interrupted: {done}", f"Go on with: {step}"
@@ -290,8 +247,6 @@ class Pouring:
         )
 
     def _left(self, account: Account) -> str | None:
-        from beads_ralph.compile.rows import spelled
-
         left = [order.row.number for order in self.ordered[account.poured :]]
         numbers = [number for number in left if number is not None]
         if not numbers:
@@ -300,8 +255,15 @@ class Pouring:
 
     @property
     def warnings(self) -> tuple[Fault, ...]:
-        own = [_vapor(self.recipe)] if _is_vapor(self.recipe) else []
-        own += [_foreign_ids(self.recipe)] if self.request.dry_run and not self.why else []
+        name, file = self.recipe.formula.name, self.recipe.file
+        own: list[Fault] = []
+        if self.recipe.formula.phase == "vapor" and not self.recipe.wisp:
+            message = f"{name} is meant for wisps (phase: vapor), but its beads are here to stay"
+            action = f"Pour it with: beads-ralph wisp {name}"
+            own.append(Fault(Code.CONSTRAINT, message, file, None, "phase", action))
+        if self.request.dry_run and not self.why:
+            message = f"bd itself pours {name}, and gives other ids than those shown here"
+            own.append(Fault(Code.CONSTRAINT, message, file))
         return tuple(dict.fromkeys((*self.opened.warnings, *own)))
 
     def _data(self, roots: Sequence[str], members: Sequence[str], status: str) -> dict[str, Any]:
@@ -320,23 +282,6 @@ class Pouring:
             "why": self.why or None,
             "warnings": [warning.to_json() for warning in self.warnings],
         }
-
-
-def _is_vapor(recipe: Recipe) -> bool:
-    return recipe.formula.phase == "vapor" and not recipe.wisp
-
-
-def _vapor(recipe: Recipe) -> Fault:
-    name = recipe.formula.name
-    message = f"{name} is meant for wisps (phase: vapor), but its beads are here to stay"
-    return Fault(
-        Code.CONSTRAINT, message, recipe.file, None, "phase", f"Pour it with: beads-ralph wisp {name}"
-    )
-
-
-def _foreign_ids(recipe: Recipe) -> Fault:
-    message = f"bd itself pours {recipe.formula.name}, and gives other ids than those shown here"
-    return Fault(Code.CONSTRAINT, message, recipe.file)
 
 
 # --- for people -------------------------------------------------------------------------------------
@@ -358,8 +303,6 @@ def _show_poured(console: Console, account: Account, pouring: Pouring) -> None:
 
 
 def _show_dry_run(console: Console, made: Sequence[Molecule], pouring: Pouring) -> None:
-    from rich.markup import escape
-
     for molecule in made:
         console.print(f"[bold]{molecule.root.id}[/bold]  {escape(molecule.root.title)}")
         for member in molecule.members:
@@ -368,3 +311,61 @@ def _show_dry_run(console: Console, made: Sequence[Molecule], pouring: Pouring) 
             console.print(f"  {member.id}  {escape(member.title)}{kind}")
     count = plural(sum(len(molecule.members) for molecule in made), "bead") if made else "what only bd knows"
     console.print(f"{plural(len(pouring.ordered), 'molecule')} with {count} would be poured; nothing was")
+
+
+# --- how far it is -------------------------------------------------------------------------------
+
+LINES = 20
+"""So many lines tell of a pour, and one more; a file of a thousand rows need not fill a log."""
+
+
+@contextmanager
+def meter(rows: int) -> Iterator[Tell]:
+    """A bar for a person at a terminal, lines for a file, nothing for a script or a single row."""
+    if rows == 1 or current_style() != "text":
+        yield lambda _done, _all: None
+        return
+    gauge = Gauge(rows)
+    try:
+        yield gauge.tell
+    finally:
+        gauge.stop()
+
+
+class Gauge(Display):
+    """Shows on stderr how far a pour is; where nobody looks any more, the pour goes on unseen."""
+
+    def __init__(self, rows: int) -> None:
+        self.bar = _bar(rows) if sys.stderr.isatty() else None
+        self.silent = False
+        self.told = 0
+
+    def tell(self, done: int, rows: int) -> None:
+        enough = self.bar is not None or done == rows or (done - self.told) * LINES >= rows
+        if enough and not self.silent:
+            self.told = done
+            with self._unseen():
+                self._show(done, rows)
+
+    def _show(self, done: int, rows: int) -> None:
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=done)
+        else:
+            sys.stderr.write(f"poured {done} of {rows} rows\n")
+            sys.stderr.flush()
+
+    def stop(self) -> None:
+        if self.bar is not None:
+            with self._unseen():
+                self.bar.stop()
+
+
+def _bar(rows: int) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("pouring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task("rows", total=rows)
+    bar.start()
+    return bar

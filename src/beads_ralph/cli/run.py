@@ -11,6 +11,7 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import escape
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 if TYPE_CHECKING:
@@ -20,30 +21,20 @@ if TYPE_CHECKING:
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Store
 
-Executor = Annotated[
-    ExecutorName | None, typer.Option("--executor", help="Where agents run.", show_default=False)
-]
-Forge = Annotated[
-    ForgeName | None,
-    typer.Option("--forge", help="Where pull requests are opened.", show_default=False),
-]
+Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
+Forge = Annotated[ForgeName | None, typer.Option("--forge", help="Where pull requests are opened.")]
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.", show_default=False)] = None,
+    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.")] = None,
     *,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.", show_default=False)
+        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
     ] = None,
-    team: Annotated[
-        list[str] | None, typer.Option("--team", help="Only this team.", show_default=False)
-    ] = None,
-    bead: Annotated[
-        list[str] | None, typer.Option("--bead", help="Only this bead.", show_default=False)
-    ] = None,
+    team: Annotated[list[str] | None, typer.Option("--team", help="Only this team.")] = None,
+    bead: Annotated[list[str] | None, typer.Option("--bead", help="Only this bead.")] = None,
     convoy: Annotated[
-        list[str] | None,
-        typer.Option("--convoy", help="Only the beads of this convoy.", show_default=False),
+        list[str] | None, typer.Option("--convoy", help="Only the beads of this convoy.")
     ] = None,
     wisps: Annotated[bool, typer.Option("--wisps", help="Wisps too.")] = False,
     once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
@@ -129,9 +120,7 @@ WORDS: dict[str, str] = {
 
 def show_end(console: Console, ended: Ended, store: Store | None = None) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
-    from rich.markup import escape
-
-    from beads_ralph.cli import settlement
+    from beads_ralph.cli import convoy
 
     console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
     counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
@@ -144,7 +133,7 @@ def show_end(console: Console, ended: Ended, store: Store | None = None) -> None
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
-    for line in settlement.ended(store, ended.finished) if store is not None else ():
+    for line in convoy.ended(store, ended.finished) if store is not None else ():
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")

@@ -1,12 +1,17 @@
-"""sessions: the calls of agents on a bead."""
+"""sessions, ask: the calls of agents on a bead, and a question to one that worked on it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
+from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.session import past_sessions
 from beads_ralph.session.past_sessions import Talk
 from beads_ralph.store import registry
@@ -23,8 +28,6 @@ def sessions(bead: options.BeadId, store: options.Store = None, json_: options.J
 
 
 def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
-    from rich.markup import escape
-
     for one in found:
         row = past_sessions.brief(one)
         who = f"{row['role']:<4} {row['agent']} ({one.program} {one.model})"
@@ -36,3 +39,42 @@ def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
         console.print(f'  → beads-ralph ask {bead} "why …?"')
     elif not found:
         console.print(f"no agent has worked on {bead} yet")
+
+
+def ask(
+    bead: options.BeadId,
+    question: Annotated[str, typer.Argument(help="What to ask; - reads it from stdin.")],
+    role: Annotated[Literal["dev", "qa"], typer.Option("--role", help="Whose session to take up.")] = "dev",
+    session: Annotated[str | None, typer.Option("--session", help="This session, by its id.")] = None,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Take an agent's recorded session up again, and print its answer to a question."""
+    from beads_ralph import app
+
+    text = (text_files.read_stdin() if question == "-" else question).strip()
+    if not text:
+        raise RalphError(Code.USAGE, "the question is empty")
+    space = workspace.find()
+    found = registry.open_store(space, store).store.show(bead)
+    if found.status == "in_progress":
+        action = f"Ask when it is done; until then: beads-ralph logs {bead}"
+        raise RalphError(Code.CONFLICT, f"agents are at work on {bead}", suggested_action=action)
+    talk = past_sessions.pick(found, role, session)
+    heard = app.ask(space, found, talk, text)
+    answer = heard.answered.reply.text.strip()
+    if heard.answered.call.problem or not answer:
+        problem = heard.answered.call.problem or "gave no answer"
+        action = f"See its output: {heard.answered.call.transcript}"
+        raise RalphError(Code.AGENT_FAILED, f"{talk.program} {problem}", suggested_action=action)
+    data: dict[str, Any] = {
+        "bead": bead,
+        "answer": answer,
+        "session_id": heard.answered.call.session_id,
+        **{key: past_sessions.brief(talk)[key] for key in ("role", "agent", "program", "attempt")},
+    }
+    changed = Fault(
+        Code.CONFLICT,
+        f"the agent changed something in {past_sessions.place_of(found, talk)}, though asked not to",
+    )
+    return Answer(data, lambda _: out(answer), [changed] if heard.changed else [])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,62 +12,48 @@ import typer
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.errors import RalphError, gathered
+from beads_ralph.journal.records import repair
+from beads_ralph.journal.records.model import Kind
+from beads_ralph.journal.records.repair import RepairReport
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.journal.records.model import Kind
-    from beads_ralph.journal.records.repair import RepairReport
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsRequest:
+    """Which records: one field an option."""
+
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="Only these; without, every record.", readable=False),
+    ] = None
+    runs: Annotated[bool, typer.Option("--runs", help="Run records.")] = False
+    results: Annotated[bool, typer.Option("--results", help="Result records.")] = False
+    all_: Annotated[bool, typer.Option("--all", help="Both, as without any of the three.")] = False
+    json_: options.Json = False
+
+    def records(self) -> Iterable[tuple[Path, Kind]]:
+        both = self.all_ or self.runs == self.results
+        kinds: list[Kind] = ["run", "result"] if both else ["run"] if self.runs else ["result"]
+        if not self.paths:
+            return repair.find(workspace.find().state, kinds)
+        return [(path, repair.kind_of(path) if both else kinds[0]) for path in self.paths]
 
 
-Runs = Annotated[bool, typer.Option("--runs", help="Run records.")]
-Results = Annotated[bool, typer.Option("--results", help="Result records.")]
-All = Annotated[bool, typer.Option("--all", help="Both, as without any of the three.")]
-Files = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="FILE…", help="Only these; without, every record.", show_default=False, readable=False
-    ),
-]
-
-
-def validate(
-    paths: Files = None,
-    runs: Runs = False,
-    results: Results = False,
-    all_: All = False,
-    json_: options.Json = False,
-) -> Answer:
+@options.taken_from(RecordsRequest)
+def validate(request: RecordsRequest) -> Answer:
     """Check records against their schemas, and results against their runs; every fault with its field."""
-    from beads_ralph.journal.records import repair
-
-    return _answer([repair.check(path, kind) for path, kind in _asked(paths, runs, results, both=all_)])
+    return _answer([repair.check(path, kind) for path, kind in request.records()])
 
 
-def fix(
-    paths: Files = None,
-    runs: Runs = False,
-    results: Results = False,
-    all_: All = False,
-    json_: options.Json = False,
-) -> Answer:
+@options.taken_from(RecordsRequest)
+def fix(request: RecordsRequest) -> Answer:
     """Bring older records up to date, keeping each as it was beside it (.bak), then validate."""
-    from beads_ralph.journal.records import repair
-
-    return _answer([repair.fix(path, kind) for path, kind in _asked(paths, runs, results, both=all_)])
-
-
-def _asked(paths: Sequence[Path] | None, runs: bool, results: bool, *, both: bool) -> list[tuple[Path, Kind]]:
-    from beads_ralph.journal.records import repair
-
-    both = both or runs == results
-    kinds: list[Kind] = ["run", "result"] if both else ["run"] if runs else ["result"]
-    if not paths:
-        return list(repair.find(workspace.find().state, kinds))
-    only: Callable[[Path], Kind] = repair.kind_of if both else lambda _: kinds[0]
-    return [(path, only(path)) for path in paths]
+    return _answer([repair.fix(path, kind) for path, kind in list(request.records())])
 
 
 def _answer(reports: Sequence[RepairReport]) -> Answer:
@@ -111,7 +98,5 @@ def _summary(reports: Sequence[RepairReport], bad: Sequence[RepairReport]) -> st
 
 
 def _show(console: Console, lines: Sequence[str]) -> None:
-    from rich.markup import escape
-
     for line in lines:
         console.print(escape(line))

@@ -1,4 +1,4 @@
-"""wisp: pours that do not stay, and how they go."""
+"""wisp list, gc, burn: pours that do not stay, and how they go; `wisp pour` is a pour (pour.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead.words import plural
-from beads_ralph.cli import options, pour
+from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out, speaker
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import table
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import registry
@@ -23,37 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.store.wisps import Tree, Wisp
-
-
-def pour_wisps(  # noqa: PLR0913 - one parameter an option
-    name: pour.FormulaName,
-    *,
-    var: pour.Vars = None,
-    vars_file: pour.VarsFile = None,
-    rows: pour.Rows = None,
-    dry_run: pour.DryRun = False,
-    assignee: pour.Assignee = None,
-    attach: pour.Attach = None,
-    store: options.Store = None,
-    no_agent_check: options.NoAgentCheck = False,
-    config: options.ConfigFile = None,
-    json_: options.Json = False,
-) -> Answer:
-    """Pour a formula as wisps; `wisp NAME` is short for it."""
-    request = pour.Request(
-        name=name,
-        var=tuple(var or ()),
-        vars_file=vars_file,
-        rows=rows,
-        dry_run=dry_run,
-        assignee=assignee,
-        attach=tuple(attach or ()),
-        store=store,
-        agent_check=not no_agent_check,
-        config=config,
-        wisp=True,
-    )
-    return pour.answer(request)
 
 
 # --- list -------------------------------------------------------------------------------------------
@@ -93,19 +63,15 @@ def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
 
 
 def _show_list(console: Console, data: Mapping[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("wisp", "type", "status", "age"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("title", overflow="fold")
+    rows = table("wisp", "type", "status", "age", folding=("title",))
     for row in data["wisps"]:
         old = " (old)" if row["old"] else ""
         when = _spoken(timedelta(seconds=row["age_seconds"])) + old
-        table.add_row(row["id"], row["type"], row["status"], when, Text(str(row["title"])))
+        rows.add_row(row["id"], row["type"], row["status"], when, Text(str(row["title"])))
     if data["wisps"]:
-        console.print(table)
+        console.print(rows)
     counts = f"{plural(data['count'], 'wisp')} in {plural(data['molecules'], 'molecule')}"
     console.print(f"{counts}, {data['old']} of them old" if data["count"] else "no wisps")
     if data["old"]:
@@ -196,7 +162,7 @@ def _removed(store: Store, going: Sequence[Tree], kept: dict[str, str]) -> list[
 
 
 def burn(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.", show_default=False)],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="A molecule or a bead.")],
     force: Force = False,
     store: options.Store = None,
     json_: options.Json = False,

@@ -1,4 +1,4 @@
-"""Plan → validated beads with their dependencies; pure, and every fault of the plan at once."""
+"""Plan → validated beads with their ids and dependencies; pure, and every fault of the plan at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from beads_ralph.bead import graph, personas, schema
@@ -13,15 +14,23 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile import setting
-from beads_ralph.compile.dependencies import compile_edges, name_beads, repeated, unique
 from beads_ralph.compile.formula_sprints import Around, SprintPours
-from beads_ralph.compile.metadata import bead_json, sounds_like_merge
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.sprints import (
+    bead_json,
+    compile_edges,
+    name_beads,
+    repeated,
+    sounds_like_merge,
+    unique,
+)
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.config.read import plan_defaults
-from beads_ralph.errors import Code, Fault
-from beads_ralph.plan import At, Plan, Sprint
+from beads_ralph.config.workspace import Workspace
+from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.files import text_files
+from beads_ralph.plan import At, Plan, Sprint, parse
 from beads_ralph.store.protocol import AnyBead, Stored
 
 
@@ -293,3 +302,23 @@ def _phase_warnings(plan: Plan) -> Iterator[Fault]:
         if number is None or number.phase_number != sprint.id.phase_number:
             message = f"sprint {sprint.id} stands below the heading of phase {above.phase}"
             yield Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line)
+
+
+# --- from a file ------------------------------------------------------------------------------------
+
+
+def read_plan(path: Path) -> Plan:
+    return parse(text_files.read_text(path), str(path))
+
+
+def compile_plan(workspace: Workspace, path: Path, *, agent_check: bool = True) -> Built:
+    """Compile a plan; its faults are in the answer."""
+    plan = read_plan(path)
+    return build(plan, plan_setting(workspace, plan, agent_check=agent_check))
+
+
+def require_graph(built: Built) -> Built:
+    """Refuse what cannot even be drawn; missing sections do not hinder a drawing."""
+    if built.faults:
+        raise gathered(built.faults, built.plan.file, built.warnings)
+    return built

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import CLAUDE, AgentSpec
-from beads_ralph.bead.names import AGENTS_DIR, slug
-from beads_ralph.compile.metadata import labels
+from beads_ralph.bead.names import persona_name, slug
 from beads_ralph.compile.molecule import Molecule, compose
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Place, Setting
+from beads_ralph.compile.sprints import labels
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula, Var
@@ -282,7 +282,7 @@ def _agents(role: str, specs: Sequence[AgentSpec]) -> dict[str, Given]:
     first = specs[0]
     return {
         f"{role}_agents": tuple(_short(spec) for spec in specs),
-        f"{role}_agent": _persona(first),
+        f"{role}_agent": persona_name(first.agent),
         f"{role}_model": _program(first),
     }
 
@@ -290,11 +290,7 @@ def _agents(role: str, specs: Sequence[AgentSpec]) -> dict[str, Given]:
 def _short(spec: AgentSpec) -> str:
     program = f" ({_program(spec)})" if _program(spec) else ""
     note = f" - {spec.context}" if spec.context else ""
-    return f"{_persona(spec)}{program}{note}"
-
-
-def _persona(spec: AgentSpec) -> str:
-    return spec.agent.removeprefix(f"{AGENTS_DIR}/").removesuffix(".md")
+    return f"{persona_name(spec.agent)}{program}{note}"
 
 
 def _program(spec: AgentSpec) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from beads_ralph.bead import schema
@@ -11,9 +12,10 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
-from beads_ralph.compile.build import Built
+from beads_ralph.compile.build import Built, build, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import KnownMolecule, Setting
+from beads_ralph.compile.setting import KnownMolecule, Setting, plan_setting
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
 from beads_ralph.store.protocol import (
@@ -291,3 +293,40 @@ def _taken_item(item: Item) -> Fault:
 
 
 RENAME = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
+
+
+# --- a plan beside the store ------------------------------------------------------------------------
+
+
+def with_known(built: Built, setting: Setting, held: StoredPlan) -> Built:
+    """The plan compiled again, its sprints matched to the beads that the store has of it."""
+    return built if held == StoredPlan(()) else build(built.plan, held.known_to(setting))
+
+
+class PlanBeads:
+    """A valid plan beside the store that its beads go into: what is there, and what would be."""
+
+    def __init__(self, workspace: Workspace, path: Path, open_store: Callable[[], Store]) -> None:
+        plan = read_plan(path)
+        setting = plan_setting(workspace, plan)
+        self._sprints = [sprint.id.text for sprint in plan.sprints]
+        built = build(plan, setting)
+        require_valid(built, self._sprints)  # before the store is even opened
+        self._store = open_store()
+        self._held = held(self._store, plan, setting.plan_file)
+        self._batch = require_valid(with_known(built, setting, self._held), self._sprints)
+
+    @property
+    def beads(self) -> list[Bead]:
+        """As the plan has them."""
+        return [bead for bead in self._batch.beads if isinstance(bead, Bead)]
+
+    @property
+    def stored(self) -> Sequence[Bead]:
+        """As the store has them, or would."""
+        there = {bead.id: bead for bead in self._held.beads}
+        return [there.get(bead.id, bead) for bead in self.beads]
+
+    def insert(self, progress: Progress = silent) -> Loaded:
+        """Put those into the store that it does not have yet, all of them or none."""
+        return load(self._store, self._batch, check_existing=True, progress=progress)

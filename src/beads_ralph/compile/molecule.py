@@ -19,7 +19,7 @@ from beads_ralph.compile.step import Slot, branch_of, raw_bead
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Ready, render
-from beads_ralph.formula.values import Values
+from beads_ralph.formula.variables import Values
 
 Part = tuple[Formula, Values]
 MAX_TITLE: Final = 500

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.names import MERGE, MOLECULE
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.recipe import FilledRow, Recipe, molecules, refused
+from beads_ralph.compile.rows import FilledRow, Recipe, molecules, refused
 from beads_ralph.compile.setting import number_in
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import all_steps

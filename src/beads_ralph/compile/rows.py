@@ -1,4 +1,4 @@
-"""Files of values: one pour a row, from CSV or JSON; numbered as people count them."""
+"""Rows of values: read from CSV or JSON, checked, made into molecules, compared with what they came from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from beads_ralph.bead import schema
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.model import Bead
+from beads_ralph.compile import setting
+from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files.text_files import MAX_BYTES
-from beads_ralph.formula.variables import Given
+from beads_ralph.formula.definitions import BeadJson, Instance
+from beads_ralph.formula.model import Formula
+from beads_ralph.formula.variables import Given, Values, unknown_variable, used_names, values
 
 RANGE: Final = re.compile(r"(?P<first>\d{1,9})?(?P<dash>-)?(?P<last>\d{1,9})?")
 
@@ -159,3 +166,193 @@ def spelled(numbers: Sequence[int]) -> str:
         else:
             parts.append([number, number])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The part of a pour that is the same in every row."""
+
+    formula: Formula
+    setting: Setting
+    file: str
+    """The formula's name in beads: its file from the root, or `formula:<name>` of a shipped one."""
+    attached: tuple[Formula, ...] = ()
+    wisp: bool = False
+    assignee: str | None = None
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The branches of beads outside that steps wait for."""
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        return (self.formula, *self.attached)
+
+    def molecule(self, order: FilledRow, number: int) -> Molecule:
+        place = Place(
+            root_id(self.formula.name, number),
+            self.file,
+            number,
+            branches=self.branches,
+            label=order.row.label,
+        )
+        own, *others = order.values
+        return compose(
+            self.formula,
+            own,
+            self.setting,
+            place,
+            wisp=self.wisp,
+            assignee=self.assignee,
+            attached=list(zip(self.attached, others, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class FilledRow:
+    """One row, its values checked: those of the formula, then those of each attached one."""
+
+    row: ValueRow
+    values: tuple[Values, ...]
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+def orders(recipe: Recipe, rows: Sequence[ValueRow], common: Mapping[str, Given]) -> list[FilledRow]:
+    """Every row with its values, or every fault of every row at once."""
+    found: list[FilledRow] = []
+    faults: list[Fault] = []
+    for row in rows:
+        given = {**common, **row.given}
+        try:
+            found.append(FilledRow(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
+        except RalphError as error:
+            faults += error.faults
+    faults += _strange_names(recipe.formulas, rows, common)
+    if faults:
+        raise gathered(faults, rows[0].file or f"the variables of {recipe.formula.name}")
+    return found
+
+
+def _values(formula: Formula, given: Mapping[str, Given], label: str) -> Values:
+    known = {*formula.vars, *used_names(formula)}
+    return values(formula, {name: value for name, value in given.items() if name in known}, row=label)
+
+
+def _strange_names(
+    formulas: Sequence[Formula], rows: Sequence[ValueRow], common: Mapping[str, Given]
+) -> list[Fault]:
+    """Names that are variables of none of the formulas, each told once."""
+    known = list(dict.fromkeys(name for one in formulas for name in (*one.vars, *used_names(one))))
+    strange = {name: "" for name in common if name not in known}
+    for row in rows:
+        strange |= {name: row.label for name in row.given if name not in known and name not in strange}
+    return [unknown_variable(formulas[0], name, known, row or None) for name, row in strange.items()]
+
+
+# --- molecules --------------------------------------------------------------------------------------
+
+
+def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[Molecule]:
+    """Compose every row, numbered from `first`; or FORMULA.POUR_FAILED with every fault of it."""
+    made: list[Molecule] = []
+    unfit: list[Fault] = []
+    for number, order in enumerate(ordered, first):
+        try:
+            made.append(recipe.molecule(order, number))
+        except RalphError as error:
+            if error.code is Code.FORMULA_UNSUPPORTED:  # whatever the values are
+                raise
+            unfit += [_of_row(fault, order.row) for fault in error.faults]
+    if unfit:
+        raise gathered(unfit, recipe.formula.name)
+    faults = [fault for molecule in made for fault in molecule.faults]
+    faults += _twice(recipe, ordered, made)
+    faults += _clashes(recipe, ordered, made)
+    if faults:
+        raise refused(recipe, faults)
+    return made
+
+
+def _of_row(fault: Fault, row: ValueRow) -> Fault:
+    return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
+
+
+def _twice(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
+    """Ids that the formula names, and gives to two rows."""
+    first: dict[str, str] = {}
+    for order, molecule in zip(ordered, made, strict=True):
+        for identity in sorted(molecule.given_ids):
+            label = first.setdefault(identity, order.row.label)
+            if label != order.row.label:
+                message = f"{order.row.label}: {identity} is the id of a bead of {label} too"
+                yield Fault(Code.DUPLICATE_ID, message, recipe.file, None, "bead_id")
+
+
+def _clashes(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
+    beads: dict[str, Bead] = {}
+    for order, molecule in zip(ordered, made, strict=True):
+        start = f"{order.row.label}: " if order.row.label else ""
+        beads |= {f"{start}{bead.id}": bead for bead in molecule.members if isinstance(bead, Bead)}
+    for clash in setting.branch_clashes(beads):
+        yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field)
+
+
+def refused(recipe: Recipe, faults: Sequence[Fault]) -> RalphError:
+    """Nothing was written; all that is wrong."""
+    many = f" ({len(faults)} faults in all)" if len(faults) > 1 else ""
+    message = f"{recipe.formula.name} was not poured: {faults[0].message}{many}"
+    return RalphError(Code.POUR_FAILED, message, faults=faults, suggested_action=faults[0].remedy)
+
+
+# --- there and back ---------------------------------------------------------------------------------
+
+
+COMPARED: Final = ("title", "description", "issue_type", "priority", "assignee", "labels")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One thing that does not come back as it was."""
+
+    bead: str
+    field: str
+    wanted: Any
+    got: Any
+
+
+def losses(
+    formula: Formula, rows: Sequence[Mapping[str, Given]], instances: Sequence[Instance], setting: Setting
+) -> Iterator[Loss]:
+    """Every difference between the beads of the instances and what their rows give."""
+    for number, (row, instance) in enumerate(zip(rows, instances, strict=True), 1):
+        place = Place(root_id(formula.name, number), setting.plan_file, number)
+        try:
+            molecule = compose(formula, values(formula, row), setting, place)
+        except RalphError as refused:
+            yield Loss(instance[0]["id"], "variables", "", refused.message)
+            continue
+        for fault in molecule.faults:
+            yield Loss(instance[0]["id"], fault.field or "", "", fault.message)
+        poured = {member.id: member.to_json() for member in molecule.members if not isinstance(member, Item)}
+        yield from _between(instance, poured)
+
+
+def _between(instance: Instance, poured: Mapping[str, BeadJson]) -> Iterator[Loss]:
+    for bead in instance:
+        if bead["id"] not in poured:
+            yield Loss(bead["id"], "id", bead["id"], ", ".join(poured) or "no bead")
+        else:
+            yield from differences(bead, poured[bead["id"]])
+
+
+def differences(one: BeadJson, other: BeadJson) -> Iterator[Loss]:
+    """Where two beads are not the same, times and the place in a molecule aside."""
+    for name in COMPARED:
+        if one[name] != other[name]:
+            yield Loss(one["id"], name, one[name], other[name])
+    if set(one["dependencies"]) != set(other["dependencies"]):
+        yield Loss(one["id"], "dependencies", one["dependencies"], other["dependencies"])
+    for key in dict.fromkeys((*one["metadata"], *other["metadata"])):
+        wanted, got = one["metadata"].get(key), other["metadata"].get(key)
+        if wanted != got or (key in one["metadata"]) != (key in other["metadata"]):
+            yield Loss(one["id"], f"metadata.{key}", wanted, got)

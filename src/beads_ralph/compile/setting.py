@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,9 +14,11 @@ from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import branch_slug
 from beads_ralph.config.model import Config, PlanDefaults
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Fault, RalphError
+from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.plan import Sprint
+from beads_ralph.plan import Plan, Sprint
 from beads_ralph.store.protocol import AnyBead
 
 DEFAULT_RIG: Final = "beads-ralph"
@@ -102,6 +104,52 @@ def _filled(template: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         template = template.replace("{" + name + "}", value)
     return template
+
+
+def setting_of(workspace: Workspace, file: Path) -> Setting:
+    """What is known besides a file from which beads are made."""
+    return Setting(
+        root=workspace.root,
+        plan_file=workspace.relative(file),
+        now=datetime.now(UTC),
+        config=workspace.config,
+        branches=workspace.branches(),
+        warnings=workspace.warnings,
+    )
+
+
+def plan_setting(
+    workspace: Workspace,
+    plan: Plan,
+    *,
+    schema: Literal["4.1a", "legacy"] = "4.1a",
+    id_suffix: str = "",
+    agent_check: bool = True,
+) -> Setting:
+    """The same besides a plan, with the formulas that it names."""
+    return replace(
+        setting_of(workspace, Path(plan.file)),
+        schema=schema,
+        id_suffix=id_suffix,
+        agent_check=agent_check,
+        formulas=_formulas(workspace, plan),
+    )
+
+
+def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphError]:
+    """The formulas that the plan names, or why one cannot be poured."""
+    names = {sprint.formula.value for sprint in plan.sprints if sprint.formula}
+    if not names:
+        return {}
+    folders = Folders.of(workspace.root, workspace.checkout)
+    return {name: _formula(folders, name) for name in sorted(names)}
+
+
+def _formula(folders: Folders, name: str) -> Formula | RalphError:
+    try:
+        return folders.load(name)
+    except RalphError as error:
+        return error
 
 
 # --- the place of a molecule ------------------------------------------------------------------------

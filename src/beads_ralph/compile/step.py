@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from beads_ralph.bead import run_state, schema
 from beads_ralph.bead.model import AgentSpec, Metadata
 from beads_ralph.bead.names import SprintId
-from beads_ralph.compile.metadata import bead_json, tracking
 from beads_ralph.compile.setting import Place, Setting, id_word
+from beads_ralph.compile.sprints import bead_json, tracking
 from beads_ralph.config.kinds import Agent
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault

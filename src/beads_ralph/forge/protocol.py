@@ -11,6 +11,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
+MARK: Final = re.compile(r"<!--(?=\s*/?bead )")
 COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -93,9 +94,10 @@ def _refused(message: str, action: str | None = None) -> RalphError:
 
 
 def with_section(body: str, bead_id: str, text: str) -> str:
-    """The body with the bead's section new or renewed; everything else in it stays as it is."""
+    """The body with the bead's section new or renewed; everything else in it stays as it is. The text
+    cannot hold a mark, which would end its section or begin that of another bead."""
     start, end = f"<!-- bead {bead_id} -->", f"<!-- /bead {bead_id} -->"
-    section = f"{start}\n{text.replace(end, '')}\n{end}"
+    section = f"{start}\n{MARK.sub('< !--', text)}\n{end}"
     before, found, rest = body.partition(start)
     if not found:
         return f"{body.rstrip()}\n\n{section}".lstrip()

@@ -10,7 +10,7 @@ from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import Formula, Step, StepLoop, all_steps
-from beads_ralph.formula.values import names_in, texts_of
+from beads_ralph.formula.variables import names_in, texts_of
 
 # --- only for bd ------------------------------------------------------------------------------------
 

@@ -27,8 +27,7 @@ from beads_ralph.formula.model import (
 )
 from beads_ralph.formula.references import References
 from beads_ralph.formula.tree import MOST_STEPS
-from beads_ralph.formula.values import names_in, sole_name, texts_of
-from beads_ralph.formula.variables import default_refusal, used_names
+from beads_ralph.formula.variables import default_refusal, names_in, sole_name, texts_of, used_names
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEP_ID: Final = re.compile(r"\w[\w.-]*")

@@ -15,8 +15,7 @@ from beads_ralph.formula import expressions
 from beads_ralph.formula.bd_compatible import unsupported
 from beads_ralph.formula.model import Formula, StepGate, Var, all_steps, is_duration
 from beads_ralph.formula.tree import Edges, Growing, StepNode, around, fault_of, invalid
-from beads_ralph.formula.values import Filling, Value, Values
-from beads_ralph.formula.variables import typed_default
+from beads_ralph.formula.variables import Filling, Value, Values, typed_default
 
 ALIASES: Final = {
     "enhancement": "feature",

@@ -9,7 +9,7 @@ from typing import Final
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
-from beads_ralph.formula.values import Filling, Values
+from beads_ralph.formula.variables import Filling, Values
 
 MOST_STEPS: Final = 10_000
 """Of one pour: a slip in a range must not fill the store."""

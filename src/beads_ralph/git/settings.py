@@ -102,7 +102,8 @@ class GitSettings:
         """Variables for every git of the run, in whichever repository."""
         if not self.view.is_dir():  # somebody has cleared the temporary folder
             with _taking:
-                self.lay_out()
+                if not self.view.is_dir():
+                    self.lay_out()
         attributes = "attributes" if which == "global" else "all-attributes"
         said = {
             "core.hooksPath": os.devnull,

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
 """`is_running` holds the lock for a moment, too, so that one look is not enough."""
+LAST_CHILD_SECONDS: Final = 10.0
+"""A child that was being started when its parent was killed has the parent's lock until it is a program of
+its own; on a busy machine that takes a while."""
 LOOP: Final = "a loop is running on this repository"
 
 
@@ -117,7 +121,14 @@ def exclusive(
     home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
 ) -> Iterator[Holder | None]:
     """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
-    with lock.held(home / LOCK, patience, lambda: _taken(holder(home), subject)) as file:
+    until = time.monotonic() + LAST_CHILD_SECONDS
+
+    def refused() -> RalphError | None:
+        by = holder(home)
+        left = by is not None and _is_gone(by.pid) and time.monotonic() < until
+        return None if left else _taken(by, subject)
+
+    with lock.held(home / LOCK, patience, refused) as file:
         last = holder(home)
         said = {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))}
         lock.write_note(file, json.dumps(said))
@@ -130,6 +141,16 @@ def holder(home: Path) -> Holder | None:
         return Holder(int(said["pid"]), str(said["run_id"]), str(said["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def is_running(home: Path) -> bool:

@@ -3,8 +3,7 @@
 It knows what a plan says, not what becomes of it: beads are made in `compile`.
 """
 
-from beads_ralph.plan.annotate import annotate
 from beads_ralph.plan.model import At, Given, Phase, Plan, Pour, Sprint, SprintCheck, Struck
-from beads_ralph.plan.parse import parse
+from beads_ralph.plan.parse import annotate, parse
 
 __all__ = ["At", "Given", "Phase", "Plan", "Pour", "Sprint", "SprintCheck", "Struck", "annotate", "parse"]

@@ -127,6 +127,9 @@ class Profile:
     version_args: tuple[str, ...] = ("--version",)
     session_is_given: bool = False
     """Its session has the id that the task gives it, so that it is known before the program says a word."""
+    reads_prompts: bool = True
+    """A model reads its prompt to the end, so that its verdict repeats the nonce given there. A plain
+    program need not."""
     hides_git: bool = False
     """Its tools do not see the user's git settings: who commits must be in the environment."""
     passes: str = ""

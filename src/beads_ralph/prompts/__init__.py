@@ -56,7 +56,7 @@ def _template(name: Name) -> str:
     return resources.files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
-def _code(value: Value) -> str:
+def code_span(value: Value) -> str:
     """One line of code; control characters are spelled out, so that it stays one line."""
     text = CONTROL.sub(lambda char: f"\\x{ord(char[0]):02x}", str(value))
     ticks = "`" * (_longest_run(text) + 1)
@@ -72,7 +72,7 @@ def _data(value: Value) -> str:
     return f"{fence}text\n{text.strip(chr(10))}\n{fence}"
 
 
-SHOWN: Final[Mapping[str, Callable[[Value], str]]] = {"": _code, ":data": _data, ":ours": str}
+SHOWN: Final[Mapping[str, Callable[[Value], str]]] = {"": code_span, ":data": _data, ":ours": str}
 
 
 def _numbered(items: Sequence[str]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from beads_ralph import prompts
-from beads_ralph.agents.verdicts import judge
+from beads_ralph.agents.verdicts import Judgement, Question, judge
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.words import several
@@ -281,23 +281,22 @@ async def _examined(
             return unready, []
         furnished = await in_thread(clean.changed)
         asked = [
-            _question(case, number, spec, attempt, commit, changed, checkout)
-            for number, spec in enumerate(case.metadata.qa_agents, 1)
+            _Review(case, number, attempt, commit, changed, checkout)
+            for number in range(1, len(case.metadata.qa_agents) + 1)
         ]
-        answered = await _all(case, asked)
+        found = await _all([review.finding() for review in asked])
         flags = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
-    found = [_finding(case, commit, done) for done in answered]
     if meddling:
         found.append(Evidence("QA agents", "git", "", commit, "fail", meddling))
     return found, [*flags, *more]
 
 
-async def _all(case: BeadSession, asked: Sequence[Asked]) -> list[Answered]:
+async def _all(reviews: Sequence[Coroutine[Any, Any, Evidence]]) -> list[Evidence]:
     """Where one of them ends the work, the others are not left running without anybody to hear them."""
-    tasks = [asyncio.ensure_future(ask(case, one)) for one in asked]
+    tasks = [asyncio.ensure_future(review) for review in reviews]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
@@ -306,45 +305,72 @@ async def _all(case: BeadSession, asked: Sequence[Asked]) -> list[Answered]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _question(
-    case: BeadSession,
-    number: int,
-    spec: AgentSpec,
-    attempt: int,
-    commit: str,
-    changed: Sequence[str],
-    checkout: Path,
-) -> Asked:
-    prompt = prompts.render(
-        "qa",
-        bead_id=case.bead.id,
-        worktree=str(checkout),
-        branch=case.metadata.branch,
-        source_branch=case.metadata.source_branch,
-        commit=commit,
-        context=spec.context or "",
-        title=case.bead.title,
-        tasks=case.metadata.dev_prompts,
-        acceptance_criteria=case.metadata.acceptance_criteria or [],
-        changed_files=list(changed),
-        output_schema=json.dumps(spec.output_schema or OUTPUT_SCHEMA, indent=2),
-    )
-    return Asked(spec, "qa", prompt, checkout, attempt, f"a{attempt}-qa-{number}", seat=number)
+@dataclass(frozen=True)
+class _Review:
+    """One QA agent's look at the commit. An answer that is no verdict is asked for once more."""
 
+    case: BeadSession
+    number: int
+    attempt: int
+    commit: str
+    changed: Sequence[str]
+    checkout: Path
 
-def _finding(case: BeadSession, commit: str, done: Answered) -> Evidence:
-    judged = judge(done.reply, done.ended, done.spec.output_schema or OUTPUT_SCHEMA)
-    case.record.add_qa(done.call, commit, judged)
-    ruling, message, details = judged
-    return Evidence(
-        name=done.name,
-        kind="qa",
-        command=done.call.program,
-        commit=commit,
-        ruling=ruling,
-        message=message,
-        exit_code=done.ended.code,
-        seconds=done.ended.seconds,
-        output_sha256=verify.hash_of(done.ended.transcript),
-        details=details,
-    )
+    async def finding(self) -> Evidence:
+        question = Question(self.case.bead.id, self.commit)
+        done, judged = await self._asked(question)
+        if judged.is_unusable:
+            self.case.record.add_usage(done.call.usage)
+            text = f"{done.name} gave no verdict that can be used and is asked again: {judged.message}"
+            self.case.tell(WarningGiven(attempt=self.attempt, message=text))
+            done, judged = await self._asked(question, judged.message)
+        self.case.record.add_qa(done.call, self.commit, judged)
+        return Evidence(
+            name=done.name,
+            kind="qa",
+            command=done.call.program,
+            commit=self.commit,
+            ruling=judged.ruling,
+            message=judged.message,
+            exit_code=done.ended.code,
+            seconds=done.ended.seconds,
+            output_sha256=verify.hash_of(done.ended.transcript),
+            details=judged.details,
+        )
+
+    async def _asked(self, question: Question, flaw: str = "") -> tuple[Answered, Judgement]:
+        spec = self.case.metadata.qa_agents[self.number - 1]
+        own = spec.output_schema or OUTPUT_SCHEMA
+        schema = question.schema(own)
+        asked = Asked(
+            spec.model_copy(update={"output_schema": schema}),
+            "qa",
+            self._prompt(question, spec, json.dumps(schema, indent=2), flaw),
+            self.checkout,
+            self.attempt,
+            f"a{self.attempt}-qa-{self.number}{'-again' if flaw else ''}",
+            seat=self.number,
+        )
+        done = await ask(self.case, asked)
+        profile = self.case.tools.select(done.call.program).profile
+        return done, judge(done.reply, done.ended, own, question, must_repeat=profile.reads_prompts)
+
+    def _prompt(self, question: Question, spec: AgentSpec, schema: str, flaw: str) -> str:
+        case = self.case
+        again = f"Your last answer could not be used: {flaw}. Give the verdict again.\n\n" if flaw else ""
+        return prompts.render(
+            "qa",
+            bead_id=case.bead.id,
+            worktree=str(self.checkout),
+            branch=case.metadata.branch,
+            source_branch=case.metadata.source_branch,
+            commit=self.commit,
+            context=spec.context or "",
+            title=case.bead.title,
+            tasks=case.metadata.dev_prompts,
+            acceptance_criteria=case.metadata.acceptance_criteria or [],
+            changed_files=list(self.changed),
+            flaw=again,
+            output_schema=schema,
+            nonce=question.nonce,
+        )

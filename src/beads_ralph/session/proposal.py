@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+from typing import Final
+
+from beads_ralph import prompts
 from beads_ralph.bead.run_state import LastVerdict, RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import guard, merges
@@ -10,6 +14,9 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import ref_word
+
+QUOTED: Final = 2000
+"""How much of a text that others wrote a pull request repeats."""
 
 
 async def propose(case: BeadSession, commit: str) -> Outcome:
@@ -66,11 +73,12 @@ def _done(case: BeadSession, pull: PullRequest) -> Outcome:
 
 
 def _body(case: BeadSession) -> str:
-    """What a reviewer wants to know: the tasks, and what was proven how."""
+    """What a reviewer wants to know: the tasks, and what was proven how. Words that others wrote are set as
+    code, so that none of them can pass for a line of ours or hide one."""
     verdict = case.record.last_verdict or LastVerdict()
-    tasks = [f"- {task}" for task in case.metadata.dev_prompts]
-    checks = [f"- {row.ruling}: {row.name} — {row.message}" for row in verdict.evidence]
-    flags = [f"- {flag}" for flag in verdict.flags]
+    tasks = [f"- {_quoted(task)}" for task in case.metadata.dev_prompts]
+    checks = [f"- {row.ruling}: {_quoted(row.name)} — {_quoted(row.message)}" for row in verdict.evidence]
+    flags = [f"- {_quoted(flag)}" for flag in verdict.flags]
     parts = [
         f"Bead `{case.bead.id}`, sprint {case.metadata.sprint} of `{case.metadata.plan_file}`.",
         "## Tasks\n\n" + "\n".join(tasks),
@@ -79,3 +87,7 @@ def _body(case: BeadSession) -> str:
     if flags:
         parts.append("## Look at\n\n" + "\n".join(flags))
     return "\n\n".join(parts) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return prompts.code_span(textwrap.shorten(text, QUOTED, placeholder=" …"))

@@ -25,7 +25,7 @@ class Scripted:
     agents that name none, by that variable in the environment of the run itself."""
 
     name = "scripted"
-    profile = Profile("the scripted agent", session_is_given=True)
+    profile = Profile("the scripted agent", session_is_given=True, reads_prompts=False)
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self.inherited = inherited

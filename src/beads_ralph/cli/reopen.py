@@ -1,4 +1,4 @@
-"""retry: open a blocked bead again, and heal one whose run state somebody has spoiled."""
+"""retry, release: open a bead again that is blocked, that cannot be read, or that a dead run holds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.journal import runs
 from beads_ralph.store import registry
 from beads_ralph.store.protocol import Changes, Query, Store, UnreadableBead
 
@@ -50,3 +51,18 @@ def _healed(store: Store, broken: UnreadableBead) -> Answer:
     store.comment(broken.id, AUTHOR, f"Dropped what could not be read: {dropped}.")
     said = f"✓ {broken.id} can be read again, without {dropped}; run: beads-ralph run"
     return Answer({"bead": broken.id, "dropped": list(found.dropped)}, lambda _: out(said))
+
+
+def release(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
+    """Give a bead back that a run holds which is no more."""
+    space = workspace.find()
+    opened = registry.open_store(space, store)
+    found = opened.store.show(bead)
+    holder = (found.model_extra or {}).get("claimed_by")
+    if found.status != "in_progress" or not holder:
+        raise RalphError(Code.CONFLICT, f"{bead} is {found.status}; nobody holds it")
+    if runs.is_running(space.home) and str(holder).startswith(runs.actor_prefix(space.root)):
+        action = "Stop the loop first: beads-ralph stop"
+        raise RalphError(Code.CONFLICT, f"{bead} is held by the running loop", suggested_action=action)
+    opened.store.release(bead, str(holder), status="open", reason=f"released by hand from {holder}")
+    return Answer({"bead": bead, "holder": holder}, lambda _: out(f"✓ {bead} is open again"))

@@ -1,0 +1,33 @@
+"""Text for people; rich is imported when something is shown, and not for scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def escape(text: str) -> str:
+    """The text as it is, square brackets and all."""
+    from rich import markup
+
+    return markup.escape(text)
+
+
+def table(*headings: str, folding: tuple[str, ...] = ()) -> Table:
+    """A table without lines; the columns that fold come last."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        made.add_column(heading, no_wrap=True)
+    for heading in folding:
+        made.add_column(heading, overflow="fold")
+    return made
+
+
+def pretty(value: Any) -> str:
+    """A value as JSON that people can read."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
