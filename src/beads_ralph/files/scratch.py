@@ -9,11 +9,11 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import lock
 
 MARK: Final = ".beads-ralph"
 """A file that the folder's process holds locked, so that what a killed one left can be told."""
@@ -45,18 +45,26 @@ def discard(folder: Path) -> None:
 def sweep() -> list[Path]:
     """Remove what killed processes left; what was removed."""
     place = Path(tempfile.gettempdir()).resolve()
-    left = [folder for folder in place.glob("tmp*") if _is_left(folder)]
-    for folder in left:
-        remove(folder)
-    return left
+    return [folder for folder in place.glob("tmp*") if _remove_left(folder)]
 
 
-def _is_left(folder: Path) -> bool:
+def _remove_left(folder: Path) -> bool:
+    """Whoever removes a folder holds its mark, as its owner does: so there is one."""
     try:
-        own = folder.lstat().st_uid == os.getuid() and stat.S_ISDIR(folder.lstat().st_mode)
-        return own and (folder / MARK).is_file() and not lock.is_held(folder / MARK)
+        about = folder.lstat()
+        if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
+            return False
+        descriptor = os.open(folder / MARK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove(folder)
+    except OSError:  # its owner lives
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def remove(folder: Path) -> None:
@@ -69,7 +77,8 @@ def _writable_first(remove: Callable[[str], Any], name: str, _problem: object) -
     parent = Path(name).parent
     for place in (parent, Path(name)):
         if place.exists() and not place.is_symlink():
-            place.chmod(place.stat().st_mode | stat.S_IRWXU)
+            with suppress(FileNotFoundError):
+                place.chmod(place.stat().st_mode | stat.S_IRWXU)
     if remove in (os.open, os.scandir, os.lstat):
         shutil.rmtree(name, ignore_errors=True)
     elif Path(name).exists() or Path(name).is_symlink():
