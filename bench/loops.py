@@ -21,7 +21,7 @@ from statistics import mean, median, quantiles
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
-from beads_ralph.store.bd.queries import FOREIGN_TYPES
+from beads_ralph.store.bd.cli import FOREIGN_TYPES
 from bench import places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
@@ -34,7 +34,7 @@ DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
 FLAT = 1.25
 SAMPLE_SECONDS = 0.1
-PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.scripted.player")
+PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.adapters.scripted")
 GIT_TRIES = 5
 SHOWN = 0.01
 

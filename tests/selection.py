@@ -14,6 +14,7 @@ ALL: Final = os.environ.get("BEADS_RALPH_TESTS") == "all"
 WORTH: Final = (
     "tests/contract/",
     "tests/store/",
+    "tests/liars/",
     "tests/loop/test_chaos.py",
     "tests/loop/",
     "tests/real/",

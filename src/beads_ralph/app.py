@@ -17,14 +17,14 @@ from pathlib import Path
 
 from beads_ralph import forge
 from beads_ralph.agents import probe
-from beads_ralph.agents import registry as agents
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.agents.protocol import select
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.load import PlanBeads
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done
@@ -33,14 +33,15 @@ from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.git import clones, commands, proofs, settings, worktrees
 from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
-from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
@@ -253,7 +254,7 @@ async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
 async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
     """While the first agents work: some programs take a second to say their version."""
     for program in sorted(programs):
-        cli = agents.select(program)
+        cli = select(program)
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
@@ -272,7 +273,7 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         _executor(root, config),
         folder,
         _environment(config, folder),
-        agents.select,
+        select,
         forge.choose(config.forge, root, network=Network.of(config)),
         ports=confinement.ports_of(config),
     )
@@ -398,7 +399,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         root=space.root,
         config=config,
         executor=_executor(space.root, config),
-        select=agents.select,
+        select=select,
         forge=forge.choose("none", space.root),
         state=space.state,
         program=request.program,

@@ -25,13 +25,14 @@ FILES = {
     "executor": "process/executors/nice.py",
     "forge": "forge/adapters/patches.py",
 }
-VERDICT = '```json\n{"status": "pass", "message": "read it"}\n```\n'
+VERDICT = '```json\n{"status": "pass", "message": "read it", "nonce": "NONCE"}\n```\n'
 SAID = "\n".join(json.dumps(event) for event in ({"type": "text", "text": VERDICT}, {"type": "done"}))
 PROGRAM = f"""#!/bin/sh
 cat >"$0-$BEADS_RALPH_ROLE.prompt"
 nice >"$0.nice"
 [ "$BEADS_RALPH_ROLE" = qa ] || {{ echo done >one.txt && git add one.txt && git commit --quiet -m one; }}
-cat <<'END'
+nonce=$(sed -n 's/.*nonce of this call.* is `\\([[:alnum:]]*\\)`.*/\\1/p' "$0-$BEADS_RALPH_ROLE.prompt")
+sed "s/NONCE/$nonce/" <<'END'
 {SAID}
 END
 """

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from beads_ralph import forge
-from beads_ralph.agents import registry
+from beads_ralph.agents import protocol
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead
 from beads_ralph.config import workspace
@@ -36,7 +36,8 @@ from beads_ralph.session import Tools, in_process
 from beads_ralph.session.order import SERVER_RETRY
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import Query
 from tests.cli.running import RALPH, Ran, environment, ralph
 from tests.compile.plans import plan, sprint
 from tests.git.repos import git
@@ -228,7 +229,7 @@ class Project:
 def loop_of(
     project: Project,
     store: Store | None = None,
-    select: Callable[[str], AgentCLI] = registry.select,
+    select: Callable[[str], AgentCLI] = protocol.select,
     server_retry: Retry = SERVER_RETRY,
     **settings: Any,
 ) -> Iterator[Loop]:

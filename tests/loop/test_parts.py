@@ -36,7 +36,7 @@ from beads_ralph.session.program_limits import (
     ProgramTrouble,
     TroubleKind,
 )
-from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.store.query import UnreadableBead
 from tests.beads import make_bead
 
 # --- verifiers --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.config import workspace
 from beads_ralph.git import worktrees
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 
 
 def clean(

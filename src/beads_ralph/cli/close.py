@@ -16,7 +16,8 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import ItemQuery, Query
 
 
 def close(

@@ -18,7 +18,7 @@ from beads_ralph.cli.text import escape, table
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, read
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 

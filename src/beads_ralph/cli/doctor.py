@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph.agents.probe import numbers, version_of
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands

@@ -15,14 +15,13 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build, read_plan
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import build, plan_setting, read_plan
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
 from beads_ralph.report import forecast as forecasting
+from beads_ralph.report.figures import money_text, time_text
 from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS, Forecast, History, Likeness, Range
-from beads_ralph.report.numbers import money_text, time_text
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
-from beads_ralph.compile.build import read_plan
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import plan_setting, read_plan
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
@@ -161,7 +160,7 @@ def _unknown(word: str, built: Built) -> Fault:
 
 
 def _require_one_shape(instances: Sequence[Instance]) -> None:
-    from beads_ralph.formula.patterns import find_parting, written
+    from beads_ralph.formula.definitions import find_parting, written
 
     found = find_parting(instances)
     if found is None:

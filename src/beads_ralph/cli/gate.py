@@ -12,7 +12,7 @@ from beads_ralph.cli.answer import FAILED, OK, Answer, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from beads_ralph.bead.names import AGENTS_DIR
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.dod import files
 from beads_ralph.store import setup
 

@@ -12,8 +12,8 @@ from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build, compile_plan, read_plan, require_graph
-from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw

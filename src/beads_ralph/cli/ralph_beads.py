@@ -15,7 +15,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer, out, speaker
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape, pretty
-from beads_ralph.compile.setting import setting_of
+from beads_ralph.compile.build import setting_of
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import files, imports

@@ -10,7 +10,8 @@ from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.journal import runs
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import Changes, Query, Store, UnreadableBead
+from beads_ralph.store.protocol import Changes, Store
+from beads_ralph.store.query import Query, UnreadableBead
 
 AUTHOR = "beads-ralph"
 

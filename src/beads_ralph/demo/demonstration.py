@@ -16,7 +16,7 @@ from beads_ralph.compile import load
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR
@@ -31,7 +31,7 @@ from beads_ralph.report import page as analysis_page
 from beads_ralph.report import run_page, tallied
 from beads_ralph.report.advice import advice
 from beads_ralph.store import registry, setup
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 
 if TYPE_CHECKING:
     from rich.console import Console

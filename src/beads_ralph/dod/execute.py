@@ -27,8 +27,9 @@ from beads_ralph.journal.events import (
     BeadClosed,
     BeadReleased,
 )
-from beads_ralph.journal.records import Keeper, StateFolder
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
+from beads_ralph.journal.records.model import Reason
 from beads_ralph.session import verify
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask

@@ -32,8 +32,8 @@ from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import StraysEnded, WarningGiven
-from beads_ralph.journal.evidence_folder import Shelf
 from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.runs import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import Executor

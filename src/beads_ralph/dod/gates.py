@@ -32,7 +32,8 @@ from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject
-from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"

@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Event, event_of
+
+if TYPE_CHECKING:
+    from beads_ralph.journal.events import Event
 
 NAME: Final = "events.jsonl"
 POLL_SECONDS: Final = 0.2
 
-Listener = Callable[[Event], None]
+Listener: TypeAlias = "Callable[[Event], None]"
 
 
 class EventSink(Protocol):
@@ -62,18 +64,17 @@ class Journal:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(datetime.now(UTC))
+
+
+def moment_text(moment: datetime) -> str:
+    """To the millisecond, in UTC."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read(path: Path) -> Iterator[Event]:
     """Every whole line of a journal; a last line cut off by a crash is left out."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            event = parsed(line)
-            if event is not None:
-                yield event
+    return follow(path, lambda: True)
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:
@@ -98,6 +99,8 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:
 
 def parsed(line: str) -> Event | None:
     """The event of a whole line; None for anything else."""
+    from beads_ralph.journal.events import event_of  # here, since many only ask whether there is a run
+
     try:
         row = json.loads(line) if line.endswith("\n") else None
         return event_of(row) if isinstance(row, dict) else None

@@ -27,7 +27,8 @@ from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
-from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead
+from beads_ralph.store.protocol import Changes, Findings, Listing, Store
+from beads_ralph.store.query import Query, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
@@ -287,7 +288,7 @@ def _why_unreadable(broken: UnreadableBead) -> str:
 
 def _kept(bead: Bead, state: RunState) -> dict[str, Any]:
     """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
-    known = {(row.role, row.seat): row.session_id for row in state.executions if row.session_id}
+    known = {(call.role, call.seat): call.session_id for call in state.calls if call.session_id}
     before = bead.metadata.to_json()
     agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
     return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}

@@ -27,7 +27,7 @@ from beads_ralph.journal.journal import EventSink
 from beads_ralph.process import jobs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
-from beads_ralph.prompts import guidance
+from beads_ralph.prompts import template_for
 from beads_ralph.session import confinement
 from beads_ralph.session.order import Order, Tools
 
@@ -349,7 +349,7 @@ def template_of(bead: Bead) -> TemplateName | None:
     """The prompt template of its developers; None where they are not told what to do by us."""
     if bead.issue_type == MERGE or names_scrum_master(bead):
         return None
-    return bead.metadata.template or guidance.choose(bead.title, bead.metadata.dev_prompts)
+    return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)
 
 
 def names_scrum_master(bead: Bead) -> bool:

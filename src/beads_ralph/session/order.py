@@ -32,7 +32,7 @@ from beads_ralph.bead.usage import Usage
 from beads_ralph.config.model import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.model import Reason
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor

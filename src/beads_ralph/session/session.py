@@ -16,7 +16,6 @@ from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResu
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.calls import in_thread
-from beads_ralph.prompts import guidance
 from beads_ralph.session import judging, worktree, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
 from beads_ralph.session.asking import ask
@@ -260,7 +259,7 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         source_branch=case.metadata.source_branch,
         title=case.bead.title,
         description=case.bead.description,
-        guidance=guidance.guidance(template_of(case.bead) or "custom"),
+        guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
 
 

@@ -22,8 +22,8 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.git import proofs, worktree_status
 from beads_ralph.git.proofs import Checkout, Proofs
 from beads_ralph.journal.events import Event, VerdictGiven
-from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.model import Reason
+from beads_ralph.journal.runs import EVIDENCE, Shelf
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
 from beads_ralph.session.history import BeadHistory
