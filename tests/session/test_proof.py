@@ -80,6 +80,11 @@ def fetched(origin: Path, branch: str) -> Path | None:
     return place if done.returncode == 0 else None
 
 
+def flags(project: Project, bead: str = ONE) -> str:
+    """A line for each."""
+    return "\n".join(project.metadata(bead)["last_verdict"]["flags"])
+
+
 def assert_holds(project: Project, origin: Path, *beads: str) -> None:
     """What is closed is at the remote, whole, and passes."""
     for bead in beads:
@@ -194,3 +199,73 @@ def test_a_dependent_builds_on_what_was_proven_wherever_the_branch_went(
     told = str(project.bead(TWO).metadata.last_verdict)
     assert "put back" in told
     assert git(repo, "show", f"{one.proven.commit}:one.txt") == "good"
+
+
+def test_a_start_that_an_agent_moves_does_not_matter(repo: Path, origin: Path) -> None:
+    """What the first run's agent did to the check is still seen as this bead's doing by the second run."""
+    moves = [
+        *writes("check.sh", "grep -q good work.txt\n"),
+        *writes(),
+        {"run": f"git update-ref refs/beads-ralph/start/{ONE} HEAD"},
+    ]
+    project, ran = play(repo, {"1.1": moves}, sprint("1.1", "One", verify=f"`{CHECK}`"))
+    assert ran.data["closed"] == []
+    project.write_script({"*": {"dev": honest("work.txt")}})
+    assert project.ralph("retry", ONE, "--json").code == 0
+    assert project.run().data["closed"] == [ONE]
+    assert "check.sh" in flags(project)
+
+
+def test_a_source_branch_that_moves_is_left_and_flagged(repo: Path, origin: Path) -> None:
+    """It may have been a person. What depends on proven work builds on that work all the same."""
+    elsewhere = "git update-ref refs/heads/main $(git commit-tree -p main -m elsewhere main^{tree})"
+    script = {"1.1": [*honest("one.txt"), {"run": elsewhere}], "1.2": honest("two.txt")}
+    sprints = (sprint("1.1", "One", verify=f"`{CHECK}`"), sprint("1.2", "Two", verify=f"`{CHECK}`"))
+    project, ran = play(repo, script, *sprints)
+    assert ran.data["closed"] == [ONE, "bd-1-2-two"]
+    assert_holds(project, origin, ONE, "bd-1-2-two")
+    assert git(repo, "log", "--format=%s", "-1", "main") == "elsewhere"
+    assert "source branch was moved" in flags(project)
+
+
+def test_a_merge_driver_of_an_agents_joins_nothing(
+    repo: Path, origin: Path, tmp_path: Path, program: Path
+) -> None:
+    """Both sides of a conflict are asked for, and the driver would have kept one of them without a word."""
+    driver = f"git config merge.x.driver {program} && echo '* merge=x' > {COMMON}/info/attributes"
+    script: dict[str, Steps] = {
+        "1.1a": [*writes("list.txt", "good\none\n"), {"run": driver}],
+        "1.1b": writes("list.txt", "good\ntwo\n"),
+        "1.2": [
+            {"write": {"list.txt": "good\none\ntwo\n"}},
+            {"run": "git add --all && git commit -qm both || true"},
+        ],
+    }
+    sprints = [sprint(number, number, verify=f"`{CHECK}`") for number in script]
+    project, ran = play(repo, script, *sprints)
+    for bead in ran.data["closed"]:
+        assert_holds(project, origin, bead)
+    last = next((project.bead(bead) for bead in ran.data["closed"] if "1-2" in bead), None)
+    if last is not None:
+        assert git(repo, "show", f"{last.metadata.branch}:list.txt") == "good\none\ntwo"
+    assert not (tmp_path / "told").exists()
+
+
+def test_what_agents_changed_is_put_back_and_told(repo: Path, origin: Path, program: Path) -> None:
+    before = (repo / ".git" / "config").read_bytes()
+    command = (
+        f"git config core.fsmonitor {program} && cp {program} {COMMON}/hooks/post-merge"
+        " && git branch --quiet --track theirs main && git replace HEAD main"
+    )
+    project, ran = play(
+        repo, {"1.1": [*honest("work.txt"), {"run": command}]}, sprint("1.1", "One", verify=f"`{CHECK}`")
+    )
+    assert ran.data["closed"] == [ONE]
+    told = flags(project)
+    assert "core.fsmonitor, hooks/post-merge; put back" in told
+    assert "stand in for others" in told
+    assert told.splitlines()[0] in (repo / ".ralph" / "pulls" / "1.md").read_text("utf-8")
+    assert (repo / ".git" / "config").read_bytes() == before
+    assert not (repo / ".git" / "hooks" / "post-merge").exists()
+    assert (repo / ".git" / "beads-ralph" / "changed" / "1" / "hooks" / "post-merge").exists()
+    assert git(repo, "for-each-ref", "refs/replace") == ""

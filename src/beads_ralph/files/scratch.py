@@ -5,9 +5,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +21,8 @@ _owner: Final = os.getpid()
 
 def make() -> Path:
     """A new folder with a random name."""
+    import tempfile  # as late as this, like the others: looking at things needs none of it
+
     try:
         folder = Path(tempfile.mkdtemp()).resolve()
         descriptor = os.open(folder / f"{MARK}-new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -44,6 +44,8 @@ def discard(folder: Path) -> None:
 
 def sweep() -> list[Path]:
     """Remove what killed processes left; what was removed."""
+    import tempfile
+
     place = Path(tempfile.gettempdir()).resolve()
     return [folder for folder in place.glob("tmp*") if _remove_left(folder)]
 
@@ -69,6 +71,8 @@ def _remove_left(folder: Path) -> bool:
 
 def remove(folder: Path) -> None:
     """The folder and everything in it, also what its makers made read-only."""
+    import shutil
+
     shutil.rmtree(folder, onerror=_writable_first)
 
 
@@ -80,6 +84,8 @@ def _writable_first(remove: Callable[[str], Any], name: str, _problem: object) -
             with suppress(FileNotFoundError):
                 place.chmod(place.stat().st_mode | stat.S_IRWXU)
     if remove in (os.open, os.scandir, os.lstat):
+        import shutil
+
         shutil.rmtree(name, ignore_errors=True)
     elif Path(name).exists() or Path(name).is_symlink():
         remove(name)

@@ -58,6 +58,14 @@ def commit_of(ref: str, cwd: Path) -> str | None:
     return ended.stdout.strip() if ended.ok else None
 
 
+def refs_of(tree: Path) -> dict[str, str]:
+    """Every ref of the repository that the working tree belongs to, with what it leads to."""
+    if (known := git_files.refs_of(tree)) is not None:
+        return known
+    rows = output("for-each-ref", "--format=%(refname) %(objectname)", cwd=tree).splitlines()
+    return dict(row.split(" ", 1) for row in rows)
+
+
 def remote_addresses(remote: str, cwd: Path) -> list[str]:
     """A remote's address as git would use it and as it was written down; empty without such a remote."""
     asked = (("remote", "get-url", "--", remote), ("config", "--get", f"remote.{remote}.url"))

@@ -65,15 +65,20 @@ def commit_in(folder: Path, ref: str) -> str | None:
 
 
 def refs(folder: Path) -> dict[str, str]:
-    """Every ref of a repository folder with what it leads to, symbolic ones left out."""
+    """Every ref of a repository folder with what it leads to."""
     packed = _PACKED.findall(_read(folder / "packed-refs"))
     found = {ref: said for said, ref in packed}
     for place, _folders, names in os.walk(folder / "refs"):
         for name in names:
-            path = Path(place, name)
-            if COMMIT.fullmatch(said := _line(path)):
-                found[path.relative_to(folder).as_posix()] = said
-    return found
+            found[Path(place, name).relative_to(folder).as_posix()] = _line(Path(place, name))
+    led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
+    return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def refs_of(tree: Path) -> dict[str, str] | None:
+    """The same, seen from the top of a working tree; None where git has to be asked."""
+    folders = _folders(tree)
+    return refs(folders[0]) if folders else None
 
 
 def _folders(tree: Path) -> tuple[Path, Path] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, git_files, locking, proofs, settings
+from beads_ralph.git import commands, locking, proofs, settings
 from beads_ralph.git.settings import GitSettings, guarded_files
 
 MOVED: Final = "refs/beads-ralph/moved"
@@ -35,7 +35,7 @@ def expect_proven(root: Path, commits: Iterable[tuple[str, str]]) -> None:
     """The same for branches of proven commits, if they are there now: a person, or another bead, may have
     gone on with them."""
     found = settings.of(root)
-    now = _refs(found)
+    now = commands.refs_of(found.root)
     refs = [(f"refs/heads/{branch}", commit) for branch, commit in commits]
     there = {ref: commit for ref, commit in refs if now.get(ref) == commit and ref not in found.at_work}
     found.expected.update(there)
@@ -141,15 +141,8 @@ def _aside(found: GitSettings) -> Path:
 # --- refs ---------------------------------------------------------------------------------------------
 
 
-def _refs(found: GitSettings) -> dict[str, str]:
-    if not (found.common / "reftable").exists():
-        return git_files.refs(found.common)
-    rows = commands.output("for-each-ref", "--format=%(refname) %(objectname)", cwd=found.root).splitlines()
-    return dict(row.split(" ", 1) for row in rows)
-
-
 def _moved(found: GitSettings) -> list[str]:
-    now = _refs(found)
+    now = commands.refs_of(found.root)
     wrong = {ref: commit for ref, commit in found.expected.items() if now.get(ref) != commit}
     return [_return(found, ref, commit, now) for ref, commit in wrong.items()]
 
@@ -168,7 +161,11 @@ def _return(found: GitSettings, ref: str, commit: str, now: Mapping[str, str]) -
 
 def _replaced(found: GitSettings) -> str:
     """Objects that stand in for others: no git of ours heeds them, but a person's would."""
-    added = [ref for ref in _refs(found) if ref.startswith(REPLACING) and ref not in found.replacing]
+    added = [
+        ref
+        for ref in commands.refs_of(found.root)
+        if ref.startswith(REPLACING) and ref not in found.replacing
+    ]
     for ref in added:
         locking.run("update-ref", "-d", ref, cwd=found.root)
     return f"objects were made to stand in for others; removed: {several(added)}" if added else ""

@@ -77,14 +77,13 @@ NOTHING: Final[Proven] = {}
 
 def find_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
     """Those of the names that exist, here or else on origin. Branches below a name are found as well."""
-    patterns = [f"{place}{name}" for name in names for place in (HEADS, ORIGIN)]
-    if not patterns:
+    if not names:
         return {}
-    listing = commands.output("for-each-ref", "--format=%(objectname) %(refname)", *patterns, cwd=repo)
     found: dict[str, Branch] = {}
-    for row in listing.splitlines():  # sorted: what is here comes before what is on origin
-        commit, _space, ref = row.partition(" ")
-        found.setdefault(ref.removeprefix(HEADS).removeprefix(ORIGIN), Branch(ref, commit))
+    for ref, commit in sorted(commands.refs_of(repo).items()):  # what is here before what is on origin
+        name = ref.removeprefix(HEADS).removeprefix(ORIGIN)
+        if name != ref and any(not one or name == one or name.startswith(f"{one}/") for one in names):
+            found.setdefault(name, Branch(ref, commit))
     return found
 
 

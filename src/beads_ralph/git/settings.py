@@ -7,7 +7,6 @@ has configuration, attributes and nothing else of its own. git of ours is sent t
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import scratch
 from beads_ralph.git import git_files
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
@@ -77,6 +75,8 @@ class GitSettings:
 
     def lay_out(self) -> None:
         """Write it all down: what an agent's commits change is the user's by link; what git obeys is ours."""
+        import shutil
+
         self.folder.mkdir(mode=0o700, exist_ok=True)
         write(self.folder / "global", self.everywhere)
         write(self.folder / "all", [*self.everywhere, *self.local])
@@ -174,22 +174,25 @@ def _belongs(own: Path, top: Path) -> bool:
 # --- the run's ----------------------------------------------------------------------------------------
 
 _taken: Final[dict[Path, GitSettings]] = {}
-_taking: Final = threading.Lock()
+_taking: Final = threading.RLock()
 
 
 def take(root: Path) -> GitSettings:
     """The settings as they are now; from now on git of ours in this repository obeys these."""
+    from beads_ralph.files import scratch  # as late as this: most commands only look, and need none
+
     real = Path(os.path.realpath(root))
     with _taking:
         if (before := _taken.pop(real, None)) is not None:
             scratch.discard(before.folder)
-        found = _taken[real] = _take(real)
+        found = _taken[real] = _take(real, scratch.make())
     return found
 
 
 def of(root: Path) -> GitSettings:
     """Those of the run; taken now where there is none."""
-    return _taken.get(Path(os.path.realpath(root))) or take(root)
+    with _taking:
+        return _taken.get(Path(os.path.realpath(root))) or take(root)
 
 
 def environment(cwd: Path) -> Mapping[str, str]:
@@ -198,6 +201,13 @@ def environment(cwd: Path) -> Mapping[str, str]:
         if (found := settings.environment(cwd)) is not None:
             return found
     return {}
+
+
+def names_committer(cwd: Path) -> bool:
+    """Whether the settings of a run say who commits there; False where git has to be asked."""
+    settings = next((one for one in tuple(_taken.values()) if one.environment(cwd) is not None), None)
+    rows = [*settings.everywhere, *settings.local] if settings else []
+    return {"user.name", "user.email"} <= {key.lower() for key, value in rows if value}
 
 
 def plain(cwd: Path) -> Mapping[str, str]:
@@ -209,7 +219,7 @@ def plain(cwd: Path) -> Mapping[str, str]:
 # --- taking -------------------------------------------------------------------------------------------
 
 
-def _take(root: Path) -> GitSettings:
+def _take(root: Path, folder: Path) -> GitSettings:
     common = root / ".git"
     if not common.is_dir():
         common = Path(_asked(root, "rev-parse", "--path-format=absolute", "--git-common-dir").strip("\n"))
@@ -219,7 +229,7 @@ def _take(root: Path) -> GitSettings:
     replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
     attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
     settings = GitSettings(
-        root, common, scratch.make(), everywhere, local, attributes, guarded_files(common), replacing
+        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing
     )
     settings.lay_out()
     return settings

@@ -279,7 +279,8 @@ async def _examined(
         checkout = clean.path
         if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
             return unready, []
-        furnished = await in_thread(clean.changed)
+        config = case.tools.config
+        furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [
             _Review(case, number, attempt, commit, changed, checkout)
             for number in range(1, len(case.metadata.qa_agents) + 1)

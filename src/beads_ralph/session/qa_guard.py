@@ -13,7 +13,7 @@ from beads_ralph.git.merges import HEADS
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
 
-LOOKED_AT: Final = ("refs/heads", "refs/tags")
+LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,7 @@ def scene(root: Path, worktree: Path, branch: str, commit: str) -> Scene:
 
 
 def _refs(root: Path) -> dict[str, str]:
-    rows = commands.output(
-        "for-each-ref", "--format=%(refname) %(objectname)", *LOOKED_AT, cwd=root
-    ).splitlines()
-    return dict(row.split(" ", 1) for row in rows)
+    return {ref: to for ref, to in commands.refs_of(root).items() if ref.startswith(LOOKED_AT)}
 
 
 # --- afterwards ---------------------------------------------------------------------------------------

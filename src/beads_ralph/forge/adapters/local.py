@@ -86,8 +86,7 @@ class LocalForge:
 
     def _next_number(self) -> int:
         """Refs count too: a clean-up may have taken the records, and a ref is never given away."""
-        refs = commands.output("for-each-ref", "--format=%(refname)", "refs/pull", cwd=self.root).splitlines()
-        named = (ref.split("/")[2] for ref in refs)
+        named = (ref.split("/")[2] for ref in commands.refs_of(self.root) if ref.startswith("refs/pull/"))
         taken = [int(name) for name in named if name.isdecimal()]
         return 1 + max([0, *taken, *(pull.number for pull in self.pulls.all())])
 
