@@ -115,6 +115,8 @@ OTHERS = {
     "session/order.py": {"parked"},  # an ending
     "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
     "loop/scheduler.py": {"parked"},
+    # The JSON of a sound bead, looked at without the models.
+    "store/views.py": {"attempt_count", "pr_url", "parked", "scrum_result", "accepted", "last_verdict"},
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},
 }

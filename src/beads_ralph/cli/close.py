@@ -11,8 +11,9 @@ import typer
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import Acceptance, RunState
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.convoy import settle
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
@@ -48,7 +49,7 @@ def close(
     }
     said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
     goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
-    return Answer(data, lambda _: out("\n".join((said, *settled.lines, f"  → {goes_on}"))), opened.warnings)
+    return Answer(data, lines(said, *settled.lines, f"  → {goes_on}"), opened.warnings)
 
 
 def accept(
@@ -77,7 +78,7 @@ def accept(
     state = RunState(accepted=Acceptance(by=who, at=row.at, reason=why), parked=None)
     opened.store.update(bead, Changes(metadata=state.to_metadata()))
     data = {"bead": bead, "by": who, "at": row.at, "reason": why, "store": opened.store.kind}
-    return Answer(data, lambda _: out(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)
+    return Answer(data, lines(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)
 
 
 def _close_by_hand(store: Store, bead: Bead, who: str, why: str) -> None:

@@ -108,7 +108,7 @@ def _item_page(held: Held) -> Iterator[Line]:
 def _bead_page(bead: BeadView) -> Iterator[Line]:
     place, said = bead.metadata, bead.json
     yield _head(bead.id, bead.title, bead.status)
-    attempts = f"{place.get('attempt_count', 0)} of {place.get('max_retry_attempts', 3)}"
+    attempts = f"{bead.attempts} of {place.get('max_retry_attempts', 3)}"
     rows = (
         ("sprint", f"{place['sprint']} of {place['plan_file']}"),
         ("team", place["team_name"]),
@@ -119,7 +119,9 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),
-        ("pull request", place.get("pr_url") or "none"),
+        ("pull request", bead.pull_request or "none"),
+        *((("accepted", bead.accepted),) if bead.accepted else ()),
+        *(("look at", flag) for flag in bead.flags),
     )
     yield from (_row(name, value) for name, value in rows)
     yield from (line(f"  • {prompt}") for prompt in place["dev_prompts"])

@@ -62,12 +62,10 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
         "parked": [
             {"id": bead.id, "until": parked.get("until"), "reason": parked.get("reason")}
             for bead in listing.beads
-            if (parked := bead.metadata.get("parked")) is not None
+            if (parked := bead.parked) is not None
         ],
         "blocked": [
-            {"id": bead.id, "reason": (bead.metadata.get("scrum_result") or {}).get("error")}
-            for bead in listing.beads
-            if bead.status == "blocked"
+            {"id": bead.id, "reason": bead.error} for bead in listing.beads if bead.status == "blocked"
         ],
         "unreadable": [
             {"id": broken.id, "faults": [fault.to_json() for fault in broken.faults]}

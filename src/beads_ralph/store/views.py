@@ -59,6 +59,36 @@ class BeadView:
         found: Mapping[str, Any] = self.json["metadata"]
         return found
 
+    # What runs keep in there, as `bead.run_state` has it.
+
+    @property
+    def attempts(self) -> int:
+        return int(self.metadata.get("attempt_count", 0))
+
+    @property
+    def pull_request(self) -> str | None:
+        return self.metadata.get("pr_url")
+
+    @property
+    def parked(self) -> Mapping[str, Any] | None:
+        return self.metadata.get("parked")
+
+    @property
+    def error(self) -> str | None:
+        """Why its work came to nothing."""
+        return (self.metadata.get("scrum_result") or {}).get("error")
+
+    @property
+    def accepted(self) -> str | None:
+        """Who has accepted it as done without a proof, and why."""
+        said = self.metadata.get("accepted")
+        return f"by {said.get('by') or 'somebody'}: {said.get('reason') or 'no reason'}" if said else None
+
+    @property
+    def flags(self) -> Sequence[str]:
+        """What a reviewer of its last attempt should know."""
+        return tuple((self.metadata.get("last_verdict") or {}).get("flags") or ())
+
     def to_json(self) -> dict[str, Any]:
         return dict(self.json)
 
