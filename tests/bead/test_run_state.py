@@ -108,6 +108,7 @@ OTHERS = {
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
+    "cli/show.py": {"accepted"},
     "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
     "dod/file_session.py": {"attempt_count", "dev_agent_executions", "interruptions", "spent"},
     "dod/imports.py": {"attempt_count"},

@@ -166,7 +166,7 @@ def test_a_proven_bead_needs_no_acceptance_and_cannot_be_retried(repo: Path) -> 
     project = Project.make(repo, sprint("1.1", "One"))
     project.run()
     assert "is proven" in project.ralph("accept", ONE, "--reason", "me too").err
-    assert "is proven" in project.ralph("retry", ONE).err
+    assert "with its proof" in project.ralph("retry", ONE).err
 
 
 # --- the ledger ---------------------------------------------------------------------------------------

@@ -8,17 +8,17 @@ from typing import Any
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli.page import Line, line
-from beads_ralph.config.workspace import Place
+from beads_ralph.config.workspace import RalphPlace
 from beads_ralph.journal import journal, runs
 
 
-def homes(place: Place) -> list[Path]:
+def homes(place: RalphPlace) -> list[Path]:
     """A folder for each bead, below the repository and below the folder that one stands in."""
     places = dict.fromkeys((place.root, Path.cwd()))
     return [home for folder in places for home in runs.homes(folder) if runs.latest(home)]
 
 
-def is_anything_running(place: Place) -> bool:
+def is_anything_running(place: RalphPlace) -> bool:
     """The loop, or an execution."""
     return any(map(runs.is_running, (place.home, *homes(place))))
 

@@ -60,7 +60,7 @@ def parsed(command: Callable[..., Answer], words: Sequence[str]) -> dict[str, An
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedWord:
     """One option or argument of a command."""
 
     key: str
@@ -70,9 +70,9 @@ class Expected:
     required: bool
 
 
-def _expected(command: Callable[..., Answer]) -> dict[str, Expected]:
+def _expected(command: Callable[..., Answer]) -> dict[str, ExpectedWord]:
     """By each of its names; an argument has none."""
-    found: dict[str, Expected] = {}
+    found: dict[str, ExpectedWord] = {}
     for key, hint in get_type_hints(command, include_extras=True).items():
         if key == "return":
             continue
@@ -80,14 +80,14 @@ def _expected(command: Callable[..., Answer]) -> dict[str, Expected]:
         if get_origin(kind) in (Union, UnionType):
             (kind,) = (one for one in get_args(kind) if one is not NoneType)
         repeats = get_origin(kind) is list
-        one = Expected(
+        one = ExpectedWord(
             key, get_args(kind)[0] if repeats else kind, repeats, said.settings, required=not said.names
         )
         found |= dict.fromkeys(said.names or ("",), one)
     return found
 
 
-def _value(expected: Expected, text: str) -> Any:
+def _value(expected: ExpectedWord, text: str) -> Any:
     kind = expected.kind
     if kind is bool:
         return True

@@ -29,7 +29,8 @@ def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json
     found = opened.store.show(bead)
     proven = closed_beads.is_proven(found, Ledger(space.home).rows().get(bead))
     if found.status not in ("blocked", "closed") or proven:
-        raise RalphError(Code.CONFLICT, f"{bead} is {'proven' if proven else found.status}, not blocked")
+        standing = "closed with its proof" if proven else found.status
+        raise RalphError(Code.CONFLICT, f"{bead} is {standing}, not blocked")
     if found.status == "closed":
         Ledger(space.home).reopen(bead)
     _open_again(opened.store, bead, found.status, found.metadata, RunState(proven=None, accepted=None))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class RalphPlace:
     """A repository or, outside of git, a folder."""
 
     root: Path
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Workspace(Place):
+class Workspace(RalphPlace):
     """The same, with its settings."""
 
     config: Config
@@ -54,12 +54,12 @@ class Workspace(Place):
         return self.repository.branches() if self.repository else frozenset()
 
 
-def place(start: Path | None = None) -> Place:
+def place(start: Path | None = None) -> RalphPlace:
     """The place around `start`; in a git worktree that is the main repository's."""
     here = (start or Path.cwd()).resolve()
     repository = commands.find(here)
     checkout = commands.toplevel(here) if repository else None
-    return Place(repository.root if repository else here, repository, checkout)
+    return RalphPlace(repository.root if repository else here, repository, checkout)
 
 
 def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:

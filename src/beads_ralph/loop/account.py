@@ -17,7 +17,7 @@ from beads_ralph.loop.run_store import Pool
 
 
 @dataclass
-class Tally:
+class RunTally:
     """What a run has done so far."""
 
     closed: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Halt:
 
 
 async def account(
-    tally: Tally,
+    tally: RunTally,
     left: Sequence[Bead],
     halt: Halt,
     pool: Pool,

@@ -29,7 +29,7 @@ from beads_ralph.journal.events import (
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases
-from beads_ralph.loop.account import Halt, Tally, account
+from beads_ralph.loop.account import Halt, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
@@ -88,7 +88,7 @@ class Loop:
         self.round: frozenset[str] | None = None
         self.left: list[Bead] | None = None
         """What was left when nothing more could start."""
-        self.tally = Tally()
+        self.tally = RunTally()
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""

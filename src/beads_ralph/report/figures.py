@@ -224,7 +224,7 @@ RULINGS: Final = {"pass": GREEN, "fail": RED, "stop": RED}
 
 
 @dataclass
-class Seen:
+class SeenCheck:
     """The record of one verifier."""
 
     name: str
@@ -254,7 +254,7 @@ class Verifiers:
     """Every verifier, by its name and its command."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[str, str], Seen] = {}
+        self.seen: dict[tuple[str, str], SeenCheck] = {}
         self.said: dict[str, int] = {}
         """By commit three bits a verifier: RED, GREEN, and AGAIN where it was asked more than once. There may
         be a hundred thousand commits, each judged by the same few verifiers."""
@@ -274,15 +274,15 @@ class Verifiers:
                 if type(commit) is str and commit:  # else something may have been changed between
                     self._judge(bead, seen, ruling, commit)
 
-    def _named(self, name: Any, command: Any) -> Seen | None:
+    def _named(self, name: Any, command: Any) -> SeenCheck | None:
         if type(name) is not str or type(command) is not str or not name:
             return None
         seen = self.seen.get((name, command))
         if seen is None:
-            seen = self.seen[name, command] = Seen(name, BITS * len(self.seen))
+            seen = self.seen[name, command] = SeenCheck(name, BITS * len(self.seen))
         return seen
 
-    def _judge(self, bead: str, seen: Seen, ruling: int, commit: str) -> None:
+    def _judge(self, bead: str, seen: SeenCheck, ruling: int, commit: str) -> None:
         said = self.said.get(commit, 0)
         before = said >> seen.place & MASK
         if before:
@@ -294,7 +294,7 @@ class Verifiers:
         self.said[commit] = said | ruling << seen.place
 
     @property
-    def flaky(self) -> list[Seen]:
+    def flaky(self) -> list[SeenCheck]:
         """Those that were caught, the worst first."""
         caught = (seen for seen in self.seen.values() if seen.flips)
         return sorted(caught, key=lambda seen: (-seen.flips, seen.name))

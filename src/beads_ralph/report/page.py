@@ -12,7 +12,7 @@ from typing import Any, Final
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.figures import FINISHED, RunGroup, Spread, money_text, time_text
-from beads_ralph.report.plots import Piece, Table, text
+from beads_ralph.report.plots import Piece, PlotTable, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
 
 EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
@@ -102,7 +102,7 @@ def _trend(tally: Tally) -> Iterator[str]:
     stacks = [(row["start"], {name: row[name] for name in FINISHED}) for row in rows]
     ends = list(dict.fromkeys((rows[0]["start"], rows[-1]["start"])))
     foot = ends if len(rows) > plots.FEW // 2 else [" to ".join(ends)]
-    table = Table(
+    table = PlotTable(
         [trend["by"], "runs", *FINISHED, "success rate"],
         [
             [row["start"], row["runs"], *(row[name] for name in FINISHED), _percent(row["success_rate"])]
@@ -124,7 +124,7 @@ def _durations(tally: Tally) -> Iterator[str]:
         f"{times.n} finished attempts: half of them took at most {time_text(times.p50)}, "
         f"95 % at most {time_text(times.p95)}."
     )
-    table = Table(["duration", "attempts"], counts)
+    table = PlotTable(["duration", "attempts"], counts)
     title = "How long attempts take"
     yield from plots.figure("durations", title, said, plots.rows(title, plots.lengths(counts)), table)
 
@@ -180,7 +180,7 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     ]
     foot = [f"{start:%H:%M:%S}", f"{end:%H:%M:%S}"]
     kinds = {name: said_ for name, said_ in NAMES.items() if any(one.outcome == name for one in found)}
-    table = Table(
+    table = PlotTable(
         ["bead", "attempt", "start", "took", "ended"],
         [
             [one.bead, one.attempt, f"{one.start:%H:%M:%S}", _took(one, subject.now), NAMES[one.outcome]]
@@ -212,7 +212,7 @@ def _failures(tally: Tally) -> Iterator[str]:
         f"{sum(tally.setbacks.values())} attempts came to nothing; "
         f"{sum(final.values())} of them were the last at their bead."
     )
-    table = Table(
+    table = PlotTable(
         ["reason", "attempts", "last attempts"], [[name, n, final.get(name, 0)] for name, n in counts]
     )
     title = "Why attempts fail"
@@ -227,7 +227,7 @@ def _groups(tally: Tally) -> Iterator[str]:
     yield "<h2>Who does how well</h2>"
     for trait, name in TRAITS.items():
         if groups := tally.by(trait):
-            table = Table([name, *HEADS], [_row(key, group) for key, group in groups.items()])
+            table = PlotTable([name, *HEADS], [_row(key, group) for key, group in groups.items()])
             yield from plots.table_of(table)
 
 
@@ -255,4 +255,4 @@ def _verifiers(tally: Tally) -> Iterator[str]:
         yield "<h2>Verifiers</h2>"
         heads = ["verifier", "runs", "red", "commits judged again", "both red and green"]
         rows = [[row.name, row.runs, row.red, row.repeated, row.flips] for row in seen]
-        yield from plots.table_of(Table(heads, rows))
+        yield from plots.table_of(PlotTable(heads, rows))

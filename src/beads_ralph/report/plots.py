@@ -19,7 +19,7 @@ LEFT: Final = 12.0
 """Where columns begin, in per cent; the scale stands before them."""
 
 
-class Table(NamedTuple):
+class PlotTable(NamedTuple):
     """The same figures in words, for whoever cannot see a plot."""
 
     heads: Sequence[str]
@@ -61,7 +61,7 @@ def key_figures(figures: Mapping[str, str]) -> str:
     return f'<div class="figures">{"".join(cells)}</div>'
 
 
-def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table) -> Iterator[str]:
+def figure(name: str, title: str, said: str, drawn: Iterable[str], table: PlotTable) -> Iterator[str]:
     """A plot with its title, what it shows in a sentence, and its figures as a table."""
     yield f'<figure id="{name}"><h2>{text(title)}</h2><p>{text(said)}</p>'
     yield from drawn
@@ -70,7 +70,7 @@ def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table)
     yield "</details></figure>"
 
 
-def table_of(table: Table, caption: str = "") -> Iterator[str]:
+def table_of(table: PlotTable, caption: str = "") -> Iterator[str]:
     yield f'<div class="table" tabindex="0"><table><caption>{text(caption)}</caption><thead><tr>'
     yield "".join(f'<th scope="col">{text(head)}</th>' for head in table.heads)
     yield "</tr></thead><tbody>"

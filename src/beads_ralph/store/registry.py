@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.config.settings_file import StoreChoice, StoreName
 from beads_ralph.config.store_settings import StoreSettings, store_settings
-from beads_ralph.config.workspace import Place, Workspace
+from beads_ralph.config.workspace import RalphPlace, Workspace
 from beads_ralph.errors import Fault
 from beads_ralph.process import jobs
 from beads_ralph.store.views import StoreViews, Views
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 class Kind:
     """One kind of store: how it is opened, looked at, and set up where there is none."""
 
-    open: Callable[[Place, StoreSettings], Store]
-    look: Callable[[Place, StoreSettings], Views]
+    open: Callable[[RalphPlace, StoreSettings], Store]
+    look: Callable[[RalphPlace, StoreSettings], Views]
     initialise: Callable[[Path], object]
 
 
-def _embedded(place: Place, _settings: StoreSettings) -> Store:
+def _embedded(place: RalphPlace, _settings: StoreSettings) -> Store:
     from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 
     return EmbeddedStore(place.root)
 
 
-def _embedded_views(place: Place, _settings: StoreSettings) -> Views:
+def _embedded_views(place: RalphPlace, _settings: StoreSettings) -> Views:
     from beads_ralph.store.embedded.views import EmbeddedViews
 
     return EmbeddedViews(place.root)
@@ -45,13 +45,13 @@ def _initialise_embedded(root: Path) -> None:
     embedded_store.initialise(root)
 
 
-def _bd(place: Place, settings: StoreSettings) -> Store:
+def _bd(place: RalphPlace, settings: StoreSettings) -> Store:
     from beads_ralph.store.bd.bd_store import BdStore
 
     return BdStore(place.root, timeout=settings.bd_timeout, checkout=place.checkout)
 
 
-def _bd_views(place: Place, settings: StoreSettings) -> Views:
+def _bd_views(place: RalphPlace, settings: StoreSettings) -> Views:
     return StoreViews(_bd(place, settings))
 
 
@@ -94,7 +94,7 @@ def open_store(workspace: Workspace, choice: StoreChoice | None = None) -> OpenS
     return OpenStore(store, why, (*workspace.warnings, *store.check().warnings))
 
 
-def open_views(place: Place, choice: StoreChoice | None = None) -> OpenViews:
+def open_views(place: RalphPlace, choice: StoreChoice | None = None) -> OpenViews:
     """The same for those who only look; of the settings they need no more than the store's."""
     settings = store_settings(place.root)
     kind, why = chosen(place, choice or settings.store)
@@ -102,7 +102,7 @@ def open_views(place: Place, choice: StoreChoice | None = None) -> OpenViews:
     return OpenViews(views, why, (*settings.warnings, *views.check().warnings))
 
 
-def chosen(place: Place, choice: StoreChoice) -> tuple[StoreName, str]:
+def chosen(place: RalphPlace, choice: StoreChoice) -> tuple[StoreName, str]:
     """The store meant, and why; `auto` is bd where `.beads/` is initialised and bd is there."""
     if choice != "auto":
         return choice, f"{choice} store, as asked for"

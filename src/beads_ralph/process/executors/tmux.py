@@ -87,7 +87,7 @@ class TmuxExecutor:
             family.leader = told["started"]
             return await _to_the_end(job, output, line, family)
 
-    async def _answer(self, door: Door) -> Line:
+    async def _answer(self, door: Door) -> PaneLine:
         try:
             # Not wait_for, which can swallow a cancellation in Python 3.11.
             async with asyncio.timeout(PANE_SECONDS):
@@ -169,7 +169,7 @@ def _unusable(reason: str, socket: str) -> RalphError:
 # --- talking with the pane ------------------------------------------------------------------------
 
 
-async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> Exit:
+async def _to_the_end(job: Job, output: Output, line: PaneLine, family: Family) -> Exit:
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
@@ -182,7 +182,7 @@ async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> E
     return output.exit(told.get("exit", -signal.SIGHUP), limit)
 
 
-def hand_over(job: Job, output: Output, line: Line) -> None:
+def hand_over(job: Job, output: Output, line: PaneLine) -> None:
     told = {
         "argv": job.argv,
         "cwd": str(job.cwd),
@@ -197,7 +197,7 @@ def hand_over(job: Job, output: Output, line: Line) -> None:
             socket.send_fds(line.socket, [b"\0"], [file.fileno() for file in files])
 
 
-class Line:
+class PaneLine:
     """Our end of the connection to a pane."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -242,12 +242,12 @@ class Door:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    async def answer(self) -> Line:
+    async def answer(self) -> PaneLine:
         await readable(self._listening.fileno())
         connected, _ = self._listening.accept()
         connected.setblocking(False)
         self._opened.close()  # nobody else is to come, and a killed loop cannot tidy up
-        return Line(connected)
+        return PaneLine(connected)
 
 
 EXECUTOR: Final = TmuxExecutor
