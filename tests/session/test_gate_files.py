@@ -67,6 +67,7 @@ def found(
         ("make check", "Makefile"),
         ("make check", "rules.inc"),
         ("python -m pytest -q", "tests/test_a.py"),
+        ("python -m unittest tests.test_a.Case", "tests/test_a.py"),
         ("npm test", "package.json"),
         ("go test ./...", "pkg/a_test.go"),
     ],
@@ -113,8 +114,16 @@ def test_the_first_checks_of_a_repository_are_work_like_any_other(repo: Path) ->
     assert not found(repo, change, "make test", "pytest", before={"src/app.py": "old\n"}).files
 
 
-def test_a_new_file_that_a_verifier_names_was_asked_for(repo: Path) -> None:
-    assert not found(repo, {"tests/test_new.py": "new\n"}, "pytest tests/test_new.py").files
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest tests/test_new.py",
+        "python3 -m unittest tests.test_new",
+        "python -m unittest tests.test_new.T.x",
+    ],
+)
+def test_a_new_file_that_a_verifier_names_was_asked_for(repo: Path, command: str) -> None:
+    assert not found(repo, {"tests/test_new.py": "new\n"}, command).files
 
 
 def test_settings_among_others_count_only_where_checks_obey_them(repo: Path) -> None:

@@ -121,6 +121,7 @@ TEST_FOLDERS: Final = frozenset(
 
 SHADOWED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "coverage", "hypothesis", "xdist"}
 """Modules that a file of the same name at the top of the repository would stand in for."""
+MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 MAKE: Final = re.compile(r"(^|[\s;&|])(g?make|bmake)\b")
 SOURCED: Final = re.compile(
     r"(?:^|[;&|]|\bthen\b|\bdo\b)\s*(?:\.|source|-?s?include)\s+([^;&|\n#]+)", re.MULTILINE
@@ -195,10 +196,10 @@ class _Gates:
         """Why the file decides what passes; empty where it does not."""
         if new and PurePosixPath(file).parts[0] in self.targets:
             return "is named like a target of make"
-        if any(_is_meant(file, word) for word in self.named):
-            return "" if new else "is named by a verifier"
         if any(_is_meant(file, word) for word in self.sourced):
             return "is read by a check"
+        if any(_is_meant(file, word) for word in self.named):
+            return "" if new else "is named by a verifier"
         kind = _kind(file)
         if kind and (not new or _is_beside(kind, self.known)):
             return "decides what passes"
@@ -337,8 +338,13 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 
 
 def _is_meant(file: str, word: str) -> bool:
-    """By its path, by a folder above it, or by a pattern; `cd sub && sh check.sh` means sub/check.sh."""
+    """By its path, by a folder above it, or by a pattern; `cd sub && sh check.sh` means sub/check.sh, and
+    `tests.test_a` the module."""
     path, meant = PurePosixPath(file), PurePosixPath(word)
+    if MODULE.fullmatch(word) and path.suffix == ".py":
+        dotted = ".".join(path.with_suffix("").parts)
+        if f"{word}.".startswith(f"{dotted}.") or dotted.startswith(f"{word}."):
+            return True
     below = "/" not in word and "." in word and path.name == word
     return path == meant or meant in path.parents or below or fnmatch.fnmatch(file, word)
 
