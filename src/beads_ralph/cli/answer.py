@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
+from beads_ralph.bead.words import visible
 from beads_ralph.cli import page
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
 
@@ -103,12 +104,13 @@ def _next_steps(error: RalphError) -> list[str]:
 
 
 def out(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    """Print a line as it is; on a terminal, with nothing that it would obey. JSON says the same there."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def _say(*lines: str) -> None:
     for line in lines:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(visible(line) + "\n")
 
 
 def speaker(style: Style) -> Progress:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from beads_ralph.bead.words import visible
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 def escape(text: str) -> str:
-    """The text as it is, square brackets and all."""
+    """The text as it is, square brackets and all, but nothing that a terminal would obey."""
     from rich import markup
 
-    return markup.escape(text)
+    return markup.escape(visible(text))
 
 
 def table(*headings: str, folding: tuple[str, ...] = ()) -> Table:

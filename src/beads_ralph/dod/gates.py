@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
 from beads_ralph.bead.words import utc_text
 from beads_ralph.config.model import Config
@@ -249,7 +250,7 @@ class Checker:
         if not gate.verifiers:
             return replace(gate, colour="red", reason=gate.reason or _empty(gate))
         subject = Subject(gate.key, 0, place, commit, label="gate")
-        rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
+        rows = redacted(await verify.run_verifiers(gate.verifiers, subject, self.bench))
         verdict = verify.verdict(rows)
         event = GateChecked(
             bead=gate.key,
