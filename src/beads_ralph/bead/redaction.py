@@ -20,21 +20,8 @@ COMMON: Final = frozenset(
 )
 """Values that say nothing, and that other texts hold, too; whatever is shorter is left alone anyway."""
 KEPT: Final = frozenset(
-    {
-        "kind",
-        "at",
-        "run_id",
-        "bead",
-        "bead_id",
-        "id",
-        "team",
-        "branch",
-        "target",
-        "commit",
-        "ruling",
-        "status",
-    }
-    | {"outcome", "role", "program", "model", "agent", "agent_path"}
+    {"kind", "at", "run_id", "bead", "bead_id", "id", "team", "branch", "target", "commit"}
+    | {"ruling", "status", "outcome", "role", "program", "model", "agent", "agent_path"}
 )
 """Fields that we fill in ourselves and find things by; no agent says what stands there."""
 FREE: Final = frozenset({"details", "extra"})
@@ -51,7 +38,7 @@ SHAPES: Final = re.compile(
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"
     r")"
     # In these only what follows the name is secret.
-    r"|(?i:(?<=bearer )|(?<=basic )|(?<=bearer\t))[A-Za-z0-9._~+/=-]{16,}"
+    r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/=-]{16,}"
     r"|(?<=://)[^\s/:@'\"<>]{1,100}:[^\s/@'\"<>]{1,200}(?=@)"
     r"|(?i:(?P<name>aws_?secret_?(?:access_?)?key[\"']?\s{0,3}[=:]\s{0,3}[\"']?))[A-Za-z0-9/+=]{40}"
 )
