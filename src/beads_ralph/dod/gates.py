@@ -27,7 +27,7 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
-from beads_ralph.git import checkouts, commands
+from beads_ralph.git import commands, proofs
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.calls import in_thread
@@ -233,10 +233,10 @@ class Checker:
 
     async def _check_clean(self, gates: Sequence[Gate]) -> list[Gate]:
         commit = await in_thread(self._source_commit)
-        place = checkouts.checkout_clean(self.root, commit, self.bench.folder.checks("gates", 0))
-        where = await in_thread(place.__enter__)
+        place = (await in_thread(proofs.at, self.root)).checkout(commit)
+        clean = await in_thread(place.__enter__)
         try:
-            return [await self._one(gate, where, commit) for gate in gates]
+            return [await self._one(gate, clean.path, commit) for gate in gates]
         finally:
             await in_thread(place.__exit__, None, None, None)
 
@@ -248,7 +248,8 @@ class Checker:
         if gate.colour == "waiting":
             return gate
         if not gate.verifiers:
-            return replace(gate, colour="red", reason=gate.reason or _empty(gate))
+            text = f"{gate.source} has no verifiers, so nothing can turn it green"
+            return replace(gate, colour="red", reason=gate.reason or text)
         subject = Subject(gate.key, 0, place, commit, label="gate")
         rows = redacted(await verify.run_verifiers(gate.verifiers, subject, self.bench))
         verdict = verify.verdict(rows)
@@ -346,10 +347,6 @@ class Checker:
             said |= {OVERRIDE: note} if lasting else {}
             gate.file.save(self.root / RALPH_DIR / FOLDER / "changed", **said)
         return replace(gate, override=note)
-
-
-def _empty(gate: Gate) -> str:
-    return f"{gate.source} has no verifiers, so nothing can turn it green"
 
 
 def _reason(verdict: Verdict) -> str:
