@@ -40,10 +40,11 @@ def talkative(repo: Path, store: str = "embedded") -> Project:
 
 
 def holding(folder: Path, *words: str) -> list[str]:
-    """The files that hold one of the words. Transcripts are the agents' own words, and stay as they are."""
+    """The files that hold one of the words. Transcripts and commits are the agents' own, and stay as they
+    are."""
     found = []
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("jobs", "worktrees", "checks")]
+        folders[:] = [name for name in folders if name not in ("jobs", "worktrees", "checks", "proof.git")]
         for path in (Path(place, name) for name in names):
             data = path.read_bytes()
             if any(word.encode() in data for word in words):
@@ -83,6 +84,7 @@ def open_to_others(folder: Path) -> list[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in ("worktrees", "checks")]
         paths = [Path(place, name) for name in (*folders, *names)]
+        folders[:] = [name for name in folders if name != "proof.git"]
         wrong = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
         found += [str(path.relative_to(folder)) for path in wrong]
     return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from beads_ralph.bead.words import visible
 from beads_ralph.cli import page
+from beads_ralph.cli.text import printable
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ def _next_steps(error: RalphError) -> list[str]:
 
 
 def out(text: str) -> None:
-    """Print a line as it is; on a terminal, with nothing that it would obey. JSON says the same there."""
-    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.write(printable(text) + "\n")
 
 
 def _say(*lines: str) -> None:

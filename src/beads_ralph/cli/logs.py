@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from beads_ralph.agents.streams import COLOUR
-from beads_ralph.bead.words import visible
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import printable
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
@@ -57,7 +57,8 @@ def _print_all(files: Sequence[Path]) -> None:
 
 def _put(text: str) -> None:
     """As it was printed; a terminal gets it without colours, and obeys nothing of it."""
-    sys.stdout.write(visible(COLOUR.sub("", text).replace("\r\n", "\n")) if sys.stdout.isatty() else text)
+    plain = COLOUR.sub("", text).replace("\r\n", "\n") if sys.stdout.isatty() else text
+    sys.stdout.write(printable(plain))
 
 
 def _follow(space: Workspace, bead: str) -> None:

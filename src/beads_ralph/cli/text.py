@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+def printable(text: str) -> str:
+    """The text for stdout: as it is, but on a terminal with nothing that it would obey. JSON stays the same
+    value."""
+    return visible(text) if sys.stdout.isatty() else text
+
+
 def lines(*said: str) -> Callable[[Console], None]:
     """Show these lines as they are."""
-    return lambda _: sys.stdout.writelines(f"{line}\n" for line in said)
+    return lambda _: sys.stdout.writelines(f"{printable(line)}\n" for line in said)
 
 
 def escape(text: str) -> str:
