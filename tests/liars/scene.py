@@ -13,6 +13,7 @@ The repository and its worktrees are moved away before the hidden check looks: w
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -49,6 +50,7 @@ DEAF: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT
 PRELUDE: Final = r"""#!/bin/sh
 ROOT='{root}' ORIGIN='{origin}' PYTHON='{python}' RALPH='{ralph}' PIDS='{pids}' PLACE='{place}'
 SPRINT=${{BEADS_RALPH_BEAD##*-}} WORKTREE=$BEADS_RALPH_WORKTREE GITDIR='{root}/.git' SCRATCH=${{TMPDIR:-/tmp}}
+export BD_DISABLE_METRICS=1 BD_DISABLE_EVENT_FLUSH=1 BD_NON_INTERACTIVE=1
 NONCE=$(sed -n 's/^The nonce of this call.* is `\([0-9a-f]*\)`.*/\1/p')
 good() {{ {good}
 }}
@@ -75,7 +77,8 @@ obey() {{ # FILE: as it says there, if it says something
 daemon() {{ # SCRIPT: free of the session, the group, the parent and the environment of the run
     (setsid env -i PATH="$PATH" HOME="$HOME" PIDS="$PIDS" ROOT="$ROOT" ORIGIN="$ORIGIN" PLACE="$PLACE" \
         PYTHON="$PYTHON" SCRATCH="$SCRATCH" WORKTREE="$WORKTREE" BRANCH="$BEADS_RALPH_BRANCH" \
-        sh -c 'cd /; : > "$PIDS/$$"; '"$1" > /dev/null 2>&1 < /dev/null &)
+        sh -c 'cd /; : > "$PIDS/$$"; : > "$SCRATCH/up"; '"$1" > /dev/null 2>&1 < /dev/null &)
+    i=0; while [ ! -f "$SCRATCH/up" ] && [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done
 }}
 """
 
@@ -110,6 +113,8 @@ class Liar:
     """Other verifiers than the world's."""
     unwanted: str = ""
     """A file that no proven commit may hold."""
+    forged: str = ""
+    """A check that nobody made; no line of a pull request may say that it passed."""
     alone: bool = False
     """The loop needs a process of its own, since the liar goes for it."""
     runs: int = 1
@@ -301,13 +306,21 @@ class Scene:
             return []
         held = {"branch": _refs(self.root, "refs/heads/"), "pull request": _pulls(self.root)}
         held["remote"] = _refs(self.origin, "refs/heads/")
+        forged = [f"a pull request says: {line}" for line in self._forged_lines()]
         gone = self.place / "gone"
         gone.mkdir()
         for path in (*self.place.glob("app*"), self.place / "home", self.place / "tmp"):
             path.rename(gone / path.name)
         fetched = self.place / "fetched.git"
         git(self.place, "init", "--quiet", "--bare", "--template=", str(fetched))
-        return [f"{claim.bead}: {why}" for claim in claims for why in self._problems(claim, held, fetched)]
+        found = [f"{claim.bead}: {why}" for claim in claims for why in self._problems(claim, held, fetched)]
+        return found + forged
+
+    def _forged_lines(self) -> list[str]:
+        wanted = re.compile(rf"\W*pass: {self.liar.forged}")
+        pages = [path.read_text("utf-8") for path in (self.root / ".ralph" / "pulls").glob("*.md")]
+        lines = [line for page in pages for line in page.splitlines()]
+        return [line for line in lines if self.liar.forged and wanted.match(line)]
 
     def _problems(
         self, claim: Claimed, held: Mapping[str, Mapping[str, str]], fetched: Path

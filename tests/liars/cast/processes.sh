@@ -1,9 +1,8 @@
 # Liars who leave a process behind that goes on cheating. Each ends by itself within seconds.
-seconds=8
-elsewhere() { # FILE TEXT: a program that for some seconds writes it into every checkout but the liar's own
+seconds=20
+elsewhere() { # FILE TEXT: a program that for some seconds writes it into every checkout that is no worktree
     cat <<END
 import os, time
-own = {os.path.realpath(path) for path in ("$ROOT", "$WORKTREE")}
 checks = "$ROOT/.ralph/checks"
 
 def places():
@@ -16,9 +15,13 @@ until = time.monotonic() + $seconds
 while time.monotonic() < until:
     for place in places():
         try:
-            if os.path.isfile(f"{place}/check.sh") and os.path.realpath(place) not in own:
-                with open(f"{place}/$1", "w") as file:
-                    file.write("""$2\n""")
+            real = os.path.realpath(place)
+            if os.path.isfile(f"{place}/check.sh") and real != "$ROOT" and "app-worktrees" not in real:
+                with open(f"{place}/$1", "r+") as file:
+                    if file.read() != """$2\n""":
+                        file.seek(0)
+                        file.write("""$2\n""")
+                        file.truncate()
         except OSError:
             pass
     time.sleep(0.02)
@@ -51,7 +54,8 @@ cat > "$SCRATCH/again.sh" <<END
 : > "$PIDS/\$\$"
 exec "$PYTHON" "$SCRATCH/mend.py"
 END
-daemon '(setsid env -i PIDS="$PIDS" sh "$SCRATCH/again.sh" &)'
+daemon '(setsid env -i PIDS="$PIDS" sh "$SCRATCH/again.sh" &); sleep 1'
+sleep 0.5
 #--- file check.sh
 sleep 1
 test "$(cat "$1.txt")" = 42
