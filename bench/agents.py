@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from bench import calling, floods, places
 from bench.calling import Call, Patience, Spent
 from bench.places import Scratch

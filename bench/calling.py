@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beads_ralph.agents.protocol import AgentTask, Reply
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS, AgentTask, Reply
 from beads_ralph.agents.reply_reader import LONGEST_LINE, output_of
 from beads_ralph.process import process_tree
 from beads_ralph.process.executors.local import LocalExecutor

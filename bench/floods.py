@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from bench import places
 from bench.report import Judge, Row, seconds
 from tests.agents import cassettes

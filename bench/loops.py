@@ -34,7 +34,7 @@ DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
 FLAT = 1.25
 SAMPLE_SECONDS = 0.1
-PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.scripted.player")
+PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.adapters.scripted")
 GIT_TRIES = 5
 SHOWN = 0.01
 

@@ -13,7 +13,8 @@ from typing import Any
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.usage import Usage
 from beads_ralph.journal.events import AgentEnded, AgentStarted, BeadClaimed, BeadClosed, Event
-from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.plan import parse
 from bench import plans
 from bench.report import Judge, Row, seconds, table

@@ -93,10 +93,10 @@ def _check_main(root: Path, beads: dict[str, Bead], tmp_path: Path) -> None:
 def _check_what_went_wrong(beads: dict[str, Bead], told: list[Event]) -> None:
     liar = beads[LIAR].metadata
     assert liar.attempt_count == 2
-    assert "nothing was changed" in str([row.feedback_from_qa for row in liar.dev_agent_executions or ()])
+    assert "nothing was changed" in str([call.feedback_from_qa for call in liar.dev_calls])
     repaired = beads[REPAIRED].metadata
-    assert [row.status for row in repaired.qa_agent_executions or ()] == ["fail", "pass"]
-    assert "overdue ones first" in str([row.feedback_from_qa for row in repaired.dev_agent_executions or ()])
+    assert [call.status for call in repaired.qa_calls] == ["fail", "pass"]
+    assert "overdue ones first" in str([call.feedback_from_qa for call in repaired.dev_calls])
     roles = [event.call.role for event in told if isinstance(event, AgentStarted) and event.bead == MERGED]
     assert roles == ["merge", "qa"]
     conflicts = [event.conflict for event in told if isinstance(event, WorktreePrepared)]

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from beads_ralph import forge
 from beads_ralph.agents import probe
-from beads_ralph.agents import registry as agents
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.agents.protocol import select
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.load import PlanBeads
@@ -27,7 +27,7 @@ from beads_ralph.config.model import Config
 from beads_ralph.config.store_settings import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
-from beads_ralph.dod.exec_context import Desk, Done
+from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
@@ -39,7 +39,8 @@ from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
-from beads_ralph.journal.records import Keeper, StateFolder
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
@@ -49,8 +50,8 @@ from beads_ralph.session import (
     Outcome,
     SessionHost,
     Tools,
+    agent_calls,
     confinement,
-    fallback,
     in_process,
     past_sessions,
     work,
@@ -211,17 +212,17 @@ def _sweep(home: Path) -> list[int]:
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> None:
     """Nobody should have to look for it that nobody is asked."""
-    programs = {program for bead in beads for program in fallback.unasked(bead, tools)}
+    programs = {program for bead in beads for program in agent_calls.unasked(bead, tools)}
     for program in sorted(programs):
         note(
-            f"note: {program} runs with {fallback.SKIP}: its agents may do whatever you may. "
+            f"note: {program} runs with {agent_calls.SKIP}: its agents may do whatever you may. "
             "agent_defaults.default_options in beads-ralph.yaml changes that."
         )
 
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in fallback.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in agent_calls.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 
@@ -252,7 +253,7 @@ async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
 async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
     """While the first agents work: some programs take a second to say their version."""
     for program in sorted(programs):
-        cli = agents.select(program)
+        cli = select(program)
         if cli.profile.tested:  # nobody knows what a program of the user's own does with --version
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
@@ -270,7 +271,7 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         _executor(root, config, hooks=False),
         folder,
         _environment(config, folder),
-        agents.select,
+        select,
         forge.choose(config.forge, root, network=Network.of(config)),
         ports=confinement.ports_of(config),
     )
@@ -391,7 +392,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         root=space.root,
         config=config,
         executor=_executor(space.root, config),
-        select=agents.select,
+        select=select,
         forge=forge.choose("none", space.root),
         state=space.state,
         program=request.program,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from beads_ralph.agents.protocol import Reply
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS, Reply
 from beads_ralph.agents.reply_reader import lines_of
 from beads_ralph.process.jobs import Exit
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents.adapters.codex import Codex
-from beads_ralph.agents.openai_schema import strict
+from beads_ralph.agents.adapters.codex import Codex, strict
 from beads_ralph.agents.verdicts import flaws_in
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.bead.personas import Persona

@@ -10,7 +10,7 @@ import pytest
 
 from beads_ralph.agents import environment
 from beads_ralph.agents.adapters.command import PlainCommand
-from beads_ralph.agents.registry import AGENTS, select
+from beads_ralph.agents.protocol import AGENTS, select
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
 from beads_ralph.errors import Code, RalphError

@@ -17,8 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
-from beads_ralph.agents.registry import AGENTS, select
+from beads_ralph.agents.protocol import AGENTS, AgentCLI, AgentTask, Reply, select
 from beads_ralph.agents.reply_reader import explained
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec

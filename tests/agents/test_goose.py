@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.agents.adapters.goose import LONGEST_ARGUMENT, Goose
+from beads_ralph.agents.adapters.goose import Goose
+from beads_ralph.agents.streams import LONGEST_ARGUMENT
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage

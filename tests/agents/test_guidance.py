@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph import prompts
 from beads_ralph.bead.model import TemplateName
-from beads_ralph.journal.records import RunRecord
-from beads_ralph.prompts import guidance
+from beads_ralph.journal.records.model import RunRecord
 from tests.cli.running import ralph
 from tests.compile.plans import only, plan, sprint
 from tests.loop.plans import Project
@@ -35,18 +35,18 @@ CHOSEN = {
 
 @pytest.mark.parametrize("title", CHOSEN)
 def test_the_words_of_a_title_choose_the_template(title: str) -> None:
-    assert guidance.choose(title) == CHOSEN[title]
+    assert prompts.template_for(title) == CHOSEN[title]
 
 
 def test_the_tasks_decide_where_the_title_does_not_in_their_order() -> None:
-    assert guidance.choose("Data model", ["Look at it", "Fix the key", "Document it"]) == "bug-fix"
-    assert guidance.choose("Docs", ["Fix the key"]) == "docs"
-    assert guidance.choose("Data model", ["Look at it"]) == "custom"
+    assert prompts.template_for("Data model", ["Look at it", "Fix the key", "Document it"]) == "bug-fix"
+    assert prompts.template_for("Docs", ["Fix the key"]) == "docs"
+    assert prompts.template_for("Data model", ["Look at it"]) == "custom"
 
 
-@pytest.mark.parametrize("name", guidance.NAMES)
+@pytest.mark.parametrize("name", prompts.TEMPLATES)
 def test_every_template_is_there_and_is_a_short_list_of_rules(name: TemplateName) -> None:
-    text = guidance.guidance(name)
+    text = prompts.guidance(name)
     assert "\n1. " in text
     assert max(map(len, text.split("\n"))) <= 120
     assert not any(mark in text for mark in ("{{", "```", "\n#"))
@@ -76,7 +76,7 @@ def test_s4_r17_the_developer_is_told_it_and_the_record_names_it(repo: Path) -> 
     found = {}
     for path in sorted((repo / "state" / "runs").glob("*.json")):
         run = RunRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
-        [told] = [name for name in guidance.NAMES if guidance.guidance(name) in run.prompt_full]
+        [told] = [name for name in prompts.TEMPLATES if prompts.guidance(name) in run.prompt_full]
         assert told == run.template_name
         found[run.bead] = told
     assert found == {"bd-1-1-fix-it": "bug-fix", "bd-1-2-fix-that": "docs", "bd-1-3-odd": "custom"}

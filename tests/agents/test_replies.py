@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beads_ralph.agents import reply_reader
+from beads_ralph.agents import reply_reader, script
 from beads_ralph.agents.protocol import Reply
 from beads_ralph.agents.reply_reader import MAX_BLOCK, lines_of, read
-from beads_ralph.agents.scripted import script
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit
 

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from beads_ralph.agents import script
 from beads_ralph.agents.adapters.scripted import Scripted
-from beads_ralph.agents.protocol import Reply
-from beads_ralph.agents.registry import AGENTS
-from beads_ralph.agents.scripted import script
-from beads_ralph.agents.scripted.script import ScriptCall, ScriptStep
+from beads_ralph.agents.protocol import AGENTS, Reply
+from beads_ralph.agents.script import ScriptCall, ScriptStep
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit
 from tests.agents import running
@@ -89,7 +88,7 @@ def test_a_worktree_cannot_stand_in_for_our_libraries(repo: Path) -> None:
 
 def test_the_player_starts_without_the_heavy_modules() -> None:
     """Plans are rehearsed with hundreds of calls; loading the models takes longer than all the rest."""
-    code = "import sys, beads_ralph.agents.scripted.player; print('pydantic' in sys.modules)"
+    code = "import sys, beads_ralph.agents.adapters.scripted; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
     assert done.stdout == b"False\n"
 
@@ -217,7 +216,7 @@ def test_a_missing_script_is_a_clear_error(repo: Path) -> None:
 )
 def test_a_call_by_hand_says_what_is_missing(tmp_path: Path, env: dict[str, str], complaint: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph.agents.scripted.player"],
+        [sys.executable, "-m", "beads_ralph.agents.adapters.scripted"],
         env={**os.environ, **env},
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -492,10 +491,10 @@ def test_every_step_is_documented() -> None:
 
 
 def test_every_kind_of_step_can_be_played() -> None:
-    from beads_ralph.agents.scripted import player
+    from beads_ralph.agents.adapters import scripted
 
     assert [
-        kind for kind in (*script.KINDS, "once") if not callable(getattr(player._Player, kind, None))
+        kind for kind in (*script.KINDS, "once") if not callable(getattr(scripted._Player, kind, None))
     ] == []
 
 

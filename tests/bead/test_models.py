@@ -62,8 +62,7 @@ def test_s0_ex2_the_merge_bead_names_two_branches_and_is_labelled() -> None:
 
 def test_s0_ex3_the_completed_bead_shows_a_failed_and_a_passed_attempt() -> None:
     metadata = Bead.model_validate(sample("completed")).metadata
-    assert metadata.qa_agent_executions is not None
-    by_attempt = [(run.attempt, run.status) for run in metadata.qa_agent_executions]
+    by_attempt = [(call.attempt, call.status) for call in metadata.qa_calls]
     assert by_attempt == [(1, "fail"), (2, "pass"), (2, "pass")]
     assert metadata.scrum_result is not None
     assert all(result.message is None for result in metadata.scrum_result.qa_results)
@@ -71,14 +70,11 @@ def test_s0_ex3_the_completed_bead_shows_a_failed_and_a_passed_attempt() -> None
 
 def test_s0_ex4_every_session_of_every_attempt_is_kept() -> None:
     metadata = Bead.model_validate(sample("completed")).metadata
-    assert metadata.dev_agent_executions is not None
-    assert metadata.qa_agent_executions is not None
-    sessions = [run.session_id for run in metadata.dev_agent_executions]
-    sessions += [run.session_id for run in metadata.qa_agent_executions]
-    assert len(set(sessions)) == 5
+    assert len({call.session_id for call in metadata.calls}) == 5
     assert metadata.scrum_master_session_id == "claude-sm-session-xyz789"
-    assert metadata.dev_agent_executions[0].feedback_from_qa is None
-    assert metadata.dev_agent_executions[1].feedback_from_qa
+    first, second = metadata.dev_calls
+    assert first.feedback_from_qa is None
+    assert second.feedback_from_qa
 
 
 # --- nothing gets lost ------------------------------------------------------------------------------

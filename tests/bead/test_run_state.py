@@ -104,16 +104,16 @@ OTHERS = {
     "bead/run_state.py": KEYS,
     # Other formats have keys of the same name.
     "bead/legacy.py": {"scrum_result"},  # beads of the first schema, before they are read
-    "agents/scripted/player.py": {"pr_url", "pr_number"},  # what a scrum-master answers
+    "agents/adapters/scripted.py": {"pr_url", "pr_number"},  # what a scrum-master answers
     "bead/evidence.py": {"red_before"},  # a field of one check
-    "journal/records/fields.py": {"red_before"},
+    "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
-    "dod/execute.py": {"attempt_count", "interruptions"},  # `ralph_meta` of a bead file
+    "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
+    "dod/file_session.py": {"attempt_count", "dev_agent_executions", "interruptions", "spent"},
     "dod/imports.py": {"attempt_count"},
     "dod/gates.py": {"gate_override"},
-    "session/develop.py": {"pr_url"},  # the answer of a scrum-master agent
     "session/order.py": {"parked"},  # an ending
-    "session/session.py": {"parked"},
+    "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
     "loop/scheduler.py": {"parked"},
 }
 

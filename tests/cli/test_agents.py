@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from tests.agents.running import executable
 from tests.cli.running import ralph
 from tests.loop.plans import Project, sprint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beads_ralph.agents.registry import AGENTS as KNOWN_AGENTS
+from beads_ralph.agents.protocol import AGENTS as KNOWN_AGENTS
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Query

@@ -26,7 +26,7 @@ from beads_ralph.config import model as settings
 from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
-from beads_ralph.journal.base_event import BaseEvent
+from beads_ralph.journal.events import BaseEvent
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
 from tests.cli.running import ralph

@@ -21,6 +21,7 @@ from tests.cli.running import PROJECT, RALPH, environment, ralph, run
 from tests.dod.beads import (
     EXAMPLE_NAMES,
     EXAMPLES,
+    PATIENCE,
     SEED_SCHEMA,
     agent,
     bead,
@@ -238,7 +239,7 @@ def test_the_pause_is_in_the_bead_while_it_waits(place: Path) -> None:
         soon(lambda: read(path).get("ralph_meta", {}).get("stage") == "waiting")
         assert read(path)["ralph_meta"]["retry_backoff_seconds"] == 600
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=PATIENCE) == 130
     assert read(path)["status"] == "in_progress"
 
 
@@ -313,7 +314,7 @@ class started:  # noqa: N801 - reads as a verb
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=PATIENCE)
 
 
 def test_killed_with_its_agent_the_same_attempt_is_made_again(place: Path) -> None:
@@ -376,7 +377,7 @@ def test_interrupted_it_ends_its_agent_and_stays_as_far_as_it_is(place: Path, nu
     with started(place, path, "--agent", "./agent.sh") as process:
         soon(lambda: calls(place) == 1)
         process.send_signal(number)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=PATIENCE) == 130
     assert read(path)["status"] == "in_progress"
     assert one(execute(place, path, "--agent", "./agent.sh"))["attempts"] == 1
 
@@ -390,7 +391,7 @@ def test_one_bead_is_worked_on_by_one_executor(place: Path) -> None:
         assert (second.code, second.error["code"]) == (1, "DATABASE.CONFLICT")
         assert "gt-one is worked on already" in second.error["message"]
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
 
 
 def test_an_agent_cannot_rewrite_its_own_definition_of_done(place: Path) -> None:
@@ -630,7 +631,7 @@ def test_status_and_logs_show_an_execution_while_it_is_at_work_and_afterwards(pl
         assert "▶ gt-one  exec  attempt 1  dev claude" in ralph("status", cwd=place).out
         soon(lambda: "I am at it" in ralph("logs", "gt-one", cwd=place).out)
         (place / "go").touch()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     (row,) = executions(place)
     assert (row["running"], row["ended"], row["attempt"]) == (False, "completed", 1)
     assert "1 bead completed by exec" in ralph("status", cwd=place).out
@@ -656,8 +657,8 @@ def test_logs_follow_an_execution_until_it_ends(place: Path) -> None:
             [*RALPH, "logs", "gt-one", "--follow"], cwd=place, env=environment({}), stdout=subprocess.PIPE
         ) as following:
             (place / "go").touch()
-            told, _ = following.communicate(timeout=60)
-        assert process.wait(timeout=60) == 0
+            told, _ = following.communicate(timeout=PATIENCE)
+        assert process.wait(timeout=PATIENCE) == 0
     assert b"first" in told
     assert b"last" in told
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from beads_ralph.journal.records.reasons import FOREIGN, REASONS
+from beads_ralph.journal.records.model import FOREIGN, REASONS
 
 PROMPT = "Build the parser.\nUse the grammar in docs/grammar.md."
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from beads_ralph.journal.records import ResultRecord, RunRecord, StateFolder, json_schema, read_all
+from beads_ralph.journal.records import read_all
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.model import ResultRecord, RunRecord, json_schema
 from tests.git.repos import git
 from tests.journal import samples
 from tests.loop.plans import soon
@@ -21,7 +23,7 @@ from tests.loop.plans import soon
 CHILD = """
 import sys, time
 from pathlib import Path
-from beads_ralph.journal.records import StateFolder
+from beads_ralph.journal.records.folder import StateFolder
 with StateFolder(Path(sys.argv[1])).live(sys.argv[2]):
     print("alive", flush=True)
     time.sleep(600)
@@ -162,7 +164,8 @@ def test_whoever_reads_meanwhile_sees_whole_records(state: StateFolder) -> None:
     """The writer is killed at any moment; what is there can always be read."""
     writer = (
         "import sys, json\nfrom pathlib import Path\n"
-        "from beads_ralph.journal.records import StateFolder, RunRecord\n"
+        "from beads_ralph.journal.records.folder import StateFolder\n"
+        "from beads_ralph.journal.records.model import RunRecord\n"
         "state = StateFolder(Path(sys.argv[1]))\nraw = json.loads(sys.argv[2])\nprint('up', flush=True)\n"
         "while True:\n    for size in (1, 100_000):\n"
         "        state.write(RunRecord.model_validate(raw | {'prompt_full': 'x' * size}))\n"

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beads_ralph.journal.records import Attempt, read_all
-from beads_ralph.journal.records.reader import LARGEST
+from beads_ralph.journal.records import LARGEST, Attempt, read_all
 from tests.journal import samples
 from tests.selection import examples
 

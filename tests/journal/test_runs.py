@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.journal.records import Attempt, ResultRecord, RunRecord, read_all, repair
-from beads_ralph.journal.records.model import Extra
+from beads_ralph.journal.records import Attempt, read_all, repair
+from beads_ralph.journal.records.model import Extra, ResultRecord, RunRecord
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, fails, git, passes, soon, sprint, work
 

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from beads_ralph import forge
-from beads_ralph.agents import registry
+from beads_ralph.agents import protocol
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead
 from beads_ralph.config import workspace
@@ -228,7 +228,7 @@ class Project:
 def loop_of(
     project: Project,
     store: Store | None = None,
-    select: Callable[[str], AgentCLI] = registry.select,
+    select: Callable[[str], AgentCLI] = protocol.select,
     server_retry: Retry = SERVER_RETRY,
     **settings: Any,
 ) -> Iterator[Loop]:

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beads_ralph.agents.protocol import AgentTask, Reply
-from beads_ralph.agents.registry import select
+from beads_ralph.agents.protocol import AgentTask, Reply, select
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,12 +24,18 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.events import BeadClosed, RunStarted
 from beads_ralph.journal.journal import Journal, follow, read
 from beads_ralph.loop import Scope
-from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads, ProgramLimits
+from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.session import verify
 from beads_ralph.session.history import last_feedback, subject_of
-from beads_ralph.session.host import PATIENCE, ProgramLimit, ProgramTrouble, TroubleKind
+from beads_ralph.session.program_limits import (
+    PATIENCE,
+    ProgramLimit,
+    ProgramLimits,
+    ProgramTrouble,
+    TroubleKind,
+)
 from beads_ralph.store.protocol import UnreadableBead
 from tests.beads import make_bead
 
@@ -381,6 +390,30 @@ def test_looking_whether_a_loop_runs_never_keeps_one_from_starting(tmp_path: Pat
         done.set()
         for watcher in watchers:
             watcher.join()
+
+
+def test_the_last_child_of_a_killed_run_is_waited_for_until_it_lets_go_of_the_lock(tmp_path: Path) -> None:
+    """As one that was being started: it has its parent's files until it is a program of its own."""
+    code = (
+        "import os, signal, sys, time\nfrom pathlib import Path\nfrom beads_ralph.journal import runs\n"
+        "with runs.exclusive(Path(sys.argv[1]), 'killed'):\n"
+        "    if os.fork() == 0:\n        time.sleep(2 * runs.LOCK_SECONDS)\n        os._exit(0)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with runs.exclusive(tmp_path, "next") as last:
+        assert last is not None
+        assert last.run_id == "killed"
+
+
+def test_a_holder_that_lives_is_refused_at_once(tmp_path: Path) -> None:
+    with (
+        runs.exclusive(tmp_path, "first"),
+        pytest.raises(RalphError, match="is running on this repository already"),
+        runs.exclusive(tmp_path, "second", patience=0),
+    ):
+        pass
 
 
 # --- threads ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from beads_ralph import forge
-from beads_ralph.agents import registry
+from beads_ralph.agents import protocol
 from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
@@ -22,8 +22,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
-from beads_ralph.session.agent_calls import session_after
-from beads_ralph.session.fallback import of_bead, players
+from beads_ralph.session.agent_calls import of_bead, players, session_after
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]
@@ -33,7 +32,7 @@ def tools(root: Path, **defaults: Any) -> Tools:
     folder = runs.RunFolder(root / ".ralph", "run")
     config = Config(agent_defaults=AgentDefaults(**defaults))
     return Tools(
-        root, config, executors.choose("local"), folder, {}, registry.select, forge.choose("none", root)
+        root, config, executors.choose("local"), folder, {}, protocol.select, forge.choose("none", root)
     )
 
 
@@ -213,8 +212,8 @@ def test_a_call_that_was_cut_off_goes_on_in_its_session(tmp_path: Path) -> None:
 
 def test_what_was_given_back_in_between_is_in_the_store_already(tmp_path: Path) -> None:
     told = journal(tmp_path, CLAIMED, ended(1), CLAIMED, ended(1, session_id="later"))
-    rows = unrecorded(make_bead("bd-a"), told).dev_agent_executions or ()
-    assert [row.session_id for row in rows] == ["later"]
+    calls = unrecorded(make_bead("bd-a"), told).dev_calls
+    assert [call.session_id for call in calls] == ["later"]
 
 
 def test_without_a_journal_there_is_nothing_to_add(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS, AgentCLI, AgentTask, Reply
 from beads_ralph.agents.reply_reader import heard
 from beads_ralph.git import git_files
 from beads_ralph.process.executors.local import LocalExecutor

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents import registry
-from beads_ralph.agents.protocol import Reply
+from beads_ralph.agents.protocol import Reply, select
 from beads_ralph.agents.reply_reader import lines_of
 from beads_ralph.process.jobs import Exit
 from tests.conftest import IN_CI
@@ -104,7 +103,7 @@ def asking(
         base = model_server.play(run, [Rule("", say=said)]) if said else model_server.base(take.model, run)
         ended = play(cli(name, base), take, repo, tmp_path / run)
         assert ended.transcript
-        reply = registry.AGENTS[name].reply(ended, lines_of(ended.transcript.out))
+        reply = select(name).reply(ended, lines_of(ended.transcript.out))
         return ended, reply, model_server.questions(run)
 
     return lambda name: partial(ask, name)

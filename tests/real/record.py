@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beads_ralph.agents.protocol import AgentCLI
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS, AgentCLI
 from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.bead.personas import Persona
 from beads_ralph.process.executors.local import LocalExecutor

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.bead.personas import Persona

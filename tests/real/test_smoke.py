@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from tests.cli.running import ralph
 from tests.model.script import Rule
 from tests.model.server import ModelServer

@@ -12,8 +12,7 @@ from typing import Any
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
-from beads_ralph.report.page import AnalysisSubject, html
-from beads_ralph.report.plots import last_run
+from beads_ralph.report.page import AnalysisSubject, html, last_run
 from beads_ralph.report.tally import Stretch
 from tests.report.browser import chromium, colours
 from tests.report.made import START, attempt, check, failed

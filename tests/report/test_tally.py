@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beads_ralph.journal.records import Attempt, read_all
 from beads_ralph.report import tallied
 from beads_ralph.report.advice import advice
-from beads_ralph.report.numbers import Rate, Spread, quantile, time_text
+from beads_ralph.report.figures import Rate, Spread, quantile, time_text
 from beads_ralph.report.page import AnalysisSubject, html
 from tests.journal import samples
 from tests.report.made import START, attempt, check, failed, several

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.bead.evidence import Evidence, Ruling, Verdict
-from beads_ralph.session.attempts import Exhausted, TimeLeft, Work, until_proven
+from beads_ralph.session.state import Exhausted, TimeLeft, Work, until_proven
 
 RULINGS: list[Ruling] = ["pass", "fail", "stop"]
 LEFT = st.one_of(st.none(), st.floats(-1e6, 1e6))

@@ -20,12 +20,11 @@ from beads_ralph.bead.run_state import RunState
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import Event
-from beads_ralph.loop.limits import ProgramLimits
 from beads_ralph.process.process_tree import Family
 from beads_ralph.session import Order, Outcome, RunSession
-from beads_ralph.session.host import ProgramLimit, ProgramTrouble
 from beads_ralph.session.order import ORDER
 from beads_ralph.session.pipe import PipedSessions
+from beads_ralph.session.program_limits import ProgramLimit, ProgramLimits, ProgramTrouble
 from tests.loop.plans import Project, git, soon, sprint
 
 BEAD = "bd-1-1-one"

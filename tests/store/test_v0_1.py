@@ -48,7 +48,7 @@ def test_everything_is_read_and_the_blocked_bead_is_retried_and_closed(project: 
     assert state.parked is not None
     assert (state.parked.until or "") > "2090"
     before = project.bead(BLOCKED).metadata
-    assert [row.attempt for row in before.dev_agent_executions or ()] == [1, 2]
+    assert [call.attempt for call in before.dev_calls] == [1, 2]
 
     assert project.ralph("retry", BLOCKED, "--json").code == 0
     ran = project.ralph("run", "--once", "--bead", BLOCKED, "--json")
@@ -65,4 +65,4 @@ def test_its_journal_is_read(repo: Path, tmp_path: Path) -> None:
     project = Project.make(repo, sprint("1.1c", "Parked"))
     assert project.ralph("mason", "plan.md", "--json").code == 0
     known = unrecorded(project.bead(PARKED), file)
-    assert [row.trouble for row in known.dev_agent_executions or ()] == ["limit"]
+    assert [call.trouble for call in known.dev_calls] == ["limit"]

@@ -60,6 +60,12 @@ NETWORK: Final = (
     r"(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS"
     r"|XDG_(CONFIG|DATA|STATE|CACHE)_HOME"
 )
+WITHHELD: Final = (
+    (re.compile("BEADS_RALPH_.*"), "is set by beads-ralph itself"),
+    (OF_THE_STORE, "belongs to the store, which agents do not touch"),
+    (OF_THE_FORGE, "is a token of the forge, where only beads-ralph opens pull requests"),
+    (OF_A_SESSION, "marks the children of another agent's session"),
+)
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SESSION: Final = "BEADS_RALPH_SESSION"
@@ -71,7 +77,8 @@ def of_task(
 ) -> dict[str, str]:
     """The whole environment of an agent's process; `passes` is what its program may inherit besides."""
     own = dict(task.spec.env or {})
-    _refuse_faults(task, own)
+    if faults := [fault for name, value in own.items() if (fault := _fault(task, name, value))]:
+        raise gathered(faults, f"the env of agent {task.spec.agent}")
     kept = passed_on(inherited, task.inherits, passes)
     if task.home is not None:
         # Else the settings of the user's own HOME would be found all the same; what is named is wanted.
@@ -84,28 +91,18 @@ def of_task(
 def passed_on(inherited: Mapping[str, str], named: Collection[str] = (), passes: str = "") -> dict[str, str]:
     """The part of our own environment that a process may have: the harmless, what the user names, and what
     its program needs; but nothing that is the store's, the forge's or another session's."""
-    return {name: value for name, value in inherited.items() if _inherited(name, named, passes)}
-
-
-def _inherited(name: str, named: Collection[str], passes: str) -> bool:
-    if INHERITED.fullmatch(name):
-        return True
-    if withheld(name):
-        return False
-    return name in named or (bool(passes) and re.fullmatch(passes, name) is not None)
+    wanted = re.compile(passes or r"(?!)")  # which nothing matches
+    return {
+        name: value
+        for name, value in inherited.items()
+        if INHERITED.fullmatch(name)
+        or (not withheld(name) and (name in named or wanted.fullmatch(name) is not None))
+    }
 
 
 def withheld(name: str) -> str:
     """Why nobody passes this variable on to an agent; empty where there is no reason."""
-    if name.startswith("BEADS_RALPH_"):
-        return "is set by beads-ralph itself"
-    if OF_THE_STORE.fullmatch(name):
-        return "belongs to the store, which agents do not touch"
-    if OF_THE_FORGE.fullmatch(name):
-        return "is a token of the forge, where only beads-ralph opens pull requests"
-    if OF_A_SESSION.fullmatch(name):
-        return "marks the children of another agent's session"
-    return ""
+    return next((why for pattern, why in WITHHELD if pattern.fullmatch(name)), "")
 
 
 def refuse_names(names: Iterable[str]) -> None:
@@ -148,6 +145,10 @@ def known_session(session_id: str) -> str:
     return session_id if UUID.fullmatch(session_id) else str(uuid.uuid5(SESSIONS, session_id))
 
 
+def session_of(task: AgentTask, transcript: Transcript) -> str:
+    return known_session(task.session_id) if task.session_id else fresh_session(task, transcript)
+
+
 def job_name(task: AgentTask, transcript: Transcript) -> str:
     """`agent-<bead>`: a bead's agents follow one another. QA agents run side by side, so theirs says more."""
     name = f"agent-{task.bead_id}"
@@ -180,12 +181,6 @@ def job_of(
 
 
 # --- what a user may not give -------------------------------------------------------------------------
-
-
-def _refuse_faults(task: AgentTask, own: Mapping[str, str]) -> None:
-    faults = [fault for name, value in own.items() if (fault := _fault(task, name, value))]
-    if faults:
-        raise gathered(faults, f"the env of agent {task.spec.agent}")
 
 
 def _fault(task: AgentTask, name: str, value: str) -> Fault | None:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -56,17 +56,9 @@ class Present:
         return f"{self.title} {self.version} was not tested with this program; {self.tested} was"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "path": self.path,
-            "version": self.version,
-            "tested_version": self.tested,
-            "signed_in": self.signed_in,
-            "action": self.action,
-            "warning": self.untested,
-            "smoke_test": f"beads-ralph agents --smoke {self.name}",
-        }
+        said = asdict(self)
+        tested, smoke_test = said.pop("tested"), f"beads-ralph agents --smoke {self.name}"
+        return {**said, "tested_version": tested, "warning": self.untested, "smoke_test": smoke_test}
 
 
 @dataclass(frozen=True)
@@ -79,12 +71,7 @@ class SmokeTest:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "ok": self.ok,
-            "message": self.message,
-            "seconds": round(self.seconds, 3),
-        }
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 # --- who is here --------------------------------------------------------------------------------------
@@ -127,9 +114,7 @@ def numbers(version: str) -> tuple[int, ...]:
 def _signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
     """By its keys and files. Elsewhere than on Linux a keychain may hold what no file shows."""
     home = Path(env.get("HOME") or Path.home())
-    if any(env.get(name) for name in profile.keys):
-        return "yes"
-    if any((home / name).exists() for name in profile.credentials):
+    if any(map(env.get, profile.keys)) or any((home / name).exists() for name in profile.credentials):
         return "yes"
     known = bool(profile.keys or profile.credentials)
     return "no" if known and sys.platform == "linux" else "unknown"

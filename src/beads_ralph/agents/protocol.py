@@ -1,16 +1,18 @@
-"""An agent CLI's adapter: what it is asked, what it answers, and its contract."""
+"""An agent CLI's adapter: what it is asked, what it answers, its contract, and which one plays a program."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import UNKNOWN, Usage
+from beads_ralph.files.plugins import Plugins
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 
@@ -48,6 +50,11 @@ class AgentTask:
     committer: Mapping[str, str] = field(default_factory=dict)
     """The committer, as git's variables say it, where neither its HOME nor its environment does."""
 
+    @property
+    def body(self) -> str:
+        """Who to be, in the persona's words; empty for the plain CLI."""
+        return self.persona.body if self.persona else ""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -81,3 +88,12 @@ class AgentCLI(Protocol):
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         """Read the program's answer; `lines` are those of its stdout, and after them those of
         the job's report, where it has one."""
+
+
+AGENTS: Final[Mapping[str, AgentCLI]] = Plugins("agents.adapters", "AGENT")
+
+
+def select(executable: str) -> AgentCLI:
+    """The adapter of a program, by its name; a program without one of its own is played by `command`."""
+    name = os.path.basename(executable)  # noqa: PTH119 - a word, not a path
+    return AGENTS[name if name in AGENTS else "command"]

@@ -34,11 +34,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 from beads_ralph.agents.protocol import AgentCLI, Reply
-from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile
 
@@ -60,29 +59,18 @@ SESSION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")  # may bec
 
 def read(ended: Exit, lines: Iterable[str]) -> Reply:
     """The reply of a program that follows the conventions above, in memory of a bounded size."""
-    answer = _Answer()
-    for line in lines:
-        answer.take(line.rstrip("\r\n"))
+    answer = _Answer.of(lines)
     result, complaint = answer.result()
-    said = _notices(ended.stderr)
-    return Reply(
-        session_id=said.session,
-        text=answer.text.value,
-        result=result,
-        usage=said.usage,
-        denied=said.denied,
-        trouble="limit" if said.limited else said.trouble or ("unreadable" if complaint else ""),
-        detail="; ".join(note for note in (said.detail, complaint, *said.notes()) if note),
-        limit_reset_at=said.reset_at,
-    )
+    said, notes = _notices(ended.stderr)
+    trouble = "limit" if "limit_reset_at" in said else said.get("trouble")
+    said["trouble"] = trouble or ("unreadable" if complaint else "")
+    said["detail"] = "; ".join(note for note in (said.get("detail"), complaint, *notes) if note)
+    return Reply(text=answer.text.value, result=result, **said)
 
 
 def answer_in(lines: Iterable[str]) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer in a text, or what is wrong with it; neither where none is given."""
-    answer = _Answer()
-    for line in lines:
-        answer.take(line.rstrip("\r\n"))
-    return answer.result()
+    return _Answer.of(lines).result()
 
 
 def lines_of(path: Path, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
@@ -169,7 +157,11 @@ class _Fence:
     """An open fenced block; `kept` is None where it is not JSON."""
 
     mark: str
-    kept: _Kept | None
+    kept: _Kept | None = None
+    rest: str = ""
+    """The beginning of its JSON, where that stands on the line that opens it."""
+    after_text: bool = False
+    """Whether other text stands before it on its line."""
 
     def ends_at(self, line: str) -> bool:
         """No line of JSON ends in a fence, so for JSON the fence need not stand alone."""
@@ -177,15 +169,6 @@ class _Fence:
         if self.kept is not None:
             return stripped.endswith(self.mark)
         return stripped.startswith(self.mark) and not stripped.strip(self.mark[0])
-
-
-@dataclass(frozen=True)
-class _Opening:
-    """A line that opens a block: of JSON it may hold the beginning, and have other text before it."""
-
-    fence: _Fence
-    rest: str = ""
-    after_text: bool = False
 
 
 @dataclass
@@ -198,29 +181,33 @@ class _Answer:
     last: _Kept | None = None
     verdicts: int = 0
 
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> _Answer:
+        answer = cls()
+        for line in lines:
+            answer.take(line.rstrip("\r\n"))
+        return answer
+
     def take(self, line: str) -> None:
         self.text.add(line)
         self.whole.add(line)
-        opening = _opening(line) if "```" in line or "~~~" in line else None
-        if opening is not None and self._opens(opening):
-            self._open(opening)
-        elif self.fence is not None:
+        opened = _opening(line) if "```" in line or "~~~" in line else None
+        if opened is not None and self._opens(opened):
+            self.fence, line = opened, opened.rest
+            if not line:
+                return
+        if self.fence is not None:
             self._go_on(self.fence, line)
         else:
             self.verdicts += _is_verdict(line)
 
-    def _opens(self, opening: _Opening) -> bool:
+    def _opens(self, opened: _Fence) -> bool:
         """Inside a block only a line that begins with `json` opens another: the first one was never
         closed then. A longer fence around it quotes it, though."""
         if self.fence is None:
             return True
-        nested = opening.fence.kept is not None and not opening.after_text
-        return nested and opening.fence.mark.startswith(self.fence.mark)
-
-    def _open(self, opening: _Opening) -> None:
-        self.fence = opening.fence
-        if opening.rest:
-            self._go_on(self.fence, opening.rest)
+        nested = opened.kept is not None and not opened.after_text
+        return nested and opened.mark.startswith(self.fence.mark)
 
     def _go_on(self, fence: _Fence, line: str) -> None:
         ended = fence.ends_at(line)
@@ -233,7 +220,8 @@ class _Answer:
 
     def result(self) -> tuple[Mapping[str, Any] | None, str]:
         """The result, or what is wrong with it; neither where none was given."""
-        if (bare := self._bare()) is not None:
+        whole = self.whole.value.strip()
+        if whole.startswith("{") and whole.endswith("}") and (bare := parse(whole)[0]) is not None:
             return bare, ""
         if self.fence is not None and self.fence.kept is not None:
             return None, "unclosed JSON: the output ends inside its last JSON block"
@@ -245,17 +233,13 @@ class _Answer:
             return None, f"bad JSON: {self.verdicts} verdicts in one answer, and only one may be there"
         return parse(self.last.value)
 
-    def _bare(self) -> Mapping[str, Any] | None:
-        text = self.whole.value.strip()
-        return parse(text)[0] if text.startswith("{") and text.endswith("}") else None
 
-
-def _opening(line: str) -> _Opening | None:
+def _opening(line: str) -> _Fence | None:
     plain = OPENING.fullmatch(line)
-    return _json_opening(line) or (_Opening(_Fence(plain[1], None)) if plain else None)
+    return _json_opening(line) or (_Fence(plain[1]) if plain else None)
 
 
-def _json_opening(line: str) -> _Opening | None:
+def _json_opening(line: str) -> _Fence | None:
     """A fence and json: alone on the line, after other text, or with the object following at once."""
     for found in FENCE.finditer(line):
         info = JSON_INFO.fullmatch(line, found.end())
@@ -264,9 +248,9 @@ def _json_opening(line: str) -> _Opening | None:
         rest = (info["more"] or info["touching"] or "").strip()
         after_text = bool(line[: found.start()].strip())
         if not rest or rest.startswith("{"):
-            return _Opening(_Fence(found[0], _Kept()), rest, after_text)
+            return _Fence(found[0], _Kept(), rest, after_text)
         if not after_text:  # other words of an info string, such as a title
-            return _Opening(_Fence(found[0], _Kept()))
+            return _Fence(found[0], _Kept())
     return None
 
 
@@ -307,99 +291,71 @@ def _no_constant(name: str) -> NoReturn:
 # --- stderr -----------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Notices:
-    session: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    limited: bool = False
-    reset_at: str | None = None
-    trouble: Trouble = ""
-    detail: str = ""
-    denied: tuple[str, ...] = ()
-    unread: list[str] = field(default_factory=list)
-
-    def notes(self) -> list[str]:
-        more = len(self.unread) - MAX_NOTES
-        shown = [f"unreadable notice: {line[:120]}" for line in self.unread[:MAX_NOTES]]
-        return [*shown, f"and {more} more"] if more > 0 else shown
+def _notices(stderr: str) -> tuple[dict[str, Any], list[str]]:
+    """What the notices say, as fields of a reply; and notes of those that cannot be read."""
+    said: dict[str, Any] = {}
+    unread: list[str] = []
+    for line in map(str.rstrip, stderr.split("\n")):
+        match = NOTICE.fullmatch(line)
+        found = READERS[match[1]](match[2]) if match else {}
+        if found is None:
+            unread.append(f"unreadable notice: {line[:120]}")
+        else:
+            said |= found
+    more = len(unread) - MAX_NOTES
+    return said, [*unread[:MAX_NOTES], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _notices(stderr: str) -> _Notices:
-    said = _Notices()
-    for line in stderr.split("\n"):
-        match = NOTICE.fullmatch(line.rstrip())
-        if match is not None and not READERS[match[1]](said, match[2]):
-            said.unread.append(line.rstrip())
-    return said
+def _session(text: str) -> dict[str, Any] | None:
+    return {"session_id": text} if SESSION_ID.fullmatch(text) else None
 
 
-def _take_session(said: _Notices, text: str) -> bool:
-    if SESSION_ID.fullmatch(text) is None:
-        return False
-    said.session = text
-    return True
-
-
-def _take_usage(said: _Notices, text: str) -> bool:
+def _usage(text: str) -> dict[str, Any] | None:
     given = parse(text)[0]
-    if given is None:
-        return False
-    counts = {key: given.get(key) for key in ("input_tokens", "output_tokens", "cache_tokens")}
-    cost = given.get("cost_usd")
-    if not all(_amount(value) and not isinstance(value, float) for value in counts.values()):
-        return False
-    if not _amount(cost):
-        return False
-    said.usage = Usage(**counts, cost_usd=None if cost is None else float(cost))
-    return True
+    if given is None or not all(_is_amount(given.get(key)) for key in COUNTS):
+        return None
+    *tokens, cost = (given.get(key) for key in COUNTS)
+    if any(isinstance(count, float) for count in tokens):
+        return None
+    return {"usage": Usage(*tokens) + Usage(cost_usd=None if cost is None else float(cost))}
 
 
-def _amount(value: Any) -> bool:
+def _is_amount(value: Any) -> bool:
     """Nothing, or a number that one can spend; True is a number to Python."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
 
 
-def _take_limit(said: _Notices, text: str) -> bool:
-    given = parse(text)[0]
-    if given is None:
-        return False
-    moment = given.get("reset_at")
-    if moment is not None and (moment := _utc(moment)) is None:
-        return False
-    said.limited, said.reset_at = True, moment
-    return True
-
-
-def _utc(moment: Any) -> str | None:
+def _limit(text: str) -> dict[str, Any] | None:
     """The time as we write times, never too early; one without a zone would be a guess."""
+    given = parse(text)[0]
+    if given is None or given.get("reset_at") is None:
+        return None if given is None else {"limit_reset_at": None}
     try:
-        found = datetime.fromisoformat(moment)
-        return utc_text(found + ALMOST_A_SECOND) if found.tzinfo is not None else None
+        moment = datetime.fromisoformat(given["reset_at"])
+        return {"limit_reset_at": utc_text(moment + ALMOST_A_SECOND)} if moment.tzinfo else None
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _take_trouble(said: _Notices, text: str) -> bool:
+def _trouble(text: str) -> dict[str, Any] | None:
     given = parse(text)[0] or {}
     kind, detail = given.get("kind"), given.get("detail", "")
     if kind not in TROUBLES or not isinstance(detail, str):
-        return False
-    said.trouble, said.detail = cast("Trouble", kind), detail[:MAX_DETAIL]
-    return True
+        return None
+    return {"trouble": kind, "detail": detail[:MAX_DETAIL]}
 
 
-def _take_denied(said: _Notices, text: str) -> bool:
+def _denied(text: str) -> dict[str, Any] | None:
     tools = (parse(text)[0] or {}).get("tools")
     if not isinstance(tools, list) or not all(isinstance(tool, str) and tool for tool in tools):
-        return False
-    said.denied = tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])
-    return True
+        return None
+    return {"denied": tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])}
 
 
-READERS: Final[Mapping[str, Callable[[_Notices, str], bool]]] = {
-    "LIMIT": _take_limit,
-    "USAGE": _take_usage,
-    "SESSION": _take_session,
-    "TROUBLE": _take_trouble,
-    "DENIED": _take_denied,
+READERS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = {
+    "LIMIT": _limit,
+    "USAGE": _usage,
+    "SESSION": _session,
+    "TROUBLE": _trouble,
+    "DENIED": _denied,
 }

@@ -1,25 +1,32 @@
-"""Shared by the adapters of real agent CLIs: JSON events, line by line, and the answer in a final text."""
+"""Shared by the adapters of real agent CLIs: our flags, their JSON events, and the answer in a final text."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
-from beads_ralph.agents import reply_reader
+from beads_ralph.agents import environment, reply_reader
+from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.model import MODELS
+from beads_ralph.bead.personas import Persona
+from beads_ralph.bead.usage import Usage
 from beads_ralph.bead.words import utc_text
-
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.bead.agent_call import Trouble
-    from beads_ralph.process.jobs import Exit
+from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
 
 Event = Mapping[str, Any]
+Problem = tuple[Trouble, str]
+"""What kept a CLI from its work, and what it said."""
+LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
+COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 MAX_DETAIL: Final = 1000
 MAX_WORDS: Final = 2 * reply_reader.MAX_BLOCK
 BLOCK: Final = 64 * 1024
@@ -64,6 +71,17 @@ def amount(event: Event, name: str) -> float | None:
     return float(value) if 0 <= value < float("inf") else None
 
 
+def tokens(counts: Event, given: str, answered: str, *cached: str, within: bool = True) -> Usage:
+    """A count of tokens, by the CLI's names; most have the cached ones `within` those of the input."""
+    known = [number for name in cached if (number := count(counts, name)) is not None]
+    fresh = count(counts, given)
+    return Usage(
+        input_tokens=max(fresh - sum(known), 0) if within and fresh is not None else fresh,
+        output_tokens=count(counts, answered),
+        cache_tokens=sum(known) if known else None,
+    )
+
+
 @dataclass
 class Words:
     """An agent's words, piece by piece: the last of it, as much as an answer can be long.
@@ -96,9 +114,103 @@ class Words:
         return "".join((*self.blocks, *self.fresh))
 
 
-def answer(final_text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """The structured answer in an agent's last words, or what is wrong with it; neither where none is."""
-    return reply_reader.answer_in(_lines(final_text))
+@dataclass
+class Seen:
+    """The state after the events so far; each CLI has its own class, which says what they mean."""
+
+    session: str | None = None
+    words: Words = field(default_factory=Words)
+    """Those of the last message that has any."""
+    message: object = None
+    """Which one that is."""
+    usage: Usage = field(default_factory=Usage)
+    session_usage: Usage = field(default_factory=Usage)
+    denied: list[str] = field(default_factory=list)
+    reset: str | None = None
+    """When a limit is over, where an event says it."""
+
+    def take(self, event: Event) -> None:
+        """Learn from the next event."""
+        raise NotImplementedError
+
+    def trouble(self, ended: Exit) -> Problem:
+        """What kept it from its work, now that it has ended; empty where nothing did."""
+        raise NotImplementedError
+
+    def say(self, words: str, message: object = None) -> None:
+        """Hear the next words of a message; one that is not named comes whole."""
+        if message is None or message != self.message:
+            self.words = Words()
+        self.message = message
+        self.words.add(words)
+
+    def answer(self) -> tuple[Mapping[str, Any] | None, str]:
+        """The structured answer in the last words, or what is wrong with it; neither where none is."""
+        return reply_reader.answer_in(_lines(str(self.words)))
+
+    def can_go_on(self) -> bool:
+        """Tell whether the session can be resumed."""
+        return True
+
+    def reset_at(self, said: str) -> str | None:
+        """When the limit is over of which it said this."""
+        return self.reset
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        """The whole reply of a CLI that has ended."""
+        for event in events(lines):
+            self.take(event)
+        trouble, detail = self.trouble(ended)
+        result, complaint = (None, "") if trouble else self.answer()
+        return Reply(
+            session_id=self.session if self.can_go_on() and trouble != "forgotten" else None,
+            text=str(self.words),
+            result=result,
+            usage=self.usage,
+            session_usage=self.session_usage,
+            denied=tuple(dict.fromkeys(self.denied)),
+            trouble=trouble or ("unreadable" if complaint else ""),
+            detail=(detail or complaint)[:MAX_DETAIL],
+            limit_reset_at=self.reset_at(detail) if trouble == "limit" else None,
+        )
+
+
+class StreamCLI:
+    """What the adapters of CLIs that print events have in common."""
+
+    name: ClassVar[str]
+    profile: ClassVar[Profile]
+    quiet: ClassVar[Mapping[str, str]] = {}
+    """Variables of its own, which the user's go before."""
+    seen: ClassVar[type[Seen]]
+
+    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
+        self.inherited = inherited
+
+    def passes(self, task: AgentTask) -> str:
+        """What it may inherit besides."""
+        return self.profile.passes
+
+    def env(self, task: AgentTask, transcript: Transcript) -> dict[str, str]:
+        return {**self.quiet, **environment.of_task(task, transcript, self.inherited, self.passes(task))}
+
+    def job(
+        self,
+        task: AgentTask,
+        transcript: Transcript,
+        arguments: Iterable[str],
+        stdin: str,
+        env: Mapping[str, str] | None = None,
+        files: Mapping[Path, str] | None = None,
+        report: JobReport | None = None,
+    ) -> Job:
+        """The process that is given the prompt on stdin."""
+        argv = (task.spec.executable or self.name, *arguments)
+        env = env or self.env(task, transcript)
+        return environment.job_of(task, transcript, argv, env, stdin, files, report)
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        return self.seen().reply(ended, lines)
 
 
 def _lines(whole: str) -> Iterator[str]:
@@ -110,7 +222,7 @@ def _lines(whole: str) -> Iterator[str]:
     yield whole[start:]
 
 
-def unfinished(ended: Exit) -> tuple[Trouble, str]:
+def unfinished(ended: Exit) -> Problem:
     """What it means that a CLI's own last event is missing, and what it said: its exit code tells how it
     died, unless that is 0."""
     said = last_line(ended.stderr)
@@ -144,6 +256,16 @@ def given(options: Sequence[str] | None, *names: str) -> bool:
     )
 
 
+def flags(task: AgentTask, wanted: Mapping[str, Sequence[str]]) -> list[str]:
+    """Our flags, each with the names of options by which the user decides it otherwise: its own, where none
+    are given."""
+    return [
+        flag
+        for flag, names in wanted.items()
+        if flag and not given(task.spec.options, *(names or [flag.partition("=")[0]]))
+    ]
+
+
 def since_1970(seconds: float | None) -> str | None:
     """A time as we write times, never too early."""
     try:
@@ -158,6 +280,16 @@ def own_model(task: AgentTask) -> str | None:
     return None if task.model in MODELS else task.model
 
 
+def model_flag(task: AgentTask) -> str:
+    model = own_model(task)
+    return f"--model={model}" if model else ""
+
+
 def instructed(task: AgentTask) -> str:
     """The prompt, for a CLI that takes no system prompt: who to be goes first."""
-    return f"{task.persona.body}\n\n{task.prompt}" if task.persona and task.persona.body else task.prompt
+    return f"{task.body}\n\n{task.prompt}" if task.body else task.prompt
+
+
+def agent_name(persona: Persona) -> str:
+    """The persona's name as CLIs take names."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", persona.name).strip("-") or "agent"

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Self
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.evidence import Ruling
+from beads_ralph.bead.json_fields import Argument, Moment
 from beads_ralph.bead.usage import UNKNOWN, Usage
 
 Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
@@ -48,34 +49,34 @@ class AgentCall:
     """One call of an agent."""
 
     attempt: int
-    role: str
-    agent: str
+    role: Argument
+    agent: Argument
     """The persona's path."""
-    model: str = ""
-    program: str = ""
+    model: Argument = ""
+    program: Argument = ""
     seat: int = 1
     """Which of the bead's agents of that role it is."""
-    transcript: str | None = None
-    session_id: str | None = None
+    transcript: Argument | None = None
+    session_id: Argument | None = None
     session_usage: Usage | None = None
     """Counted since the session began, where the program says so."""
     exit_code: int | None = None
     seconds: float = 0.0
     problem: str = ""
     """What went wrong with the call itself, whatever the agent said; empty where nothing did."""
-    trouble: str = ""
+    trouble: Argument = ""
     """A Trouble, or `interrupted`."""
     cut_short: str = ""
     """The limit that it was ended for: `timeout`, `output`, `memory`, or empty."""
     denied: tuple[str, ...] = ()
     """Tools that the agent asked for and was not allowed to use."""
-    started_at: str = ""
+    started_at: Moment = ""
     usage: Usage = UNKNOWN
     """What it cost, and nothing that its session had cost before."""
     output_summary: str = ""
     """The end of what it printed."""
-    completed_at: str | None = None
-    cwd: str | None = None
+    completed_at: Moment | None = None
+    cwd: Argument | None = None
     """Where it worked: some CLIs find a session only there."""
 
     @property
@@ -134,7 +135,7 @@ class QACall(KeptCall):
     status: Ruling
     message: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-    commit: str | None = None
+    commit: Argument | None = None
     """What was judged."""
 
     @classmethod

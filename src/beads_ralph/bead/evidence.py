@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
 from beads_ralph.bead import json_fields
+from beads_ralph.bead.json_fields import Argument
 
 Ruling = Literal["pass", "fail", "stop"]
 
@@ -23,7 +24,7 @@ class Evidence:
     name: str
     kind: Literal["verifier", "qa", "merge", "git"]
     command: str
-    commit: str
+    commit: Argument
     ruling: Ruling
     message: str
     exit_code: int | None = None

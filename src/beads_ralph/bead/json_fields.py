@@ -11,10 +11,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 EXTRA: Final = "extra"
+Argument = Annotated[str, "argument"]
+"""A text that becomes an argument of a command or the name of a file."""
+Moment = Annotated[str, "moment"]
+"""An ISO 8601 time."""
 SCALARS: Final[Mapping[Any, tuple[type, ...]]] = {
     str: (str,),
     bool: (bool,),

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.field_types import (
     AbsolutePath,
     BeadId,
@@ -34,7 +35,7 @@ from beads_ralph.bead.field_types import (
     storable_fault,
 )
 from beads_ralph.bead.names import MERGE, WORK
-from beads_ralph.bead.run_state import QAStatus, RunState
+from beads_ralph.bead.run_state import RunState
 
 TemplateName = Literal["bug-fix", "feature", "refactor", "docs", "script", "code-review", "refine", "custom"]
 """The prompt templates."""
@@ -127,7 +128,7 @@ class AgentSpec(FrozenModel):
 class QAOutput(FrozenModel):
     """What a QA agent answers."""
 
-    status: QAStatus
+    status: Ruling
     message: str
     details: dict[str, Any] | None = None
 

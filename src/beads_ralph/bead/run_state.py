@@ -6,12 +6,15 @@ bead unreadable, with the field named; `healed` gives what is left of such a sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from beads_ralph.bead.agent_call import DevCall, KeptCall, QACall
+from beads_ralph.bead.evidence import Evidence, Ruling, Verdict
 from beads_ralph.bead.field_types import (
     FrozenModel,
     Prose,
@@ -22,8 +25,9 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
+from beads_ralph.bead.json_fields import EXTRA, LISTS, Argument, FieldError, Moment
+from beads_ralph.bead.usage import COUNTS, Usage
 
-QAStatus = Literal["pass", "fail", "stop"]
 LARGEST: Final = 1e300
 MOST_ATTEMPTS: Final = 10**9
 DEEPEST: Final = 50
@@ -43,11 +47,16 @@ AttemptNumber = Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
 Details = Annotated[dict[str, Any], AfterValidator(_storable)]
 
 
-# --- calls of agents --------------------------------------------------------------------------------
+# --- parts that are written down elsewhere, too -----------------------------------------------------
 
 
 class Kept(FrozenModel):
     """A part of the state that is made of what agents and commands say."""
+
+    @model_validator(mode="after")
+    def _storable_besides(self) -> Self:
+        _storable(self.model_extra or {})
+        return self
 
     @classmethod
     def made(cls, **said: Any) -> Self:
@@ -69,87 +78,81 @@ def _cleaned(value: Any, room: int = DEEPEST) -> Any:
             return value
 
 
-class TokenCounts(FrozenModel):
+def _row_of(kind: type, required: Collection[str] = (), /, **own: Any) -> dict[str, Any]:
+    """The fields of a dataclass, as a row of the state has them: of the same types, but only such values as a
+    store can keep; and each may be missing or null that is not `required`. `own` are those of the row alone,
+    or with a rule of its own."""
+    hints = get_type_hints(kind, include_extras=True)
+    checked = {name: _checked(hint) for name, hint in hints.items() if name != EXTRA} | own
+    return {
+        name: hint if name in required else Annotated[hint | None, Field(default=None)]
+        for name, hint in checked.items()
+    }
+
+
+def _checked(hint: Any) -> Any:
+    """The type that values of a dataclass's field are held to."""
+    if hint in CHECKED:
+        return CHECKED[hint]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (hint,) = (_checked(one) for one in inner if one is not NoneType)
+        return hint
+    if origin in LISTS:
+        return list[_checked(inner[0])]  # type: ignore[misc]
+    return Details if origin is Mapping else hint
+
+
+CHECKED: Final[dict[Any, Any]] = {str: Prose, float: Number, Argument: Word, Moment: Timestamp}
+"""By the type of a dataclass's field; the rows of other dataclasses join it below."""
+
+
+class TokenCounts(Kept):
     """Tokens and money; None where the agent does not say."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_tokens: int | None = None
-    cost_usd: Number | None = None
+    __annotations__ = _row_of(Usage)
 
 
-class Execution(Kept):
-    """One call of an agent, as the bead keeps it."""
-
-    attempt: AttemptNumber
-    session_id: Word | None = None
-    agent_path: Word
-    model: Word | None = None
-    started_at: Timestamp
-    completed_at: Timestamp | None = None
-    role: Word | None = None
-    seat: int | None = None
-    program: Word | None = None
-    cwd: Word | None = None
-    session_usage: TokenCounts | None = None
-    usage: TokenCounts | None = None
-    cost_usd: Number | None = None
-    trouble: Word | None = None
-    denied: list[Prose] | None = None
-    # Parts of a call that no version keeps here; typed so that nobody stumbles over another tool's.
-    transcript: Word | None = None
-    exit_code: int | None = None
-    seconds: Number | None = None
-    problem: Prose | None = None
-    cut_short: Prose | None = None
-    output_summary: Prose | None = None
+CHECKED[Usage] = TokenCounts
 
 
-class DevExecution(Execution):
-    status: Literal["completed", "failed", "timeout"]
-    feedback_from_qa: Prose | None = None
-    last_words: Prose | None = None
+def _row_of_call(kind: type[KeptCall], *required: str) -> dict[str, Any]:
+    """Two keys are older than the fields: `agent_path`, and the cost, which stands beside the usage, too."""
+    needed = ("attempt", "agent_path", "started_at", "status", *required)
+    row = _row_of(kind, needed, attempt=AttemptNumber, agent_path=Word, cost_usd=Number)
+    return {name: hint for name, hint in row.items() if name != "agent"}
 
 
-class QAExecution(Execution):
-    status: QAStatus
-    message: Prose
-    details: Details | None = None
-    commit: Word | None = None
+class DevExecution(Kept):
+    """A row of `dev_agent_executions`: a DevCall, as the bead keeps it."""
+
+    __annotations__ = _row_of_call(DevCall)
 
 
-# --- verdicts and results ---------------------------------------------------------------------------
+class QAExecution(Kept):
+    """A row of `qa_agent_executions`: a QACall, as the bead keeps it."""
+
+    __annotations__ = _row_of_call(QACall, "message")
 
 
 class CheckResult(Kept):
-    """One check that ran on a commit, as the bead keeps it."""
+    """Evidence, as the bead keeps it; the kinds of checks of a later version are known to that one."""
 
-    name: Prose = ""
-    kind: Prose = ""
-    command: Prose = ""
-    commit: Word = ""
-    ruling: QAStatus | None = None
-    message: Prose = ""
-    exit_code: int | None = None
-    seconds: Number | None = None
-    output_sha256: Prose = ""
-    output_tail: Prose = ""
-    details: Details | None = None
-    red_before: bool | None = None
+    __annotations__ = _row_of(Evidence, kind=Prose)
+
+
+CHECKED[Evidence] = CheckResult
 
 
 class LastVerdict(Kept):
-    """The verdict on the last attempt, and everything it rests on."""
+    """The verdict on the last attempt, and everything it rests on, as the bead keeps it."""
 
-    ruling: QAStatus | None = None
-    message: Prose = ""
-    flags: list[Prose] = Field(default_factory=list)
-    evidence: list[CheckResult] = Field(default_factory=list)
+    __annotations__ = _row_of(Verdict)
 
 
-class QAResult(FrozenModel):
+class QAResult(Kept):
     agent_path: Word
-    status: QAStatus
+    status: Ruling
     message: Prose | None = None
     details: Details | None = None
 
@@ -169,7 +172,7 @@ class ScrumResult(Kept):
 # --- what else a run remembers ----------------------------------------------------------------------
 
 
-class Proof(FrozenModel):
+class Proof(Kept):
     """The commit that passed every check, and a hash of what the bead asked for then."""
 
     commit: Word | None = None
@@ -182,7 +185,7 @@ class Spending(TokenCounts):
     seconds: Number | None = None
 
 
-class ParkedUntil(FrozenModel):
+class ParkedUntil(Kept):
     """Until when the bead waits, for which programs, and the commit that only the reviewers have not seen."""
 
     until: Timestamp | None = None
@@ -191,7 +194,7 @@ class ParkedUntil(FrozenModel):
     commit: Word | None = None
 
 
-class Interruption(FrozenModel):
+class Interruption(Kept):
     """An attempt that ended because its run was killed."""
 
     run_id: Word | None = None
@@ -199,7 +202,7 @@ class Interruption(FrozenModel):
     noticed_at: Timestamp | None = None
 
 
-class GateOverride(FrozenModel):
+class GateOverride(Kept):
     """Who lets features start although the gate is red, and since when."""
 
     by: Prose | None = None
@@ -242,9 +245,34 @@ class RunState(FrozenModel):
         return self.model_copy(update=fields)
 
     @property
-    def executions(self) -> list[DevExecution | QAExecution]:
+    def dev_calls(self) -> list[DevCall]:
+        return [DevCall.from_row(row.to_json()) for row in self.dev_agent_executions or ()]
+
+    @property
+    def qa_calls(self) -> list[QACall]:
+        return [QACall.from_row(row.to_json()) for row in self.qa_agent_executions or ()]
+
+    @property
+    def calls(self) -> list[DevCall | QACall]:
         """Every call that the bead remembers, the developers' first."""
-        return [*(self.dev_agent_executions or ()), *(self.qa_agent_executions or ())]
+        return [*self.dev_calls, *self.qa_calls]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The last verdict; what cannot be read of a check that somebody else wrote is left out."""
+        said = self.last_verdict.to_json() if self.last_verdict else {}
+        if not said.get("ruling"):
+            return None
+        try:
+            return Verdict.from_json(said)
+        except FieldError:
+            return Verdict.from_json({**said, "evidence": []})
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls have cost since somebody last opened the bead again."""
+        spent = self.spent
+        return Usage(**{name: getattr(spent, name) for name in COUNTS}) if spent else Usage()
 
 
 KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
@@ -300,8 +328,8 @@ def healed(metadata: Mapping[str, Any]) -> Healed:
             change[key] = [row for at, row in enumerate(value) if at not in spoiled] if spoiled else None
             dropped += [f"metadata.{key}.{at}" for at in spoiled] or [f"metadata.{key}"]
     if "attempt_count" in change:  # the attempts to come need numbers of their own
-        rows = RunState.model_validate({**given, **change, "attempt_count": 0}).executions
-        change["attempt_count"] = max((row.attempt for row in rows), default=0)
+        calls = RunState.model_validate({**given, **change, "attempt_count": 0}).calls
+        change["attempt_count"] = max((call.attempt for call in calls), default=0)
     return Healed(
         RunState.model_validate({**given, **change}), RunState.model_validate(change), tuple(dropped)
     )

@@ -44,7 +44,7 @@ def agents(
 
 
 def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
-    from beads_ralph.agents.registry import AGENTS
+    from beads_ralph.agents.protocol import AGENTS
 
     known = {name: cli for name, cli in AGENTS.items() if cli.profile.executable}
     unknown = [name for name in names if name not in known]

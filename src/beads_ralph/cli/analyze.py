@@ -25,8 +25,7 @@ from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import page, tallied
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import RunGroup
-from beads_ralph.report.numbers import Spread, money_text, time_text
+from beads_ralph.report.figures import RunGroup, Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
 
 if TYPE_CHECKING:
@@ -150,10 +149,10 @@ def _show(shown: Shown, console: Console) -> None:
         return
     _show_summary(shown, console)
     named: dict[str, Mapping[Any, RunGroup]] = {
-        "agent": tally.by_agent,
-        "model": tally.by_model,
-        "template": tally.by_template,
-        "task": tally.by_task_type,
+        "agent": tally.by("agent"),
+        "model": tally.by("model"),
+        "template": tally.by("template"),
+        "task": tally.by("task_type"),
     }
     for name, groups in named.items():
         _show_groups(name, groups, console)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph.agents.probe import numbers, version_of
-from beads_ralph.agents.registry import AGENTS
+from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape

@@ -11,7 +11,7 @@ from beads_ralph.cli.board import stage_of
 from beads_ralph.cli.run_status import at_work, elapsed
 from beads_ralph.cli.text import escape
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.journal import evidence_folder, journal, runs
+from beads_ralph.journal import journal, runs
 from beads_ralph.journal.events import BeadBlocked, BeadClaimed, BeadClosed, BeadReleased, Event
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.k
 def homes(space: Workspace) -> list[Path]:
     """A folder for each bead, below the repository and below the folder that one stands in."""
     places = dict.fromkeys((space.root, Path.cwd()))
-    return [home for place in places for home in evidence_folder.homes(place) if runs.latest(home)]
+    return [home for place in places for home in runs.homes(place) if runs.latest(home)]
 
 
 def is_anything_running(space: Workspace) -> bool:

@@ -21,8 +21,8 @@ from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
 from beads_ralph.report import forecast as forecasting
+from beads_ralph.report.figures import money_text, time_text
 from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS, Forecast, History, Likeness, Range
-from beads_ralph.report.numbers import money_text, time_text
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from beads_ralph.store.protocol import Store
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.dod.exec_context import Done
+    from beads_ralph.dod.file_session import Done
 
 AUTHOR = "beads-ralph import"
 

@@ -14,7 +14,7 @@ from beads_ralph.dod import model
 from beads_ralph.dod.model import RalphBead
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
-from beads_ralph.journal.evidence_folder import free_name, stamp
+from beads_ralph.journal.runs import free_name, stamp
 
 SCHEMA: Final = f".beads/schemas/{model.SCHEMA_FILE}"
 ACTIVE: Final = (".beads", "active")

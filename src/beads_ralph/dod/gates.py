@@ -21,7 +21,6 @@ from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
 from beads_ralph.bead.words import utc_text
 from beads_ralph.config.model import Config
 from beads_ralph.dod import files as bead_files
-from beads_ralph.dod.calling import commit_of
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
@@ -225,7 +224,7 @@ class Checker:
         if able and self.config.gate_checkout and commands.find(self.root) is not None:
             done = await self._check_clean(gates)
         else:
-            commit = await in_thread(commit_of, self.root)
+            commit = await in_thread(commands.commit_of, "HEAD", self.root) or ""
             done = [await self._one(gate, self.root, commit) for gate in gates]
         await in_thread(self._remember, done)
         return done

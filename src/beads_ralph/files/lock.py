@@ -21,12 +21,12 @@ POLL_SECONDS: Final = 0.02
 
 @contextmanager
 def held(
-    path: Path, wait: float, refused: Callable[[], RalphError], *, remove: bool = False
+    path: Path, wait: float, refused: Callable[[], RalphError | None], *, remove: bool = False
 ) -> Iterator[int]:
     """Hold the lock for the block, against other threads too; gives the file's descriptor.
 
-    Raises what `refused` says where somebody else still has it after `wait` seconds. With `remove`, nothing
-    is left of the file afterwards.
+    Raises what `refused` says where somebody else still has it after `wait` seconds; while it says nothing,
+    that one is waited for. With `remove`, nothing is left of the file afterwards.
     """
     descriptor = _acquired(path, wait, refused)
     try:
@@ -71,15 +71,15 @@ def free_bytes(descriptor: int, first: int, count: int) -> None:
     fcntl.lockf(descriptor, fcntl.LOCK_UN, count, first)
 
 
-def _acquired(path: Path, wait: float, refused: Callable[[], RalphError]) -> int:
+def _acquired(path: Path, wait: float, refused: Callable[[], RalphError | None]) -> int:
     until = time.monotonic() + wait
     while True:
         descriptor = _made(path)
         if _taken(descriptor, fcntl.LOCK_EX) and _is_current(descriptor, path):
             return descriptor
         os.close(descriptor)
-        if time.monotonic() > until:
-            raise refused()
+        if time.monotonic() > until and (error := refused()) is not None:
+            raise error
         time.sleep(POLL_SECONDS)
 
 

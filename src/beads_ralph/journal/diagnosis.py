@@ -14,6 +14,7 @@ from typing import Any, Final
 from beads_ralph.config.model import Logging
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import RALPH_DIR
+from beads_ralph.journal.journal import moment_text
 
 ROOT: Final = "beads_ralph"
 DEFAULT_FILE: Final = "beads-ralph.log"
@@ -86,5 +87,4 @@ class JsonLines(logging.Formatter):
 
 
 def _moment(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(datetime.fromtimestamp(record.created, UTC))

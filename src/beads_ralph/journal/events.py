@@ -7,57 +7,90 @@ kinds and fields of a later version are kept as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Self, TypeAlias, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, Self, TypeAlias, dataclass_transform, get_args
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.bead.names import ItemBrief
-from beads_ralph.journal.base_event import STAMP, WHOSE, BaseEvent
 from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))
+STAMP: Final = ("kind", "at", "run_id")
+WHOSE: Final[Mapping[str, type]] = {"bead": str, "team": str, "attempt": int}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Frozen:
+    """Makes a frozen dataclass of every class below it, whose kind is its name in small letters."""
+
+    kind: ClassVar[str]
+    underway: ClassVar[bool] = False
+    """Whether it lies between two changes of a bead; the next change takes it to the disk with it."""
+
+    def __init_subclass__(cls, *, underway: bool | None = None) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        cls.underway = cls.underway if underway is None else underway
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class BaseEvent(Frozen):
+    """What every event says."""
+
+    at: str = ""
+    """The journal says when it is written, unless somebody elsewhere has said it already."""
+    run_id: str = ""
+    bead: str | None = None
+    team: str | None = None
+    attempt: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a later version."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of the journal."""
+        whose = {name: getattr(self, name) for name in WHOSE if getattr(self, name) is not None}
+        return {"kind": self.kind, "at": self.at, "run_id": self.run_id, **whose, **self.facts()}
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of its own."""
+        said = json_fields.to_json(self)
+        return {key: value for key, value in said.items() if key not in (*STAMP, *WHOSE)}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return json_fields.from_json(cls, {key: value for key, value in row.items() if key != "kind"})
 
 
 # --- the run ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunStarted(BaseEvent):
-    kind = "run_started"
     max_parallel: int
     actor: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class StraysEnded(BaseEvent):
-    kind = "strays_ended"
     pids: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunPaused(BaseEvent):
-    kind = "run_paused"
+    pass
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunResumed(BaseEvent):
-    kind = "run_resumed"
+    pass
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunDraining(BaseEvent):
-    kind = "run_draining"
     reason: str
     running: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ParallelismChanged(BaseEvent):
-    kind = "parallelism_changed"
     parallel: int
     most: int
 
@@ -76,15 +109,11 @@ class WaitingFor:
     command: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunWaiting(BaseEvent):
-    kind = "run_waiting"
     gates: tuple[WaitingFor, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ItemsSettled(BaseEvent):
-    kind = "items_settled"
     closed: tuple[ItemBrief, ...]
     reopened: tuple[ItemBrief, ...]
 
@@ -107,9 +136,7 @@ class ProposedBead:
     commit: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunEnded(BaseEvent):
-    kind = "run_ended"
     ended: str
     reason: str
     closed: tuple[str, ...]
@@ -122,9 +149,7 @@ class RunEnded(BaseEvent):
     duration_seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class WarningGiven(BaseEvent):
-    kind = "warning_given"
     message: str
     commit: str | None = seldom(None)
 
@@ -132,9 +157,7 @@ class WarningGiven(BaseEvent):
 # --- a bead -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeadClaimed(BaseEvent):
-    kind = "bead_claimed"
     title: str
     bead_kind: str
     sprint: str | None = seldom(None)
@@ -144,48 +167,33 @@ class BeadClaimed(BaseEvent):
     max_attempts: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class AttemptInterrupted(BaseEvent):
-    kind = "attempt_interrupted"
     holder: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorktreePrepared(BaseEvent):
-    kind = "worktree_prepared"
-    underway = True
+class WorktreePrepared(BaseEvent, underway=True):
     path: str
     branch: str
     conflict: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeaseTaken(BaseEvent):
-    kind = "lease_taken"
     ports: LentPorts | None
     files: tuple[str, ...]
     setup: str | None
     seconds: float | None = seldom(None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaselineTaken(BaseEvent):
-    kind = "baseline_taken"
-    underway = True
+class BaselineTaken(BaseEvent, underway=True):
     red: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConflictForeseen(BaseEvent):
-    kind = "conflict_foreseen"
-    underway = True
+class ConflictForeseen(BaseEvent, underway=True):
     other: str
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PullRequestOpened(BaseEvent):
-    kind = "pull_request_opened"
     number: int | None
     url: str | None
     branch: str
@@ -193,29 +201,21 @@ class PullRequestOpened(BaseEvent):
     commit: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeadClosed(BaseEvent):
-    kind = "bead_closed"
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeadBlocked(BaseEvent):
-    kind = "bead_blocked"
     reason: str
     failure_reason: str | None = seldom(None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeadReleased(BaseEvent):
-    kind = "bead_released"
     reason: str
     cancelled: bool = seldom(False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeadParked(BaseEvent):
-    kind = "bead_parked"
     reason: str
     until: str
 
@@ -223,12 +223,10 @@ class BeadParked(BaseEvent):
 # --- agents and their programs ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallEvent(BaseEvent):
+class CallEvent(BaseEvent, underway=True):
     """An event whose fields are those of a call."""
 
     told: ClassVar[frozenset[str]]
-    underway = True
     call: AgentCall
 
     def facts(self) -> dict[str, Any]:
@@ -242,32 +240,24 @@ class CallEvent(BaseEvent):
         return super().from_row({**rest, "call": call})
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgentStarted(CallEvent):
-    kind = "agent_started"
     told = BEGUN - {"attempt"}
     prompt: str = unwritten("")
     """Too long for a line of the journal."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgentEnded(CallEvent):
-    kind = "agent_ended"
     told = CALL - UNTOLD - {"attempt"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProgramUnavailable(BaseEvent):
-    kind = "program_unavailable"
     program: str
     trouble: str
     until: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProgramReplaced(BaseEvent):
-    kind = "program_replaced"
     role: str
     agent: str
     program: str
@@ -275,19 +265,14 @@ class ProgramReplaced(BaseEvent):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProgramRecovered(BaseEvent):
-    kind = "program_recovered"
     program: str
 
 
 # --- checks and gates ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifierEnded(BaseEvent):
-    kind = "verifier_ended"
-    underway = True
+class VerifierEnded(BaseEvent, underway=True):
     name: str
     ruling: Ruling
     exit_code: int | None
@@ -296,9 +281,7 @@ class VerifierEnded(BaseEvent):
     stage: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerdictGiven(BaseEvent):
-    kind = "verdict_given"
     program: str | None = seldom(None)
     role: str | None = seldom(None)
     ruling: Ruling
@@ -316,25 +299,19 @@ class VerdictGiven(BaseEvent):
         return super().from_row({**row, "checks": [Evidence.of_summary(one) for one in checks]})
 
 
-@dataclass(frozen=True, kw_only=True)
 class GateChecked(BaseEvent):
-    kind = "gate_checked"
     ruling: Ruling
     message: str
     commit: str
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatesOverridden(BaseEvent):
-    kind = "gates_overridden"
     gates: tuple[str, ...]
     by: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatePassed(BaseEvent):
-    kind = "gate_passed"
     gate: str
     title: str
     reason: str
@@ -344,7 +321,6 @@ class GatePassed(BaseEvent):
 # --- all of them --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnknownEvent(BaseEvent):
     """An event of a later version, or one that somebody spoiled; `extra` has all of its fields."""
 
@@ -379,10 +355,7 @@ def event_of(row: Mapping[str, Any]) -> Event:
 
 
 def _unknown(row: Mapping[str, Any]) -> UnknownEvent:
-    whose = {name: row[name] for name in WHOSE if name in row and isinstance(row[name], TYPES[name])}
+    whose = {name: row[name] for name in WHOSE if name in row and isinstance(row[name], WHOSE[name])}
     stamp = {name: row[name] for name in STAMP}
     rest = {key: value for key, value in row.items() if key not in stamp and key not in whose}
     return UnknownEvent(**stamp, **whose, extra=rest)
-
-
-TYPES: Final[Mapping[str, type]] = {"bead": str, "team": str, "attempt": int}

@@ -62,18 +62,17 @@ class Journal:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(datetime.now(UTC))
+
+
+def moment_text(moment: datetime) -> str:
+    """To the millisecond, in UTC."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read(path: Path) -> Iterator[Event]:
     """Every whole line of a journal; a last line cut off by a crash is left out."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            event = parsed(line)
-            if event is not None:
-                yield event
+    return follow(path, lambda: True)
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:

@@ -1,33 +1,45 @@
-"""The places of a run: its lock, its folder with journal and transcripts, and how it is told to stop."""
+"""The places below `.ralph`: a run's folder and lock, what is kept of a bead, the order to stop."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import re
 import secrets
 import socket
-from collections.abc import Iterator
+import stat
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.journal import NAME
 from beads_ralph.process.jobs import Transcript
 
 RUNS: Final = "runs"
+EXEC: Final = ".ralph/exec"
+EVIDENCE: Final = "BEADS_RALPH_EVIDENCE"
+"""Names the folder that evidence goes to, for agents and verifiers."""
+OURS: Final = re.compile(r"(success|failure)-\d{8}T\d{9}Z(-\d+)?\.json")
+"""Records that the executor itself puts among the evidence."""
 LOCK: Final = "run.lock"
 SWEPT: Final = "swept"
 CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
 """`is_running` holds the lock for a moment, too, so that one look is not enough."""
+LAST_CHILD_SECONDS: Final = 10.0
+"""A child that was being started when its parent was killed has the parent's lock until it is a program of
+its own; on a busy machine that takes a while."""
 LOOP: Final = "a loop is running on this repository"
 
 
@@ -53,9 +65,8 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise RalphError(Code.WRITE_FAILED, f"cannot make {folder}: {problem.strerror}") from None
-        names = (name if count == 1 else f"{name}-{count}" for count in itertools.count(1))
-        free = next(one for one in names if not (folder / f"{one}.out").exists())
-        return Transcript(folder / f"{free}.out", folder / f"{free}.err")
+        out = free_name(folder, name, ".out")
+        return Transcript(out, out.with_suffix(".err"))
 
     def checks(self, bead_id: str, attempt: int) -> Path:
         """Where the clean checkout of an attempt stands while it is judged."""
@@ -63,15 +74,28 @@ class RunFolder:
 
 
 def new_run_id() -> str:
+    return f"{stamp()}-{secrets.token_hex(2)}"
+
+
+def stamp() -> str:
     now = datetime.now(UTC)
-    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z"
+
+
+def free_name(folder: Path, stem: str, suffix: str) -> Path:
+    """A name in the folder that nothing has yet."""
+    names = itertools.chain([stem], (f"{stem}-{count}" for count in itertools.count(2)))
+    return next(path for name in names if not (path := folder / f"{name}{suffix}").exists())
+
+
+def folders_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def latest(home: Path) -> RunFolder | None:
     """The newest run; ids begin with their time, so the last name is the newest."""
-    folder = home / RUNS
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return RunFolder(home, names[-1]) if names else None
+    found = folders_in(home / RUNS)
+    return RunFolder(home, found[-1].name) if found else None
 
 
 def require_latest(home: Path) -> RunFolder:
@@ -85,9 +109,7 @@ def require_latest(home: Path) -> RunFolder:
 def unswept(home: Path) -> list[RunFolder]:
     """Earlier runs of which processes may be left. The lock would name only the last of them, and that
     one may have been killed before it had swept up after those before it."""
-    folder = home / RUNS
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [RunFolder(home, path.name) for path in paths if path.is_dir() and not (path / SWEPT).exists()]
+    return [RunFolder(home, path.name) for path in folders_in(home / RUNS) if not (path / SWEPT).exists()]
 
 
 def mark_swept(folder: RunFolder) -> None:
@@ -102,6 +124,79 @@ def actor_name(root: Path, run_id: str) -> str:
 def actor_prefix(root: Path) -> str:
     place = sha256(str(root).encode()).hexdigest()[:8]
     return f"ralph-{socket.gethostname()}-{place}-"
+
+
+# --- what is kept of a bead besides its records: the evidence that somebody put there for people to see ---
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What is kept of a bead's execution, below `.ralph` of the folder that it works in."""
+
+    place: Path
+    key: str
+
+    @property
+    def home(self) -> Path:
+        return self.place / EXEC / self.key
+
+    @property
+    def evidence(self) -> Path:
+        return self.place / ".ralph" / "evidence" / self.key
+
+    def make(self) -> None:
+        ralph_dir(self.place)
+        text_files.make_folder(self.home)
+        text_files.make_folder(self.evidence)
+
+    @property
+    def _mark(self) -> Path:
+        return self.home / "began"
+
+    @property
+    def begun(self) -> bool:
+        return self._mark.exists()
+
+    def begin(self) -> None:
+        """From now on evidence counts. By the file system's own clock: ours may be a little ahead of it."""
+        self._mark.unlink(missing_ok=True)
+        self._mark.touch()
+
+    def attached(self) -> list[Path]:
+        """The files that somebody put there since the work began: not empty, and not ours."""
+        since = self._mark.stat().st_ctime_ns if self._mark.exists() else 0
+        found = sorted(self.evidence.rglob("*")) if self.evidence.is_dir() else []
+        return [path for path in found if not self._is_ours(path) and _is_new(path, since)]
+
+    def _is_ours(self, path: Path) -> bool:
+        return path.parent == self.evidence and OURS.fullmatch(path.name) is not None
+
+    def record(self, kind: str, facts: Mapping[str, Any]) -> Path:
+        path = free_name(self.evidence, f"{kind}-{stamp()}", ".json")
+        text_files.write_text(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        return path
+
+    def shown(self, path: Path) -> str:
+        return Path(os.path.relpath(path, self.place)).as_posix()
+
+
+def homes(place: Path) -> list[Path]:
+    """Those of all the beads that were worked on there."""
+    return folders_in(place / EXEC)
+
+
+def evidence_folder(env: Mapping[str, str]) -> list[Path]:
+    """The folder that a job may put evidence into, if there is one."""
+    return [Path(env[EVIDENCE])] if EVIDENCE in env else []
+
+
+def _is_new(path: Path, since: int) -> bool:
+    """By the time of its last change of any kind: a copy may carry the old time of its contents."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_ctime_ns >= since
 
 
 # --- one loop at a time -----------------------------------------------------------------------------
@@ -121,7 +216,14 @@ def exclusive(
     home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
 ) -> Iterator[Holder | None]:
     """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
-    with lock.held(home / LOCK, patience, lambda: _taken(holder(home), subject)) as file:
+    until = time.monotonic() + LAST_CHILD_SECONDS
+
+    def refused() -> RalphError | None:
+        by = holder(home)
+        left = by is not None and _is_gone(by.pid) and time.monotonic() < until
+        return None if left else _taken(by, subject)
+
+    with lock.held(home / LOCK, patience, refused) as file:
         last = holder(home)
         said = {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))}
         lock.write_note(file, json.dumps(said))
@@ -134,6 +236,16 @@ def holder(home: Path) -> Holder | None:
         return Holder(int(said["pid"]), str(said["run_id"]), str(said["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def is_running(home: Path) -> bool:

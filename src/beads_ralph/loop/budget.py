@@ -9,7 +9,8 @@ from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.journal.events import AgentEnded, Event, ParallelismChanged, ProgramUnavailable
 from beads_ralph.journal.journal import Journal
-from beads_ralph.loop.limits import Parallelism, ProgramLimits
+from beads_ralph.loop.limits import Parallelism
+from beads_ralph.session.program_limits import ProgramLimits
 
 
 @dataclass

@@ -1,115 +1,18 @@
-"""Limits of programs: which rest until when, which beads wait for them, how many may work at once."""
+"""Beads that wait for the limits of programs, and how many may work at once."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil
-from beads_ralph.session.host import ProgramLimit, ProgramTrouble, TroubleKind, moment_of
+from beads_ralph.session.program_limits import KNOWN_SECONDS, LONGEST, ProgramLimits, known_moment
 
-LIMIT_SECONDS: Final = 60.0
-"""The first pause where nobody said when a limit lifts; doubled each time."""
-OUTAGE_SECONDS: Final = 15.0
-"""The first pause of a program whose server is down; doubled each time."""
-KNOWN_SECONDS: Final = 1.0
-"""The first pause where somebody said when a limit lifts, but was wrong before."""
-LONGEST: Final = timedelta(hours=1)
-MOST_DOUBLINGS: Final = 20
-JITTER: Final = (0.75, 1.25)
 MOST_PARKED: Final = 20
 """So often a bead is parked in one run; then a person should look."""
-
-
-# --- programs -----------------------------------------------------------------------------------------
-
-
-@dataclass
-class ProgramLimits:
-    """All of them in a run. Nothing here asks anybody, so that waiting costs nothing."""
-
-    limit_seconds: float = LIMIT_SECONDS
-    outage_seconds: float = OUTAGE_SECONDS
-    resting: dict[str, ProgramLimit] = field(default_factory=dict)
-    turns: dict[str, int] = field(default_factory=dict)
-    """How often in a row, without a call between that worked."""
-    proven: set[str] = field(default_factory=set)
-    """Those that have worked in this run."""
-    down_since: dict[str, datetime] = field(default_factory=dict)
-
-    def of(self, program: str) -> ProgramLimit | None:
-        found = self.resting.get(program)
-        if found is None or found.until <= datetime.now(UTC):
-            return None
-        return replace(found, proven=program in self.proven, down_since=self.down_since.get(program))
-
-    def begin(self, met: ProgramTrouble) -> tuple[ProgramLimit, bool]:
-        """Let the program rest, and say whether that is news."""
-        now, last = datetime.now(UTC), self.resting.get(met.program)
-        news = (
-            last is None or last.trouble != met.trouble or now - timedelta(seconds=met.seconds) >= last.began
-        )
-        if news:
-            self.turns[met.program] = self.turns.get(met.program, 0) + 1
-        said = moment_of(met.reset_at)
-        until = self._until(met.trouble, self.turns.get(met.program, 1), said)
-        if last is not None and not news:
-            until = max(until, last.until) if said else last.until
-        if met.trouble == "server":
-            self.down_since.setdefault(met.program, now)
-        began = now if news or last is None else last.began
-        return self._rest(met.program, met.trouble, began, until, met.reason), news
-
-    def _rest(
-        self, program: str, trouble: TroubleKind, began: datetime, until: datetime, reason: str
-    ) -> ProgramLimit:
-        known = (program in self.proven, self.down_since.get(program))
-        limit = self.resting[program] = ProgramLimit(program, trouble, began, until, reason, *known)
-        return limit
-
-    def _until(self, trouble: TroubleKind, turn: int, said: datetime | None) -> datetime:
-        now = datetime.now(UTC)
-        if trouble in ("auth", "missing"):
-            return now + LONGEST
-        if trouble == "limit" and said is not None:
-            return max(said, now + _pause(KNOWN_SECONDS, turn - 1) if turn > 1 else now)
-        first = self.limit_seconds if trouble == "limit" else self.outage_seconds
-        return now + _pause(first, turn - 1) * random.uniform(*JITTER)  # noqa: S311
-
-    def remember(self, program: str, until: datetime, reason: str) -> None:
-        """What an earlier run has met."""
-        now = datetime.now(UTC)
-        if until > now and program not in self.resting:
-            self._rest(program, "limit", now, until, reason)
-
-    def worked(self, program: str, seconds: float = 0.0) -> None:
-        """A call of so many seconds has come back without such trouble; one that was under way when the
-        program's rest began proves nothing about what came after."""
-        self.proven.add(program)
-        last = self.resting.get(program)
-        if last is None or datetime.now(UTC) - timedelta(seconds=seconds) >= last.began:
-            for known in (self.turns, self.down_since, self.resting):
-                known.pop(program, None)
-
-    def lift(self) -> list[str]:
-        """Forget what has passed, and say whose rest is over."""
-        now = datetime.now(UTC)
-        over = [program for program, limit in self.resting.items() if limit.until <= now]
-        for program in over:
-            del self.resting[program]
-        return over
-
-    @property
-    def limited(self) -> bool:
-        return any(limit.trouble == "limit" and self.of(name) for name, limit in self.resting.items())
-
-
-def _pause(first: float, doublings: int) -> timedelta:
-    return min(timedelta(seconds=first * 2 ** min(doublings, MOST_DOUBLINGS)), LONGEST)
 
 
 # --- beads --------------------------------------------------------------------------------------------
@@ -134,7 +37,7 @@ class ParkedBeads:
             return None
         now = datetime.now(UTC)
         pause = timedelta(seconds=KNOWN_SECONDS * 2 ** (turn - 1)) if turn > 1 else timedelta()
-        until = self.beads[bead_id] = max(moment_of(retry_at) or now, now + min(pause, LONGEST))
+        until = self.beads[bead_id] = max(known_moment(retry_at) or now, now + min(pause, LONGEST))
         return until
 
     def remember(self, bead: Bead) -> None:
@@ -142,12 +45,12 @@ class ParkedBeads:
         if bead.id in self.turns:
             return
         parked = bead.metadata.parked or ParkedUntil()
-        until = moment_of(parked.until)
+        until = known_moment(parked.until)
         if until is None or until <= datetime.now(UTC):
             return
         self.turns[bead.id] = 1
         for name, moment in (parked.programs or {}).items():
-            self.programs.remember(name, moment_of(moment) or until, parked.reason or "")
+            self.programs.remember(name, known_moment(moment) or until, parked.reason or "")
         if not parked.programs:
             self.beads[bead.id] = until
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.run_state import RunState, Spending
+from beads_ralph.bead.run_state import DevExecution, RunState, Spending
 from beads_ralph.journal.events import AgentEnded, AgentStarted, BeadClaimed, Event
 from beads_ralph.journal.journal import read
-from beads_ralph.session.history import dev_row, usage_of
 
 
 def unrecorded(bead: Bead, journal: Path) -> RunState:
@@ -21,8 +20,8 @@ def unrecorded(bead: Bead, journal: Path) -> RunState:
     if not calls:
         return RunState()
     state = bead.metadata
-    rows = [dev_row(DevCall.of(call)) for call in calls if call.role != "qa"]
-    usage = sum((call.usage for call in calls), usage_of(state.spent))
+    rows = [_row(call) for call in calls if call.role != "qa"]
+    usage = sum((call.usage for call in calls), state.usage)
     return RunState(
         dev_agent_executions=[*(state.dev_agent_executions or ()), *rows],
         spent=(state.spent or Spending()).model_copy(update=asdict(usage)),
@@ -48,10 +47,14 @@ def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[AgentCall]:
     return [one for one in (*ended, *begun.values()) if one.attempt > bead.metadata.attempt_count]
 
 
+def _row(call: AgentCall) -> DevExecution:
+    return DevExecution.made(**DevCall.of(call).to_row())
+
+
 def _is_sound(call: AgentCall) -> bool:
     """Whether it says who was called when: anybody may have written there."""
     try:
-        dev_row(DevCall.of(call))
+        _row(call)
     except ValueError:
         return False
     return True

@@ -270,7 +270,7 @@ def _why_unreadable(broken: UnreadableBead) -> str:
 
 def _kept(bead: Bead, state: RunState) -> dict[str, Any]:
     """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
-    known = {(row.role, row.seat): row.session_id for row in state.executions if row.session_id}
+    known = {(call.role, call.seat): call.session_id for call in state.calls if call.session_id}
     before = bead.metadata.to_json()
     agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
     return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}

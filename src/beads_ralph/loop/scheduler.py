@@ -35,13 +35,14 @@ from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, Wait, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
-from beads_ralph.loop.limits import Parallelism, ParkedBeads, ProgramLimits
+from beads_ralph.loop.limits import Parallelism, ParkedBeads
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, and_before, counted, taken_up, why_of
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Outcome, RunSession, Tools
-from beads_ralph.session.fallback import of_bead
+from beads_ralph.session.agent_calls import of_bead
+from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import forget_start
 from beads_ralph.store.protocol import Store
 
@@ -239,7 +240,7 @@ class Loop:
             self.beside[other.id].append(bead.metadata.branch)
 
     def _host(self, bead: Bead) -> LoopHost:
-        return LoopHost(bead, self.journal, self.pool, self.meter, self.programs, self.beside)
+        return LoopHost(bead, self.journal, self.programs, self.pool, self.meter, self.beside)
 
     # --- settling -----------------------------------------------------------------------------------
 

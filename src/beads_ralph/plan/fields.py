@@ -14,7 +14,7 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import markdown
 from beads_ralph.plan.model import At, LabelError, SprintCheck
 from beads_ralph.plan.pours import pour
-from beads_ralph.prompts import guidance
+from beads_ralph.prompts import TEMPLATES, nearest_template
 
 NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
 NOTHING: Final = frozenset({"", *personas.DASHES, "none", "n/a", "nothing", "null"})
@@ -159,11 +159,11 @@ def template(field: markdown.Field) -> At[TemplateName] | None:
     value = one(field)
     if value is None:
         return None
-    name = next((name for name in guidance.NAMES if name == value.value.lower()), None)
+    name = next((name for name in TEMPLATES if name == value.value.lower()), None)
     if name is None:
-        meant = guidance.nearest(value.value)
+        meant = nearest_template(value.value)
         hint = f"; did you mean {meant}?" if meant else ""
-        known = ", ".join(guidance.NAMES)
+        known = ", ".join(TEMPLATES)
         raise LabelError(f"template {value.value!r} is not one of {known}{hint}", value.line)
     return At(name, value.line)
 

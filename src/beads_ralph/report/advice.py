@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from beads_ralph.report.groups import CONFIDENT_USES, FINISHED, RunGroup
-from beads_ralph.report.numbers import Spread, money_text, quantile, shortened, time_text
+from beads_ralph.report.figures import (
+    CONFIDENT_USES,
+    FINISHED,
+    RunGroup,
+    Spread,
+    money_text,
+    quantile,
+    shortened,
+    time_text,
+)
 from beads_ralph.report.tally import Tally, Whole, per_hour, ranked
 
 TARGET_PERCENT: Final = 70
@@ -44,13 +52,9 @@ class Advice:
 def advice(tally: Tally) -> list[Advice]:
     """All that the figures give reason for; one sentence where there is nothing to mend."""
     found = [piece for rule in RULES for piece in rule(tally)]
-    return found or [_all_well(tally)]
-
-
-def _all_well(tally: Tally) -> Advice:
-    runs = tally.runs
-    text = "All within range: go on, and look again later." if runs.finished else "No finished run yet."
-    return Advice("all-within-range", text, runs.finished, {"success_rate": runs.success_rate.percent})
+    rate = tally.runs.success_rate
+    text = "All within range: go on, and look again later." if rate.of else "No finished run yet."
+    return found or [Advice("all-within-range", text, rate.of, {"success_rate": rate.percent})]
 
 
 # --- the rules of the seed --------------------------------------------------------------------------
@@ -79,7 +83,7 @@ def _retries(tally: Tally) -> Iterator[Advice]:
 
 def _agents(tally: Tally) -> Iterator[Advice]:
     """Every weak agent by itself."""
-    for name, group in sorted(tally.by_agent.items()):
+    for name, group in tally.by("agent").items():
         rate = group.success_rate
         if rate.of >= AGENT_RUNS_NEEDED and 100 * rate.hits < AGENT_PERCENT * rate.of:
             text = (
@@ -99,7 +103,7 @@ def _failure(tally: Tally) -> Iterator[Advice]:
 
 
 def _templates(tally: Tally) -> Iterator[Advice]:
-    for name, group in sorted(tally.by_template.items()):
+    for name, group in tally.by("template").items():
         rate = group.success_rate
         if rate.of >= CONFIDENT_USES and 100 * rate.hits < AVOID_PERCENT * rate.of:
             text = f"Avoid the template {name} until it is mended: it succeeds in {rate}."
@@ -118,7 +122,7 @@ def _models(tally: Tally) -> Iterator[Advice]:
     """For each kind of bead the model that does better, or as well for less."""
     known = [
         (kind, model, group)
-        for (kind, model), group in sorted(tally.by_kind_and_model.items(), key=lambda row: row[0])
+        for (kind, model), group in tally.by("kind", "model").items()
         if group.finished >= POINTS_NEEDED
     ]
     for kind, rows in groupby(known, key=lambda row: row[0]):
@@ -169,7 +173,7 @@ def _priced(group: RunGroup) -> dict[str, Any]:
 
 def _parallelism(tally: Tally) -> Iterator[Advice]:
     """Where more at once prove less. That few ran at once says nothing: a plan may have had no more ready."""
-    rows = sorted(tally.by_parallel.items())
+    rows = tally.by("parallel").items()
     levels = {n: group for n, group in rows if len(group.seconds) >= POINTS_NEEDED}
     known = {n: speed for n, group in levels.items() if (speed := per_hour(n, group)) is not None}
     if not known:

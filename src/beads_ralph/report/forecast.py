@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from beads_ralph.bead import graph
 from beads_ralph.journal.records import Attempt
-from beads_ralph.journal.records.reasons import UNJUDGED
-from beads_ralph.report.numbers import quantile, shortened
+from beads_ralph.journal.records.model import UNJUDGED
+from beads_ralph.report.figures import quantile, shortened
 from beads_ralph.report.tally import amount
 
 # --- attempts of the past ---------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Range(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """One rehearsal."""
+    """One rehearsal, of the plan or of a sprint."""
 
     seconds: float
     cost: float
@@ -236,7 +236,10 @@ class Forecast:
             "history": {"attempts": self.history.attempts, "costs_known": self.history.costs},
             "defaults_used": self.unknown,
             "defaults": DEFAULTS,
-            "basis": {name: _basis(pool) for name, pool in self.pools.items()},
+            "basis": {
+                name: {"from": str(pool.likeness or "defaults"), "attempts": pool.attempts}
+                for name, pool in self.pools.items()
+            },
             "rehearsals": len(self.ends),
         }
 
@@ -247,11 +250,6 @@ DEFAULTS: Final = {
     "attempt_passes_percent": 100 * DEFAULT_PASS,
     "history_needs_attempts": ENOUGH,
 }
-
-
-def _basis(pool: AttemptPool) -> dict[str, Any]:
-    like = str(pool.likeness) if pool.likeness is not None else "defaults"
-    return {"from": like, "attempts": pool.attempts}
 
 
 def forecast(
@@ -333,10 +331,10 @@ class _Stage:
                     held.append((place, name))
                     continue
                 branches.add(branch)
-                seconds, spent, known, tries, passed = self._work(name, chance)
-                cost, priced, attempts = cost + spent, priced + known, attempts + tries
-                gave_up += not passed
-                heapq.heappush(working, (now + seconds, name))
+                work = self._work(name, chance)
+                cost, priced = cost + work.cost, priced + work.priced
+                attempts, gave_up = attempts + work.attempts, gave_up + work.gave_up
+                heapq.heappush(working, (now + work.seconds, name))
             for row in held:
                 heapq.heappush(ready, row)
             now, done = heapq.heappop(working)
@@ -347,17 +345,13 @@ class _Stage:
                     heapq.heappush(ready, (self.rank[other], other))
         return Rehearsal(now, cost, priced, attempts, gave_up)
 
-    def _work(self, name: str, chance: Random) -> tuple[float, float, int, int, bool]:
-        """Attempts until one passes: seconds, cost, how many said what they cost, how many there were."""
-        pool, begun, most = self.pools[name], self.sprints[name].begun, self.sprints[name].max_attempts
-        seconds = cost = 0.0
-        priced = 0
-        for attempt in range(begun + 1, most + 1):
-            past = pool.draw(attempt, chance)
-            seconds += past.seconds
-            if past.cost is not None:
-                cost += past.cost
-                priced += 1
-            if past.passed:
-                return seconds, cost, priced, attempt - begun, True
-        return seconds, cost, priced, most - begun, False
+    def _work(self, name: str, chance: Random) -> Rehearsal:
+        """Attempts at one sprint until one passes."""
+        pool, sprint, drawn = self.pools[name], self.sprints[name], list[Past]()
+        for attempt in range(sprint.begun + 1, sprint.max_attempts + 1):
+            drawn.append(pool.draw(attempt, chance))
+            if drawn[-1].passed:
+                break
+        costs = [past.cost for past in drawn if past.cost is not None]
+        gave_up = not any(past.passed for past in drawn)
+        return Rehearsal(sum(past.seconds for past in drawn), sum(costs), len(costs), len(drawn), gave_up)

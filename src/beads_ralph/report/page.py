@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from importlib import resources
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
-from beads_ralph.report.groups import FINISHED, RunGroup
-from beads_ralph.report.numbers import Spread, money_text, time_text
-from beads_ralph.report.plots import Piece, Table, bounds, end_of, last_run, text
+from beads_ralph.report.figures import FINISHED, RunGroup, Spread, money_text, time_text
+from beads_ralph.report.plots import Piece, Table, text
 from beads_ralph.report.tally import Stretch, Tally, ranked
 
-# No request leaves the page, and no script runs in it, even if a record smuggled one in.
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 MOST_BEADS: Final = 60
+QUIET: Final = timedelta(minutes=30)
+"""Records of other programs name no run; a gap like this ends one."""
 MOST_REASONS: Final = 12
 NAMES: Final = {
     "success": "succeeded",
@@ -44,26 +42,12 @@ class AnalysisSubject:
 
 def html(subject: AnalysisSubject) -> str:
     """The whole page as text."""
-    folder = resources.files(__package__ or "")
-    style = "".join(folder.joinpath(name).read_text("utf-8") for name in ("page.css", "analysis.css"))
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        "<title>What the runs teach</title>",
-        f"<style>{style}</style></head><body><main>",
-        *_head(subject),
-        *_advice(subject.advice),
-        *_trend(subject.tally),
-        *_durations(subject.tally),
-        *_gantt(subject),
-        *_failures(subject.tally),
-        *_groups(subject.tally),
-        *_verifiers(subject.tally),
-        "</main></body></html>",
-    ]
-    return "\n".join(parts) + "\n"
+    tally = subject.tally
+    body = (
+        *(*_head(subject), *_advice(subject.advice), *_trend(tally), *_durations(tally), *_gantt(subject)),
+        *(*_failures(tally), *_groups(tally), *_verifiers(tally)),
+    )
+    return plots.page("What the runs teach", ("page.css", "analysis.css"), body)
 
 
 # --- words ------------------------------------------------------------------------------------------
@@ -82,8 +66,7 @@ def _head(subject: AnalysisSubject) -> Iterator[str]:
         "mean time": time_text(Spread.of(runs.seconds).mean),
         f"spent ({tally.spending.without_cost} attempts do not say)": money_text(spent),
     }
-    cells = (f"<div><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in figures.items())
-    yield f'<div class="figures">{"".join(cells)}</div>'
+    yield plots.key_figures(figures)
 
 
 def _counted(subject: AnalysisSubject) -> str:
@@ -117,7 +100,8 @@ def _trend(tally: Tally) -> Iterator[str]:
     title = f"Outcomes per {trend['by']}"
     said = f"{sum(row['runs'] for row in rows)} finished runs by the {trend['by']} of their end, in UTC."
     stacks = [(row["start"], {name: row[name] for name in FINISHED}) for row in rows]
-    foot = [rows[0]["start"], rows[-1]["start"]] if len(rows) > plots.FEW // 2 else [_from_to(rows)]
+    ends = list(dict.fromkeys((rows[0]["start"], rows[-1]["start"])))
+    foot = ends if len(rows) > plots.FEW // 2 else [" to ".join(ends)]
     table = Table(
         [trend["by"], "runs", *FINISHED, "success rate"],
         [
@@ -127,11 +111,6 @@ def _trend(tally: Tally) -> Iterator[str]:
     )
     drawn = [plots.key({name: NAMES[name] for name in FINISHED}), *plots.columns(title, stacks, foot)]
     yield from plots.figure("outcomes", title, said, drawn, table)
-
-
-def _from_to(rows: Sequence[Mapping[str, Any]]) -> str:
-    first, last = rows[0]["start"], rows[-1]["start"]
-    return str(first) if first == last else f"{first} to {last}"
 
 
 def _durations(tally: Tally) -> Iterator[str]:
@@ -158,11 +137,31 @@ def _bin(at: int) -> str:
     return f"{time_text(EDGES[at - 1])} to {time_text(EDGES[at])}"
 
 
+def last_run(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Those that belong to the run that began an attempt last, in the order of their start."""
+    ordered = sorted(stretches, key=lambda stretch: stretch.start)
+    run_id = ordered[-1].run_id if ordered else None
+    same = [stretch for stretch in ordered if stretch.run_id == run_id]
+    return same if run_id is not None else _since_quiet(same)
+
+
+def _since_quiet(ordered: Sequence[Stretch]) -> list[Stretch]:
+    found: list[Stretch] = []
+    busy = datetime.min.replace(tzinfo=UTC)
+    for stretch in ordered:
+        if stretch.start - busy > QUIET:
+            found.clear()
+        found.append(stretch)
+        busy = max(busy, stretch.end or stretch.start)
+    return found
+
+
 def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     found = last_run(subject.tally.stretches or ())
     if not found:
         return
-    start, end = bounds(found, subject.now)
+    start = found[0].start
+    end = max(stretch.lasts_until(subject.now) for stretch in found)
     whole = max((end - start).total_seconds(), 0.001)
     beads: dict[str, list[Stretch]] = {}
     for stretch in found:
@@ -172,7 +171,11 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     said = f"{len(beads)} beads in {time_text(whole)}, from {start:%Y-%m-%d %H:%M:%S} on.{cut}"
     title = "The last run"
     rows = [
-        (bead, _tries(tries), [_piece(try_, start, whole, subject.now) for try_ in tries])
+        (
+            bead,
+            plots.counted(len(tries), "attempt"),
+            [_piece(one, start, whole, subject.now) for one in tries],
+        )
         for bead, tries in shown.items()
     ]
     foot = [f"{start:%H:%M:%S}", f"{end:%H:%M:%S}"]
@@ -189,17 +192,13 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
     yield from plots.figure("gantt", title, said, drawn, table)
 
 
-def _tries(tries: Sequence[Stretch]) -> str:
-    return "1 attempt" if len(tries) == 1 else f"{len(tries)} attempts"
-
-
 def _took(one: Stretch, now: datetime) -> str:
-    return time_text((end_of(one, now) - one.start).total_seconds())
+    return time_text((one.lasts_until(now) - one.start).total_seconds())
 
 
 def _piece(one: Stretch, start: datetime, whole: float, now: datetime) -> Piece:
     left = (one.start - start).total_seconds() / whole
-    right = (end_of(one, now) - start).total_seconds() / whole
+    right = (one.lasts_until(now) - start).total_seconds() / whole
     return Piece(left, right, one.outcome, f"attempt {one.attempt}: {NAMES[one.outcome]}, {_took(one, now)}")
 
 
@@ -226,21 +225,18 @@ def _failures(tally: Tally) -> Iterator[str]:
 
 def _groups(tally: Tally) -> Iterator[str]:
     yield "<h2>Who does how well</h2>"
-    named: dict[str, dict[Any, RunGroup]] = {
-        "agent": dict(tally.by_agent),
-        "model": dict(tally.by_model),
-        "template": dict(tally.by_template),
-        "kind of bead": dict(tally.by_kind),
-        "beads at once": dict(tally.by_parallel),
-        "task": dict(tally.by_task_type),
-    }
-    for name, groups in named.items():
-        if groups:
-            yield from plots.table_of(
-                Table([name, *HEADS], [_row(key, groups[key]) for key in sorted(groups)]), ""
-            )
+    for trait, name in TRAITS.items():
+        if groups := tally.by(trait):
+            table = Table([name, *HEADS], [_row(key, group) for key, group in groups.items()])
+            yield from plots.table_of(table)
 
 
+TRAITS: Final = {
+    **{name: name for name in ("agent", "model", "template")},
+    "kind": "kind of bead",
+    "parallel": "beads at once",
+    "task_type": "task",
+}
 HEADS: Final = ("finished", "success", "between", "retried", "mean", "p50", "p95", "cost a run")
 
 
@@ -259,4 +255,4 @@ def _verifiers(tally: Tally) -> Iterator[str]:
         yield "<h2>Verifiers</h2>"
         heads = ["verifier", "runs", "red", "commits judged again", "both red and green"]
         rows = [[row.name, row.runs, row.red, row.repeated, row.flips] for row in seen]
-        yield from plots.table_of(Table(heads, rows), "")
+        yield from plots.table_of(Table(heads, rows))

@@ -1,15 +1,14 @@
-"""Small plots as inline SVG, measured in per cent across; and the time line of the last run."""
+"""Parts of web pages that need nothing else: the page itself, tables, small plots as inline SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from html import escape
-from typing import Any, Final
+from importlib import resources
+from typing import Any, Final, NamedTuple
 
-from beads_ralph.report.tally import Stretch
-
+# No request leaves a page, and no script runs in it, even if a record smuggled one in.
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 ROW: Final = 34
 BAR: Final = 12
 LONGEST_LABEL: Final = 34
@@ -20,16 +19,14 @@ LEFT: Final = 12.0
 """Where columns begin, in per cent; the scale stands before them."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The same figures in words, for whoever cannot see a plot."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a row's bar: from where to where, in shares of the whole."""
 
     start: float
@@ -44,6 +41,26 @@ def text(value: Any) -> str:
     return escape(shown.encode("utf-8", "replace").decode("utf-8"))
 
 
+def page(title: str, style: Sequence[str], body: Iterable[str]) -> str:
+    """A whole page; `style` names the files that its looks are in."""
+    folder = resources.files(__package__ or "")
+    looks = "".join(folder.joinpath(name).read_text("utf-8") for name in style)
+    head = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{text(title)}</title>",
+        f"<style>{looks}</style></head><body><main>",
+    ]
+    return "\n".join([*head, *body, "</main></body></html>"]) + "\n"
+
+
+def key_figures(figures: Mapping[str, str]) -> str:
+    cells = (f"<div><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in figures.items())
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
 def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table) -> Iterator[str]:
     """A plot with its title, what it shows in a sentence, and its figures as a table."""
     yield f'<figure id="{name}"><h2>{text(title)}</h2><p>{text(said)}</p>'
@@ -53,7 +70,7 @@ def figure(name: str, title: str, said: str, drawn: Iterable[str], table: Table)
     yield "</details></figure>"
 
 
-def table_of(table: Table, caption: str) -> Iterator[str]:
+def table_of(table: Table, caption: str = "") -> Iterator[str]:
     yield f'<div class="table" tabindex="0"><table><caption>{text(caption)}</caption><thead><tr>'
     yield "".join(f'<th scope="col">{text(head)}</th>' for head in table.heads)
     yield "</tr></thead><tbody>"
@@ -67,14 +84,16 @@ def key(kinds: Mapping[str, str]) -> str:
     return f'<p class="key">{"".join(cells)}</p>'
 
 
-def _svg(title: str, height: float, drawn: Iterable[str]) -> Iterator[str]:
-    yield f'<svg role="img" height="{height:g}" aria-label="{text(title)}"><title>{text(title)}</title>'
-    yield from drawn
-    yield "</svg>"
+def _svg(title: str, height: float) -> str:
+    return f'<svg role="img" height="{height:g}" aria-label="{text(title)}"><title>{text(title)}</title>'
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def cut(words: str, longest: int = LONGEST_LABEL) -> str:
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 # --- rows -------------------------------------------------------------------------------------------
@@ -84,14 +103,10 @@ def rows(
     title: str, drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str] = ()
 ) -> Iterator[str]:
     """Bars that lie below their labels: label, figure, pieces. `foot` is spread below all of them."""
-    height = len(drawn) * ROW + (20 if foot else 2)
-    yield from _svg(title, height, _rows(drawn, foot))
-
-
-def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]) -> Iterator[str]:
+    yield _svg(title, len(drawn) * ROW + (20 if foot else 2))
     for at, (label, figure_, pieces) in enumerate(drawn):
         top = at * ROW
-        yield f'<text x="0" y="{top + 13}">{text(_cut(label))}<title>{text(label)}</title></text>'
+        yield f'<text x="0" y="{top + 13}">{text(cut(label))}<title>{text(label)}</title></text>'
         yield f'<text class="dim" x="100%" y="{top + 13}" text-anchor="end">{text(figure_)}</text>'
         yield f'<rect class="track" x="0" y="{top + 18}" width="100%" height="{BAR}" rx="3"/>'
         for piece in pieces:
@@ -102,6 +117,7 @@ def _rows(drawn: Sequence[tuple[str, str, Sequence[Piece]]], foot: Sequence[str]
                 f'height="{BAR}" rx="2"><title>{text(piece.said)}</title></rect>'
             )
     yield from _foot(foot, len(drawn) * ROW + 14)
+    yield "</svg>"
 
 
 def _foot(words: Sequence[str], y: float, left: float = 0.0, right: float = 100.0) -> Iterator[str]:
@@ -128,10 +144,7 @@ def columns(
     title: str, stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]
 ) -> Iterator[str]:
     """Stacked columns from left to right."""
-    yield from _svg(title, COLUMNS + 30, _columns(stacks, foot))
-
-
-def _columns(stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]) -> Iterator[str]:
+    yield _svg(title, COLUMNS + 30)
     most = max((sum(parts.values()) for _, parts in stacks), default=0) or 1
     for share in (0.0, 0.5, 1.0):
         y = 8 + COLUMNS * (1 - share)
@@ -150,45 +163,4 @@ def _columns(stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str
                     f"<title>{text(f'{label}: {count} {kind}')}</title></rect>"
                 )
     yield from _foot(foot, COLUMNS + 26, LEFT, LEFT + each * len(stacks))
-
-
-# --- the time line of the last run ------------------------------------------------------------------
-
-
-QUIET: Final = timedelta(minutes=30)
-"""Records of other programs name no run; a gap like this ends one."""
-
-
-def last_run(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """Those that belong to the run that began an attempt last, in the order of their start."""
-    ordered = sorted(stretches, key=lambda stretch: stretch.start)
-    if not ordered:
-        return []
-    run_id = ordered[-1].run_id
-    if run_id is not None:
-        return [stretch for stretch in ordered if stretch.run_id == run_id]
-    return _since_quiet([stretch for stretch in ordered if stretch.run_id is None])
-
-
-def _since_quiet(ordered: Sequence[Stretch]) -> list[Stretch]:
-    found: list[Stretch] = []
-    busy: datetime | None = None
-    for stretch in ordered:
-        if busy is not None and stretch.start - busy > QUIET:
-            found.clear()
-        found.append(stretch)
-        end = stretch.end or stretch.start
-        busy = end if busy is None or not found[1:] else max(busy, end)
-    return found
-
-
-def bounds(stretches: Sequence[Stretch], now: datetime) -> tuple[datetime, datetime]:
-    """From the first start to the last end; what has no end yet lasts until now."""
-    start = min(stretch.start for stretch in stretches)
-    return start, max([start, *(end_of(stretch, now) for stretch in stretches)])
-
-
-def end_of(stretch: Stretch, now: datetime) -> datetime:
-    if stretch.end is not None:
-        return max(stretch.end, stretch.start)
-    return max(now, stretch.start) if stretch.outcome == "running" else stretch.start
+    yield "</svg>"

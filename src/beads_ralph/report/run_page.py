@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
-from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -20,6 +18,8 @@ from beads_ralph.journal.events import (
     WorktreePrepared,
 )
 from beads_ralph.plan.draw import Drawing
+from beads_ralph.report import plots
+from beads_ralph.report.plots import text
 
 BOX: Final = (196, 46)
 GAP: Final = (28, 40)
@@ -70,46 +70,32 @@ class ShownAttempt:
 
 def html(subject: PageSubject) -> str:
     """The whole page as text."""
-    style = resources.files(__package__ or "").joinpath("page.css").read_text("utf-8")
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(subject.title)}</title>",
-        f"<style>{style}</style></head><body><main>",
-        *_head(subject),
-        *_story(subject),
-        *_graph(subject),
-        *_beads(subject),
-        *_pulls(subject),
-        "</main></body></html>",
-    ]
-    return "\n".join(parts) + "\n"
+    body = (*_head(subject), *_story(subject), *_graph(subject), *_beads(subject), *_pulls(subject))
+    return plots.page(subject.title, ["page.css"], body)
 
 
 def _head(subject: PageSubject) -> Iterator[str]:
     ended = subject.ended
-    good = ended["ended"] == "done"
-    yield f'<p class="{"good" if good else "bad"} pill">{escape(str(ended["ended"]))}</p>'
-    yield f"<h1>{escape(subject.title)}</h1>"
-    yield f"<p>{escape(str(ended['reason']))}. {escape(subject.closing)}</p>"
+    good = "good" if ended["ended"] == "done" else "bad"
+    yield f'<p class="{good} pill">{text(ended["ended"])}</p>'
+    yield f"<h1>{text(subject.title)}</h1>"
+    yield f"<p>{text(ended['reason'])}. {text(subject.closing)}</p>"
     figures = {
         "sprints": f"{len(ended['closed'])} of {len(subject.beads)}",
         "attempts": str(ended["attempts"]),
         "pull requests": str(len(ended["pull_requests"])),
         "seconds": f"{ended['duration_seconds']:.1f}",
     }
-    cells = (f"<div><b>{escape(value)}</b><span>{name}</span></div>" for name, value in figures.items())
-    yield f'<div class="figures">{"".join(cells)}</div>'
+    yield plots.key_figures(figures)
     if subject.analysis:
-        yield f'<p><a href="{escape(subject.analysis)}">What the records of the run teach</a></p>'
+        yield f'<p><a href="{text(subject.analysis)}">What the records of the run teach</a></p>'
 
 
 def _story(subject: PageSubject) -> Iterator[str]:
     rows = list(story(subject))
     if rows:
         yield "<h2>On the way</h2><ul>"
-        yield from (f"<li><b>{escape(sprint)}</b> {escape(text)}</li>" for sprint, text in rows)
+        yield from (f"<li><b>{text(sprint)}</b> {text(told)}</li>" for sprint, told in rows)
         yield "</ul>"
 
 
@@ -191,12 +177,12 @@ def _node(drawing: Drawing, sprint: str, place: tuple[int, int], status: str) ->
     x, y = place
     node = drawing.nodes[sprint]
     critical = " critical" if sprint in drawing.critical_path else ""
-    title = node.title if len(node.title) <= LONGEST_TITLE else f"{node.title[: LONGEST_TITLE - 1]}…"
+    title = plots.cut(node.title, LONGEST_TITLE)
     return (
-        f'<a href="#{escape(node.bead_id)}"><rect class="box {escape(status)}{critical}" x="{x}" y="{y}" '
+        f'<a href="#{text(node.bead_id)}"><rect class="box {text(status)}{critical}" x="{x}" y="{y}" '
         f'width="{BOX[0]}" height="{BOX[1]}" rx="8"/>'
-        f'<text class="id" x="{x + 12}" y="{y + 19}">{escape(sprint)}</text>'
-        f'<text x="{x + 12}" y="{y + 36}">{escape(title)}</text></a>'
+        f'<text class="id" x="{x + 12}" y="{y + 19}">{text(sprint)}</text>'
+        f'<text x="{x + 12}" y="{y + 36}">{text(title)}</text></a>'
     )
 
 
@@ -217,8 +203,7 @@ def _beads(subject: PageSubject) -> Iterator[str]:
         return
     begin, end = _moment(subject.events[0]), _moment(subject.events[-1])
     yield "<h2>How each sprint went</h2>"
-    keys = (f'<span><i class="{kind}"></i>{name}</span>' for kind, name in KINDS.items())
-    yield f'<p class="key">{"".join(keys)}</p>'
+    yield plots.key(KINDS)
     for bead in subject.beads:
         told = [event for event in subject.events if event.bead == bead.id]
         yield from _bead(bead, told, begin, max(end - begin, 0.001))
@@ -227,21 +212,21 @@ def _beads(subject: PageSubject) -> Iterator[str]:
 def _bead(bead: Bead, told: Sequence[Event], begin: float, whole: float) -> Iterator[str]:
     attempts = _attempts(bead, told)
     is_open = " open" if len(attempts) > 1 else ""
-    tries = f"{len(attempts)} attempt{'' if len(attempts) == 1 else 's'}"
-    yield f'<details id="{escape(bead.id)}"{is_open}><summary>'
-    yield f'<b>{escape(bead.metadata.sprint)}</b> {escape(bead.title)} <small class="{escape(bead.status)}">'
-    yield f"{escape(bead.status)}, {tries}</small>"
+    tries = plots.counted(len(attempts), "attempt")
+    yield f'<details id="{text(bead.id)}"{is_open}><summary>'
+    yield f'<b>{text(bead.metadata.sprint)}</b> {text(bead.title)} <small class="{text(bead.status)}">'
+    yield f"{text(bead.status)}, {tries}</small>"
     yield f'<svg class="strip" viewBox="0 0 {STRIP} 12" preserveAspectRatio="none" aria-hidden="true">'
     yield f'<rect class="track" width="{STRIP}" height="12"/>'
     for span in _spans(told):
         left = (span.start - begin) / whole * STRIP
         width = max((span.end - span.start) / whole * STRIP, 2.0)
         yield (
-            f'<rect class="{escape(span.kind)}" x="{left:.1f}" width="{width:.1f}" height="12">'
-            f"<title>{escape(span.name)}, {span.end - span.start:.2f} s</title></rect>"
+            f'<rect class="{text(span.kind)}" x="{left:.1f}" width="{width:.1f}" height="12">'
+            f"<title>{text(span.name)}, {span.end - span.start:.2f} s</title></rect>"
         )
     yield "</svg></summary>"
-    yield f"<p><code>{escape(bead.id)}</code> on <code>{escape(bead.metadata.branch)}</code></p>"
+    yield f"<p><code>{text(bead.id)}</code> on <code>{text(bead.metadata.branch)}</code></p>"
     for attempt in attempts:
         yield from _attempt(attempt)
     yield "</details>"
@@ -249,19 +234,17 @@ def _bead(bead: Bead, told: Sequence[Event], begin: float, whole: float) -> Iter
 
 def _attempt(attempt: ShownAttempt) -> Iterator[str]:
     good = "good" if attempt.ruling == "pass" else "bad"
-    yield f'<h3><span class="{good} pill">{escape(attempt.ruling)}</span> attempt {attempt.number}</h3>'
-    yield f"<p>{escape(_shortened(attempt.message))}</p><ul class='checks'>"
+    yield f'<h3><span class="{good} pill">{text(attempt.ruling)}</span> attempt {attempt.number}</h3>'
+    yield f"<p>{text(_shortened(attempt.message))}</p><ul class='checks'>"
     for ok, name, how in attempt.rows:
-        mark = "good" if ok else "bad"
-        yield f'<li class="{mark}"><code>{escape(name)}</code> {escape(_shortened(how))}</li>'
+        yield f'<li class="{"good" if ok else "bad"}"><code>{text(name)}</code> {text(_shortened(how))}</li>'
     yield "</ul>"
 
 
 def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
     """The journal's account of each attempt; the words of QA agents stand in the bead itself."""
     found: dict[int, ShownAttempt] = {}
-    said = {(row.attempt, row.agent_path): row.message for row in bead.metadata.qa_agent_executions or ()}
-    rulings = {(row.attempt, row.agent_path): row.status for row in bead.metadata.qa_agent_executions or ()}
+    judged = {(call.attempt, call.agent): call for call in bead.metadata.qa_calls}
     for event in told:
         if not event.attempt or not isinstance(event, AgentEnded | VerifierEnded | VerdictGiven):
             continue
@@ -273,9 +256,9 @@ def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
                 how = f"exit code {event.exit_code}, {event.seconds:.2f} s"
                 attempt.rows.append((event.ruling == "pass", event.name, how))
             case AgentEnded(call=call):
-                key = (event.attempt, call.agent)
-                ok = not call.problem and rulings.get(key, "pass") == "pass"
-                words = said.get(key) if call.role == "qa" else ""
+                row = judged.get((event.attempt, call.agent))
+                ok = not call.problem and (row is None or row.status == "pass")
+                words = row.message if row and call.role == "qa" else ""
                 how = call.problem or words or f"worked for {call.seconds:.2f} s"
                 attempt.rows.append((ok, f"{call.role} {_persona(call.agent)}", how))
     return [found[number] for number in sorted(found)]
@@ -306,9 +289,8 @@ def _moment(event: Event) -> float:
     return datetime.fromisoformat(event.at).timestamp()
 
 
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_WORDS else f"{line[:LONGEST_WORDS]}…"
+def _shortened(words: str) -> str:
+    return plots.cut(" ".join(words.split()), LONGEST_WORDS)
 
 
 # --- pull requests ------------------------------------------------------------------------------------
@@ -319,9 +301,9 @@ def _pulls(subject: PageSubject) -> Iterator[str]:
     yield '<h2>Pull requests</h2><ul class="pulls">'
     for pull in subject.ended["pull_requests"]:
         number = pull["number"]
-        name = escape(titles.get(pull["bead"], pull["bead"]))
+        name = text(titles.get(pull["bead"], pull["bead"]))
         if subject.pulls_folder and isinstance(number, int):
-            name = f'<a href="{escape(subject.pulls_folder)}/{number}.md">{name}</a>'
-        yield f"<li><b>{escape(str(number or ''))}</b> {name}<br><code>{escape(pull['branch'])}</code> "
-        yield f"<code>{escape(pull['commit'][:12])}</code></li>"
+            name = f'<a href="{text(subject.pulls_folder)}/{number}.md">{name}</a>'
+        yield f"<li><b>{text(number or '')}</b> {name}<br><code>{text(pull['branch'])}</code> "
+        yield f"<code>{text(pull['commit'][:12])}</code></li>"
     yield "</ul>"

@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from beads_ralph.journal.records import Attempt
-from beads_ralph.report.groups import FINISHED, Outcome, RunGroup, Verifiers, outcome_of
-from beads_ralph.report.numbers import Rate, Spread, shortened
+from beads_ralph.report.figures import (
+    FINISHED,
+    Outcome,
+    Rate,
+    RunGroup,
+    Spread,
+    Verifiers,
+    outcome_of,
+    shortened,
+)
 
 TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})
 OTHER: Final = "other"
@@ -24,8 +32,6 @@ NUMBERS: Final = (int, float)
 MORE: Final = float("inf")
 TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
 
-K = TypeVar("K")
-
 
 class Stretch(NamedTuple):
     """When somebody worked on a bead."""
@@ -36,6 +42,10 @@ class Stretch(NamedTuple):
     attempt: int
     outcome: Outcome
     run_id: str | None
+
+    def lasts_until(self, now: datetime) -> datetime:
+        """Its end; what still runs lasts until now."""
+        return max(self.end or (now if self.outcome == "running" else self.start), self.start)
 
 
 class Cell(NamedTuple):
@@ -124,6 +134,7 @@ class Tally:
     beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
     stretches: list[Stretch] | None = None
     """When everybody worked; None where nobody asks."""
+    _by: dict[tuple[str, ...], dict[Any, RunGroup]] = field(default_factory=dict)
 
     # --- counting -----------------------------------------------------------------------------------
 
@@ -168,98 +179,60 @@ class Tally:
             parallel if type(parallel) is int and parallel > 0 else None,
         )
         self.cells[cell].add(outcome, attempt.attempt, attempt.seconds, cost)
-        if outcome in FINISHED:
-            self._add_day(attempt, outcome)
         if outcome in ("failed", "timeout"):
             self.failures[reason or UNKNOWN] += 1
-
-    def _add_day(self, attempt: Attempt, outcome: Outcome) -> None:
-        moment = attempt.finished_at or attempt.started_at
-        if moment is None:
-            self.undated += 1
-        else:
-            self.days[day_of(moment)][outcome] += 1
+        if outcome in FINISHED:
+            moment = attempt.finished_at or attempt.started_at
+            if moment is None:
+                self.undated += 1
+            else:
+                self.days[day_of(moment)][outcome] += 1
 
     # --- telling: only when all is counted, since what is put together once is kept -----------------
 
     @cached_property
     def runs(self) -> RunGroup:
-        return self.by(lambda _: "all").get("all") or RunGroup()
+        return self.by().get((), RunGroup())
 
-    @cached_property
-    def by_agent(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.agent)
-
-    @cached_property
-    def by_model(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.model)
-
-    @cached_property
-    def by_template(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.template)
-
-    @cached_property
-    def by_kind(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.kind)
-
-    @cached_property
-    def by_kind_and_model(self) -> dict[tuple[str, str], RunGroup]:
-        return self.by(lambda cell: (cell.kind, cell.model))
-
-    @cached_property
-    def by_parallel(self) -> dict[int, RunGroup]:
-        return self.by(lambda cell: cell.parallel)
-
-    @cached_property
-    def by_task_type(self) -> dict[str, RunGroup]:
-        return self.by(lambda cell: cell.task_type)
-
-    def by(self, key: Callable[[Cell], K | None]) -> dict[K, RunGroup]:
-        """The runs put together by what a cell says; those of which it says nothing are left out."""
-        found: dict[K, RunGroup] = {}
-        for cell, group in self.cells.items():
-            name = key(cell)
-            if name is not None:
-                found.setdefault(name, RunGroup()).take(group)
-        return found
+    def by(self, *traits: str) -> dict[Any, RunGroup]:
+        """The runs put together by traits of their cells; those that lack one are left out."""
+        if traits not in self._by:
+            found: dict[Any, RunGroup] = defaultdict(RunGroup)
+            for cell, group in self.cells.items():
+                said = tuple(getattr(cell, trait) for trait in traits)
+                if None not in said:
+                    found[said[0] if len(said) == 1 else said].take(group)
+            self._by[traits] = dict(sorted(found.items()))
+        return self._by[traits]
 
     def to_json(self) -> dict[str, Any]:
         runs = self.runs
         times = Spread.of(runs.seconds)
         return {
             "total_runs": runs.count,
-            "finished": runs.finished,
-            "success": runs.success,
-            "failed": runs.failed,
-            "timeout": runs.timeout,
-            "running": runs.running,
-            "waiting": runs.waiting,
-            "success_rate": runs.success_rate.percent,
-            "success_interval": runs.success_rate.interval,
-            "retry_count": runs.retried,
-            "retry_rate": runs.retry_rate.percent,
+            **runs.counts(),
             "retry_interval": runs.retry_rate.interval,
             "avg_duration_seconds": shortened(times.mean),
             "durations": times.to_json(),
             "attempts": {"total": self.attempts, "durations": Spread.of(self.attempt_seconds).to_json()},
-            "by_agent": _listed("agent", self.by_agent),
-            "by_model": _listed("model", self.by_model),
-            "by_template": _listed("template", self.by_template),
-            "by_kind": _listed("kind", self.by_kind),
+            **{f"by_{trait}": self._listed(trait) for trait in ("agent", "model", "template", "kind")},
             "by_parallel": [
                 {"parallel": level, **group.to_json(), "beads_per_hour": shortened(per_hour(level, group))}
-                for level, group in sorted(self.by_parallel.items())
+                for level, group in self.by("parallel").items()
             ],
             "failure_reasons": ranked(self.failures),
             "attempt_failure_reasons": ranked(self.setbacks),
-            "task_types": _listed("task_type", self.by_task_type),
-            "template_scores": {name: group.score() for name, group in sorted(self.by_template.items())},
+            "task_types": self._listed("task_type"),
+            "template_scores": {name: group.score() for name, group in self.by("template").items()},
             "verifiers": [seen.to_json() for _, seen in sorted(self.verifiers.seen.items())],
             "trend": self.trend(),
             **self.spending.to_json(),
             "bad_timestamps": self.bad_timestamps,
             "left_out": self.left_out,
         }
+
+    def _listed(self, trait: str) -> list[dict[str, Any]]:
+        return [{trait: name, **group.to_json()} for name, group in self.by(trait).items()]
 
     def trend(self) -> dict[str, Any]:
         """Finished runs per day, or per week where there are many days; days without runs are told, too."""
@@ -283,18 +256,15 @@ def tallied(
     """Every attempt that started or finished at `since` or later; `also` is told of each of them."""
     tally = Tally(stretches=[] if stretches else None)
     for attempt in attempts:
-        if since is not None and not _is_since(attempt, since):
+        moments = (attempt.started_at, attempt.finished_at)
+        if since is not None and not any(moment is not None and moment >= since for moment in moments):
             tally.left_out += 1
-            tally.bad_timestamps += attempt.started_at is None and attempt.finished_at is None
+            tally.bad_timestamps += moments == (None, None)
             continue
         tally.add(attempt)
         if also is not None:
             also(attempt)
     return tally
-
-
-def _is_since(attempt: Attempt, since: datetime) -> bool:
-    return any(moment is not None and moment >= since for moment in (attempt.started_at, attempt.finished_at))
 
 
 # --- what an attempt is about -------------------------------------------------------------------------
@@ -323,10 +293,6 @@ def _first_word(text: Any) -> str:
 # --- rows -------------------------------------------------------------------------------------------
 
 
-def _listed(name: str, groups: Mapping[Any, RunGroup]) -> list[dict[str, Any]]:
-    return [{name: key, **groups[key].to_json()} for key in sorted(groups)]
-
-
 def ranked(reasons: Counter[str]) -> list[dict[str, Any]]:
     """The most common first; among equals by name, so that the answer is always the same."""
     rows = sorted(reasons.items(), key=lambda row: (-row[1], row[0]))
@@ -353,10 +319,8 @@ def span(days: Mapping[date, Any]) -> list[date]:
     """Every day from the first to the last; over years, as one wrong clock makes them, only those known."""
     if not days:
         return []
-    first, last = min(days), max(days)
-    if (last - first).days > LONGEST_DAYS:
-        return sorted(days)
-    return [first + timedelta(days=at) for at in range((last - first).days + 1)]
+    first, length = min(days), (max(days) - min(days)).days
+    return sorted(days) if length > LONGEST_DAYS else [first + timedelta(days=at) for at in range(length + 1)]
 
 
 def _bucket(start: date, found: Counter[str]) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 It holds no handle of the loop and imports no adapter: whoever runs it gives it both through protocols.
 """
 
-from beads_ralph.session.host import SessionHost
-from beads_ralph.session.order import Order, Outcome, RunSession, Tools
+from beads_ralph.session.order import Order, Outcome, RunSession, SessionHost, Tools
 from beads_ralph.session.session import in_process, work
 
 __all__ = ["Order", "Outcome", "RunSession", "SessionHost", "Tools", "in_process", "work"]

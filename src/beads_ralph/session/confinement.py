@@ -16,7 +16,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
-from beads_ralph.journal.evidence_folder import evidence_folder
+from beads_ralph.journal.runs import evidence_folder
 from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
 from beads_ralph.process.ports import Ports

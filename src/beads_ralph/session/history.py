@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Verdict
-from beads_ralph.bead.json_fields import FieldError
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import without_sessions
 from beads_ralph.bead.run_state import (
@@ -22,9 +21,8 @@ from beads_ralph.bead.run_state import (
     RunState,
     ScrumResult,
     Spending,
-    TokenCounts,
 )
-from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.usage import Usage
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.session.agent_calls import Answered
 
@@ -65,11 +63,11 @@ class BeadHistory:
             state.attempt_count,
             state.attempt_count,
             state.attempts_forgiven or 0,
-            dev_calls(state),
-            qa_calls(state),
+            state.dev_calls,
+            state.qa_calls,
             proven=_proven(bead),
             red_before=state.red_before,
-            spent=usage_of(state.spent),
+            spent=state.usage,
             seconds_before=float((state.spent and state.spent.seconds) or 0.0),
         )
 
@@ -87,9 +85,9 @@ class BeadHistory:
         return self.seconds_before + time.monotonic() - self.began
 
     @property
-    def last_verdict(self) -> LastVerdict | None:
+    def last_verdict(self) -> Verdict | None:
         """The verdict of this session, else that of an earlier one."""
-        return verdict_kept(self.verdict) if self.verdict else self.bead.metadata.last_verdict
+        return self.verdict or self.bead.metadata.verdict
 
     def add_dev(self, done: Answered, feedback: str | None) -> None:
         self.dev.append(DevCall.of(done.call, feedback, done.reply.text[-LAST_WORDS:]))
@@ -109,9 +107,9 @@ class BeadHistory:
             attempts_forgiven=self.forgiven,
             scrum_master_session_id=self.session_id,
             dev_agent_session_id=self.dev[-1].session_id if self.dev else None,
-            dev_agent_executions=[dev_row(call) for call in self.dev],
+            dev_agent_executions=[DevExecution.made(**call.to_row()) for call in self.dev],
             qa_agent_executions=self._qa_rows(),
-            last_verdict=self.last_verdict,
+            last_verdict=self._kept_verdict(),
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
             spent=Spending(**asdict(self.spent), seconds=round(self.seconds, 3)),
@@ -122,7 +120,7 @@ class BeadHistory:
         self, *, success: bool, error: str | None, fatal: bool, pull: PullRequest | None
     ) -> ScrumResult:
         """The seed's ScrumResult."""
-        judged = [row for row in self._qa_rows() if row.attempt == self.attempts]
+        judged = [call.to_row() for call in self.qa if call.attempt == self.attempts]
         return ScrumResult.made(
             bead_id=self.bead.id,
             success=success,
@@ -130,7 +128,7 @@ class BeadHistory:
             pr_number=pull.number if pull else None,
             bead_updated=True,
             attempt_count=self.attempts,
-            qa_results=[row.model_dump(include={*QAResult.model_fields}) for row in judged],
+            qa_results=[{key: row[key] for key in QAResult.model_fields} for row in judged],
             error=error,
             fatal=fatal,
         )
@@ -138,24 +136,10 @@ class BeadHistory:
     def _qa_rows(self) -> list[QAExecution]:
         return [QAExecution.made(**call.to_row()) for call in self.qa]
 
-
-# --- rows of the run state ----------------------------------------------------------------------------
-
-
-def dev_calls(state: RunState) -> list[DevCall]:
-    return [DevCall.from_row(row.to_json()) for row in state.dev_agent_executions or ()]
-
-
-def qa_calls(state: RunState) -> list[QACall]:
-    return [QACall.from_row(row.to_json()) for row in state.qa_agent_executions or ()]
-
-
-def dev_row(call: DevCall) -> DevExecution:
-    return DevExecution.made(**call.to_row())
-
-
-def usage_of(counts: TokenCounts | None) -> Usage:
-    return Usage(**{name: getattr(counts, name) for name in COUNTS}) if counts else Usage()
+    def _kept_verdict(self) -> LastVerdict | None:
+        """That of an earlier session stays as it is."""
+        known = self.bead.metadata.last_verdict
+        return LastVerdict.made(**self.verdict.to_json()) if self.verdict else known
 
 
 # --- what was proven ----------------------------------------------------------------------------------
@@ -176,14 +160,5 @@ def _proven(bead: Bead) -> str | None:
 
 def last_feedback(state: RunState) -> str | None:
     """What an earlier session found: a bead that comes back is told why it came back."""
-    last = state.last_verdict
-    if last is None or last.ruling != "fail":
-        return None
-    try:
-        return Verdict.from_json(last.to_json()).feedback
-    except FieldError:  # somebody else wrote a check of it
-        return last.message
-
-
-def verdict_kept(verdict: Verdict) -> LastVerdict:
-    return LastVerdict.made(**verdict.to_json())
+    last = state.verdict
+    return last.feedback if last is not None and last.ruling == "fail" else None

@@ -1,20 +1,27 @@
-"""What a session is given and what it gives back: plain data that survives a trip through JSON.
+"""What a session is given, what it gives back, and the one door between it and whoever sent it.
 
 An `Order` says everything that the work on one bead needs to know and that does not depend on the place where
 it is done. Whoever runs the session, here or on another machine, moves the order to its own clone of the
 repository (`Order.at`) and puts together the `Tools` there: executor, agents, forge. The `Outcome` goes back
-the same way.
+the same way. Both are plain data that survives a trip through JSON.
+
+Everything else that a session wants to know or to say goes through its `SessionHost`: what happened, what
+must be on disk before it goes on, whether it may go on, which branches are worked on beside it, and which
+programs are at a limit. It sees neither the loop nor the store, and shares no object with them. A host serves
+one session. The loop's own host is `loop/session_host.py`, that of `exec` is in `dod/file_session.py`, and
+`session/pipe.py` carries the same calls over a pipe. Questions are coroutines because their answer may come
+from elsewhere. `emit` is not: events go one way, in order, and nobody waits for an answer.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 from pydantic import TypeAdapter
 
@@ -25,12 +32,12 @@ from beads_ralph.bead.usage import Usage
 from beads_ralph.config.model import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.journal.records.reasons import Reason
+from beads_ralph.journal.records.model import Reason
 from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
-from beads_ralph.session.host import ProgramLimit, SessionHost
+from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.verify import Bench
 
 Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
@@ -133,6 +140,28 @@ class Outcome(Travels):
     """When a parked bead may go on."""
     failure: Reason | None = None
     """The records' word for it, where it is not that of the last attempt."""
+
+
+class SessionHost(EventSink, Protocol):
+    """Whoever sent a session, as the session sees it."""
+
+    async def keep(self, state: RunState) -> None:
+        """Put the run state of the bead into the store; it is on disk when this returns."""
+
+    async def why_pause(self) -> str:
+        """Why no further attempt may begin now; empty where it may."""
+
+    async def branches_beside(self) -> Sequence[str]:
+        """The branches that are or were worked on at the same time, in the order of their start."""
+
+    async def limit_of(self, program: str) -> ProgramLimit | None:
+        """What keeps a program from being called now."""
+
+    async def report_trouble(self, trouble: ProgramTrouble) -> ProgramLimit:
+        """A call has met trouble: the program rests for every session of the run."""
+
+    async def report_success(self, program: str, seconds: float) -> None:
+        """A call of so many seconds came back without such trouble."""
 
 
 RunSession = Callable[[Order, SessionHost], Coroutine[Any, Any, Outcome]]

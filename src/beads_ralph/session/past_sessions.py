@@ -18,7 +18,6 @@ from beads_ralph.git import checkouts, commands, worktree_status
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked
-from beads_ralph.session.history import dev_calls, qa_calls
 from beads_ralph.session.order import Order, Tools
 
 Side = Literal["dev", "qa"]
@@ -48,7 +47,7 @@ def brief(talk: Talk) -> dict[str, Any]:
 
 def talks(bead: Bead) -> list[Talk]:
     """Every call that the bead remembers, oldest first."""
-    found: list[Talk] = [*dev_calls(bead.metadata), *qa_calls(bead.metadata)]
+    found: list[Talk] = bead.metadata.calls
     return sorted(found, key=lambda one: (one.started_at, one.attempt))
 
 

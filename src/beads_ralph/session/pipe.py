@@ -32,8 +32,8 @@ from beads_ralph.process.jobs import Job
 from beads_ralph.process.process_table import start_of
 from beads_ralph.process.process_tree import Family
 from beads_ralph.process.supervise import ended_whole
-from beads_ralph.session.host import ProgramLimit, ProgramTrouble, SessionHost
-from beads_ralph.session.order import ORDER, Order, Outcome, RunSession
+from beads_ralph.session.order import ORDER, Order, Outcome, RunSession, SessionHost
+from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 
 STDERR: Final = 2
 GRACE: Final = 10.0

@@ -6,7 +6,8 @@ import textwrap
 from typing import Final
 
 from beads_ralph import prompts
-from beads_ralph.bead.run_state import LastVerdict, RunState
+from beads_ralph.bead.evidence import Verdict
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
@@ -66,7 +67,7 @@ def _done(case: BeadSession, pull: PullRequest) -> Outcome:
 def _body(case: BeadSession) -> str:
     """What a reviewer wants to know: the tasks, and what was proven how. Words that others wrote are set as
     code, so that none of them can pass for a line of ours or hide one."""
-    verdict = case.record.last_verdict or LastVerdict()
+    verdict = case.record.last_verdict or Verdict("pass", "")
     tasks = [f"- {_quoted(task)}" for task in case.metadata.dev_prompts]
     checks = [f"- {row.ruling}: {_quoted(row.name)} — {_quoted(row.message)}" for row in verdict.evidence]
     flags = [f"- {_quoted(flag)}" for flag in verdict.flags]

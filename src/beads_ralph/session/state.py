@@ -1,4 +1,10 @@
-"""One bead at work: what is asked, what it is done with, and what is known of it so far."""
+"""One bead at work: what is asked, what it is done with, what is known of it so far, and its attempts.
+
+`run` works so on a bead of a store, in a worktree, towards a pull request (`session/session.py`); `exec` on a
+bead file, in place (`dod/execute.py`). What an attempt is made of is theirs, and so is where its verdict is
+kept. How agents are called, what a bead may cost, when another attempt begins and what ends them all is the
+same for both.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +13,54 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
+from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import Bead, Metadata, Verifier
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import checkouts, worktree_status
-from beads_ralph.journal.events import Event
-from beads_ralph.journal.evidence_folder import EVIDENCE, Shelf
+from beads_ralph.journal.events import Event, VerdictGiven
+from beads_ralph.journal.records.model import Reason
+from beads_ralph.journal.runs import EVIDENCE, Shelf
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
-from beads_ralph.session.attempts import Exhausted, TimeLeft
 from beads_ralph.session.history import BeadHistory
-from beads_ralph.session.host import SessionHost, moment_of
-from beads_ralph.session.order import ORDER, Order, Tools
+from beads_ralph.session.order import ORDER, Order, SessionHost, Tools
+from beads_ralph.session.program_limits import known_moment
 from beads_ralph.session.verify import Bench
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """Why no further attempt may begin."""
+
+    text: str
+    failure: Reason | None = None
+    """The records' word for it, where it is not that of the last attempt."""
+    paused: bool = False
+    """Only for now: whoever sent the work wants no more of it."""
+
+
+@dataclass(frozen=True)
+class TimeLeft:
+    """The seconds until the deadline of some work, and those of its own time; None for no such limit."""
+
+    to_deadline: float | None
+    of_budget: float | None
+
+    @classmethod
+    def of(cls, deadline: datetime | None, budget: float | None, spent: float) -> TimeLeft:
+        to_deadline = None if deadline is None else (deadline - datetime.now(UTC)).total_seconds()
+        return cls(to_deadline, None if budget is None else budget - spent)
+
+    @property
+    def seconds(self) -> float | None:
+        return min((left for left in (self.to_deadline, self.of_budget) if left is not None), default=None)
+
+    @property
+    def deadline_is_first(self) -> bool:
+        return self.to_deadline is not None and self.to_deadline == self.seconds
 
 
 @dataclass
@@ -104,16 +144,15 @@ class BeadSession:
             own.budget_tokens or config.bead_budget_tokens,
         )
 
-    def seconds_left(self) -> float | None:
-        """What is left of the bead's time; None where it has no limit."""
+    @property
+    def time_left(self) -> TimeLeft:
         minutes = self.budget.minutes
-        budget = None if minutes is None else minutes * 60
-        return TimeLeft.of(self.deadline, budget, self.record.seconds).seconds
+        return TimeLeft.of(self.deadline, None if minutes is None else minutes * 60, self.record.seconds)
 
     @property
     def deadline(self) -> datetime | None:
         """By when it must be done."""
-        return moment_of(self.metadata.deadline)
+        return known_moment(self.metadata.deadline)
 
     def money_left(self) -> float | None:
         """What is left of the bead's money; None where it has no limit."""
@@ -126,10 +165,22 @@ class BeadSession:
             text = f"the bead's deadline, {self.deadline:%Y-%m-%dT%H:%M:%SZ}, has passed"
             return Exhausted(text, "deadline-passed")
         used_up = self.budget.used_up(self.record.spent, self.record.seconds)
-        again = f"beads-ralph retry {self.bead.id} gives it as much again"
-        return Exhausted(f"the bead's {used_up}; {again}", "budget-used-up") if used_up else None
+        return Exhausted(f"the bead's {used_up}; {self.again}", "budget-used-up") if used_up else None
+
+    @property
+    def again(self) -> str:
+        """How it gets another budget."""
+        return f"beads-ralph retry {self.bead.id} gives it as much again"
 
     # --- doing it ---
+
+    def with_denials(self, verdict: Verdict) -> Verdict:
+        """Whoever reads why nothing came of it should not have to look for it in a transcript."""
+        if not self.denied:
+            return verdict
+        hints = [f"{text}: allow it in the options of the agent" for text in dict.fromkeys(self.denied)]
+        message = verdict.message if verdict.ruling == "pass" else "; ".join([verdict.message, *hints])
+        return replace(verdict, message=message, flags=[*verdict.flags, *hints])
 
     async def head(self) -> str:
         return await in_thread(worktree_status.head, self.worktree)
@@ -143,3 +194,47 @@ class BeadSession:
             yield await in_thread(place.__enter__)
         finally:
             await in_thread(place.__exit__, None, None, None)
+
+
+# --- attempts -----------------------------------------------------------------------------------------
+
+
+class Work(Protocol):
+    """A source of work: what is tried until it is proven."""
+
+    @property
+    def attempts(self) -> int:
+        """Those that are over, in whichever run."""
+
+    async def before_next(self) -> Exhausted | None:
+        """Wait where the work has to; why no further attempt may begin."""
+
+    async def attempt(self, number: int, feedback: str | None) -> Verdict:
+        """One attempt: agents, then the checks of what they did."""
+
+    async def judged(self, number: int, verdict: Verdict) -> None:
+        """Keep the verdict, and tell of it; it is on disk before the next attempt begins."""
+
+
+async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
+    """The verdict that ends the work, pass or stop; or what there is no more of."""
+    while (exhausted := await work.before_next()) is None:
+        number = work.attempts + 1
+        verdict = await work.attempt(number, feedback)
+        await work.judged(number, verdict)
+        if verdict.ruling != "fail":
+            return verdict
+        feedback = verdict.feedback
+    return exhausted
+
+
+def verdict_event(number: int, verdict: Verdict, *, will_retry: bool) -> VerdictGiven:
+    """What the journal is told of an attempt."""
+    return VerdictGiven(
+        attempt=number,
+        ruling=verdict.ruling,
+        message=verdict.message,
+        flags=tuple(verdict.flags),
+        will_retry=will_retry,
+        checks=tuple(verdict.evidence),
+    )

@@ -15,9 +15,8 @@ from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.words import plural, several
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
-from beads_ralph.journal.evidence_folder import Shelf, evidence_folder
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.journal.runs import RunFolder
+from beads_ralph.journal.runs import RunFolder, Shelf, evidence_folder
 from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 
 SHELL: Final = ("/bin/sh", "-c")

@@ -19,22 +19,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.protocol import Reply
+from beads_ralph.agents.protocol import AgentTask
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.bead.agent_call import Trouble
+from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.agents.streams import Event
-    from beads_ralph.bead.agent_call import Trouble
-    from beads_ralph.bead.personas import Persona
-
-LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 SMALLEST_BUDGET: Final = 0.0001
 ALLOWED: Final = ("Agent", "Bash", "Edit", "Glob", "Grep", "MultiEdit", "NotebookEdit", "Read", "Skill")
 ALLOWED_MORE: Final = ("Task", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write")
@@ -86,7 +82,89 @@ OF_ONE: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens",
 NO_SESSION: Final = re.compile(r"No conversation found|does not match any session")
 
 
-class Claude:
+# --- what it answers ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _ClaudeSeen(streams.Seen):
+    started: bool = False
+    result: Event = field(default_factory=dict)
+    error: str = ""
+    """Which kind of error of the API it met last."""
+
+    def take(self, event: Event) -> None:
+        self.started = True
+        kind = streams.text(event, "type")
+        self.session = streams.text(event, "session_id") or self.session
+        if kind == "assistant":
+            self.error = streams.text(event, "error")
+        elif kind == "rate_limit_event":
+            info = streams.part(event, "rate_limit_info")
+            if info.get("status") == "rejected":
+                self.reset = streams.since_1970(streams.amount(info, "resetsAt"))
+        elif kind == "result":
+            self._end(event)
+
+    def _end(self, event: Event) -> None:
+        """There is a result for each turn, and background work can make it take several."""
+        self.result = event
+        self.say(streams.text(event, "result"))
+        self.usage = self.usage + _usage(event)
+        self.session_usage = Usage(cost_usd=streams.amount(event, "total_cost_usd"))
+        denials = event.get("permission_denials")
+        for denial in denials if isinstance(denials, list) else ():
+            if isinstance(denial, dict):
+                self.denied.append(streams.text(denial, "tool_name") or "a tool")
+
+    def answer(self) -> tuple[Mapping[str, Any] | None, str]:
+        given = streams.part(self.result, "structured_output")
+        return (given, "") if given else super().answer()
+
+    def trouble(self, ended: Exit) -> Problem:
+        result = self.result
+        if not result:
+            return self._before_the_end(ended)
+        if result.get("subtype") == "success" and result.get("is_error") is False:
+            return "", ""
+        errors = result.get("errors")
+        said = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+        said = said or streams.text(result, "result")
+        if NO_SESSION.search(said) and result.get("num_turns") == 0:
+            return "forgotten", said
+        return self._of_error(), said
+
+    def _of_error(self) -> Trouble:
+        subtype = streams.text(self.result, "subtype")
+        if subtype in SUBTYPES:
+            return SUBTYPES[subtype]
+        status = streams.count(self.result, "api_error_status")
+        kind = KINDS.get(self.error)
+        if status is not None and kind != "auth":  # an empty account is a bad request to the server
+            return streams.of_status(status)
+        return kind or "unfinished"
+
+    def _before_the_end(self, ended: Exit) -> Problem:
+        """It complains about its command line and its settings before the first event."""
+        said = streams.last_line(ended.stderr)
+        if NO_SESSION.search(ended.stderr):
+            return "forgotten", said
+        if not self.started and ended.code > 0 and said:
+            return "refused", said
+        return streams.unfinished(ended)
+
+
+def _usage(result: Event) -> Usage:
+    """Of every model that had a part in it, where the CLI says that; else of the main one."""
+    models = [each for each in streams.part(result, MODELS).values() if isinstance(each, dict)]
+    if not models:
+        return streams.tokens(streams.part(result, "usage"), *OF_ONE, within=False)
+    return sum((streams.tokens(each, *OF_EACH, within=False) for each in models), Usage())
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+class Claude(streams.StreamCLI):
     name = "claude"
     profile = Profile(
         "Claude Code",
@@ -102,22 +180,26 @@ class Claude:
         sign_in="sign in with `claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
     )
 
+    quiet = QUIET
+    seen = _ClaudeSeen
+
     def __init__(self, inherited: Mapping[str, str] = os.environ, *, as_root: bool | None = None) -> None:
-        self.inherited = inherited
+        super().__init__(inherited)
         self.as_root = os.geteuid() == 0 if as_root is None else as_root
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
-        env = {**QUIET, **environment.of_task(task, transcript, self.inherited, self._passes(task))}
+        env = self.env(task, transcript)
         agents = _agents(task)
         file = transcript.out.with_suffix(".agents.json")
         in_file = len(agents.encode()) > LONGEST_ARGUMENT
-        return environment.job_of(
+        how = "resume" if task.session_id else "session-id"
+        return self.job(
             task,
             transcript,
-            argv=(
-                *(task.spec.executable or self.profile.executable, "--print"),
+            (
+                "--print",
                 *_who(task, str(file) if in_file else agents),
-                *_session(task, transcript),
+                f"--{how}={environment.session_of(task, transcript)}",
                 *_bounds(task),
                 *self._options(task, env.get("IS_SANDBOX") == "1"),
                 # After the options, as these decide whether we can read what it says.
@@ -128,7 +210,7 @@ class Claude:
             files={file: agents} if in_file else {},
         )
 
-    def _passes(self, task: AgentTask) -> str:
+    def passes(self, task: AgentTask) -> str:
         known = {**self.inherited, **(task.spec.env or {})}
         return "|".join([PASSES, *(more for name, more in CLOUDS.items() if known.get(name))])
 
@@ -143,29 +225,6 @@ class Claude:
             return
         yield from _without_bypass(options, list(_allowing(task.persona)))
 
-    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _ClaudeSeen()
-        for event in streams.events(lines):
-            seen.take(event)
-        trouble, detail = _trouble(seen, ended)
-        text = streams.text(seen.result, "result")
-        given = streams.part(seen.result, "structured_output") or None
-        result, complaint = (given, "") if given or trouble else streams.answer(text)
-        return Reply(
-            session_id=None if trouble == "forgotten" else seen.session,
-            text=text,
-            result=result,
-            usage=seen.usage,
-            session_usage=Usage(cost_usd=streams.amount(seen.result, "total_cost_usd")),
-            denied=tuple(dict.fromkeys(seen.denied)),
-            trouble=trouble or ("unreadable" if complaint else ""),
-            detail=detail or complaint,
-            limit_reset_at=seen.reset_at if trouble == "limit" else None,
-        )
-
-
-# --- what is asked ------------------------------------------------------------------------------------
-
 
 def _agents(task: AgentTask) -> str:
     """The persona as the CLI takes it; empty for the plain CLI."""
@@ -175,24 +234,13 @@ def _agents(task: AgentTask) -> str:
     said: dict[str, Any] = {"description": persona.description or persona.name, "prompt": persona.body}
     if persona.tools:
         said["tools"] = [*persona.tools, *(["StructuredOutput"] if task.output_schema else [])]
-    return json.dumps({_name(persona): said}, ensure_ascii=False)
-
-
-def _name(persona: Persona) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", persona.name).strip("-") or "agent"
+    return json.dumps({streams.agent_name(persona): said}, ensure_ascii=False)
 
 
 def _who(task: AgentTask, agents: str) -> Iterator[str]:
     yield f"--model={task.model}"
     if agents and task.persona:
-        yield from (f"--agents={agents}", f"--agent={_name(task.persona)}")
-
-
-def _session(task: AgentTask, transcript: Transcript) -> Iterator[str]:
-    if task.session_id:
-        yield f"--resume={environment.known_session(task.session_id)}"
-    else:
-        yield f"--session-id={environment.fresh_session(task, transcript)}"
+        yield from (f"--agents={agents}", f"--agent={streams.agent_name(task.persona)}")
 
 
 def _bounds(task: AgentTask) -> Iterator[str]:
@@ -220,100 +268,6 @@ def _without_bypass(options: Sequence[str], instead: Sequence[str]) -> Iterator[
             yield from instead
         else:
             yield word
-
-
-# --- what it answers ----------------------------------------------------------------------------------
-
-
-@dataclass
-class _ClaudeSeen:
-    """The state after the events so far."""
-
-    session: str | None = None
-    started: bool = False
-    result: Event = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
-    denied: list[str] = field(default_factory=list)
-    error: str = ""
-    """Which kind of error of the API it met last."""
-    reset_at: str | None = None
-
-    def take(self, event: Event) -> None:
-        self.started = True
-        kind = streams.text(event, "type")
-        self.session = streams.text(event, "session_id") or self.session
-        if kind == "assistant":
-            self.error = streams.text(event, "error")
-        elif kind == "rate_limit_event":
-            self._limit(streams.part(event, "rate_limit_info"))
-        elif kind == "result":
-            self._end(event)
-
-    def _limit(self, info: Event) -> None:
-        if info.get("status") == "rejected":
-            self.reset_at = streams.since_1970(streams.amount(info, "resetsAt"))
-
-    def _end(self, event: Event) -> None:
-        """There is a result for each turn, and background work can make it take several."""
-        self.result = event
-        self.usage = self.usage + _usage(event)
-        denials = event.get("permission_denials")
-        for denial in denials if isinstance(denials, list) else ():
-            if isinstance(denial, dict):
-                self.denied.append(streams.text(denial, "tool_name") or "a tool")
-
-
-def _usage(result: Event) -> Usage:
-    """Of every model that had a part in it, where the CLI says that; else of the main one."""
-    models = [each for each in streams.part(result, MODELS).values() if isinstance(each, dict)]
-    if not models:
-        return _counted(streams.part(result, "usage"), OF_ONE)
-    return sum((_counted(each, OF_EACH) for each in models), Usage())
-
-
-def _counted(counts: Event, names: Sequence[str]) -> Usage:
-    given, answered, written, read = (streams.count(counts, name) for name in names)
-    cached = Usage(cache_tokens=written) + Usage(cache_tokens=read)
-    return Usage(input_tokens=given, output_tokens=answered) + cached
-
-
-def _trouble(seen: _ClaudeSeen, ended: Exit) -> tuple[Trouble, str]:
-    result = seen.result
-    if not result:
-        return _before_the_end(seen, ended)
-    if result.get("subtype") == "success" and result.get("is_error") is False:
-        return "", ""
-    said = _said(result)
-    if NO_SESSION.search(said) and result.get("num_turns") == 0:
-        return "forgotten", said
-    return _of_error(seen), said
-
-
-def _said(result: Event) -> str:
-    errors = result.get("errors")
-    said = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
-    return (said or streams.text(result, "result"))[: streams.MAX_DETAIL]
-
-
-def _of_error(seen: _ClaudeSeen) -> Trouble:
-    subtype = streams.text(seen.result, "subtype")
-    if subtype in SUBTYPES:
-        return SUBTYPES[subtype]
-    status = streams.count(seen.result, "api_error_status")
-    kind = KINDS.get(seen.error)
-    if status is not None and kind != "auth":  # an empty account is a bad request to the server
-        return streams.of_status(status)
-    return kind or "unfinished"
-
-
-def _before_the_end(seen: _ClaudeSeen, ended: Exit) -> tuple[Trouble, str]:
-    """It complains about its command line and its settings before the first event."""
-    said = streams.last_line(ended.stderr)
-    if NO_SESSION.search(ended.stderr):
-        return "forgotten", said
-    if not seen.started and ended.code > 0 and said:
-        return "refused", said
-    return streams.unfinished(ended)
 
 
 AGENT: Final = Claude()

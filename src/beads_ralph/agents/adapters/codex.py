@@ -22,24 +22,18 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.openai_schema import strict
-from beads_ralph.agents.protocol import Reply
-from beads_ralph.bead.usage import Usage
+from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.agents.streams import Event
-    from beads_ralph.bead.agent_call import Trouble
-
-LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
 ANOTHER_TMP: Final = "/var/tmp"  # noqa: S108
 BYPASS: Final = "--dangerously-bypass-approvals-and-sandbox"
 WRITTEN_BY_A_COMMIT: Final = ("objects", "refs", "logs", "reftable")
@@ -78,7 +72,87 @@ NO_SANDBOX: Final = (
 )
 
 
-class Codex:
+# --- what it answers ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _CodexSeen(streams.Seen):
+    now: Callable[[], datetime] = datetime.now
+    done: bool = False
+    failure: str = ""
+    waiting: str = ""
+    """Why it tries again, if that was the last that it said."""
+    commands: int = 0
+    not_started: int = 0
+    """How many of the commands its sandbox did not start."""
+
+    def take(self, event: Event) -> None:
+        kind = streams.text(event, "type")
+        message = streams.text(event, "message")
+        self.waiting = found[1] if kind == "error" and (found := WAITING.match(message)) else ""
+        if kind == "thread.started":
+            self.session = streams.text(event, "thread_id") or None
+        elif kind == "item.completed":
+            self._item(streams.part(event, "item"))
+        elif kind == "turn.completed":
+            counts, names = streams.part(event, "usage"), ("input_tokens", "output_tokens")
+            self.done, self.session_usage = True, streams.tokens(counts, *names, "cached_input_tokens")
+        elif kind == "turn.failed":
+            self.failure = streams.text(streams.part(event, "error"), "message") or "it did not say why"
+
+    def _item(self, item: Event) -> None:
+        if item.get("type") == "agent_message":
+            self.say(streams.text(item, "text"))
+        elif item.get("type") == "command_execution":
+            # One complaint of bubblewrap, and nothing else, is what a command prints that it did not start.
+            said = streams.text(item, "aggregated_output").strip()
+            complains = item.get("exit_code") == 1 and said.startswith("bwrap: ") and "\n" not in said
+            self.commands += 1
+            self.not_started += complains
+
+    def trouble(self, ended: Exit) -> Problem:
+        if self.failure:
+            return _of_failure(self.failure)
+        if self.done:
+            broken = self.commands > 0 and self.commands == self.not_started
+            return ("refused", NO_SANDBOX) if broken else ("", "")
+        if ended.timed_out and self.waiting:
+            return _of_failure(self.waiting)
+        return self._before_the_end(ended)
+
+    def _before_the_end(self, ended: Exit) -> Problem:
+        """It complains about its command line and its settings before the first event."""
+        if "no rollout found" in ended.stderr:
+            return "forgotten", streams.last_line(ended.stderr)
+        if self.session is None and ended.code > 0 and ended.stderr.strip():
+            # In its first line, after warnings; what follows is how it is used.
+            lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+            return "refused", next((line for line in lines if not line.startswith("WARNING")), lines[0])
+        return streams.unfinished(ended)
+
+    def reset_at(self, said: str) -> str | None:
+        """The CLI tells the minute, without the seconds, and the day if it is not today."""
+        match, now = AGAIN.search(said), self.now()
+        if match is None:
+            return None
+        day = f"{match['day']} {match['year']}" if match["day"] else now.strftime("%b %d %Y")
+        try:
+            at = datetime.strptime(f"{day} {match['time']}", "%b %d %Y %I:%M %p").replace(tzinfo=now.tzinfo)
+            return utc_text(at + timedelta(minutes=1))
+        except (ValueError, OverflowError):
+            return None
+
+
+def _of_failure(said: str) -> Problem:
+    status = STATUS.match(said)
+    sayings = (trouble for start, trouble in SAYINGS if said.startswith(start))
+    return streams.of_status(int(status[1])) if status else next(sayings, "unfinished"), said
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+class Codex(streams.StreamCLI):
     name = "codex"
     profile = Profile(
         "Codex",
@@ -97,23 +171,24 @@ class Codex:
         self, inherited: Mapping[str, str] = os.environ, *, now: Callable[[], datetime] = datetime.now
     ) -> None:
         """`now` is the local time, in which the CLI tells when a limit ends."""
-        self.inherited, self.now = inherited, now
+        super().__init__(inherited)
+        self.now = now
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         options = tuple(task.spec.options or ())
-        env = environment.of_task(task, transcript, self.inherited, PASSES)
+        env = self.env(task, transcript)
         who = _who(task)
         files = {} if streams.given(options, "--output-schema") else _schema_file(task, transcript)
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(
-                *(task.spec.executable or self.profile.executable, "exec", *QUIET, *_model(task), *who),
+            (
+                *("exec", *QUIET, *_model(task), *who),
                 *_sandbox(task),
                 *(f"--output-schema={file}" for file in files),
                 *options,
                 # After the options, lest one that takes several values takes these words too.
-                *_unless_given(options, "--skip-git-repo-check", "--json"),
+                *streams.flags(task, {"--skip-git-repo-check": (), "--json": ()}),
                 *(("resume", environment.known_session(task.session_id)) if task.session_id else ()),
                 "-",
             ),
@@ -123,29 +198,13 @@ class Codex:
         )
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _CodexSeen()
-        for event in streams.events(lines):
-            seen.take(event)
-        trouble, detail = _trouble(seen, ended)
-        result, complaint = (None, "") if trouble else streams.answer(seen.text)
-        return Reply(
-            session_id=seen.session,
-            text=seen.text,
-            result=result,
-            session_usage=seen.usage,
-            trouble=trouble or ("unreadable" if complaint else ""),
-            detail=detail or complaint,
-            limit_reset_at=_reset(detail, self.now()) if trouble == "limit" else None,
-        )
-
-
-# --- what is asked ------------------------------------------------------------------------------------
+        return _CodexSeen(now=self.now).reply(ended, lines)
 
 
 def _who(task: AgentTask) -> tuple[str, ...]:
     """The persona as instructions of the developer; one too long for an argument goes with the prompt."""
-    said = f"developer_instructions={_toml(task.persona.body)}" if task.persona and task.persona.body else ""
-    return ("-c", said) if said and len(said.encode()) <= LONGEST_ARGUMENT else ()
+    said = f"developer_instructions={_toml(task.body)}"
+    return ("-c", said) if task.body and len(said.encode()) <= LONGEST_ARGUMENT else ()
 
 
 def _model(task: AgentTask) -> tuple[str, ...]:
@@ -162,18 +221,14 @@ def _sandbox(task: AgentTask) -> Iterator[str]:
     """Commands write in the worktree and the temporary folders, and where git keeps the commits. The
     sandbox does not start with a folder that is missing, and not every repository has all of them. Inside
     of ours, which allows the same, it does not start at all."""
+    mode = "danger-full-access" if task.closed_in else "workspace-write"
+    yield from ("-c", f'sandbox_mode="{mode}"', "-c", 'approval_policy="never"')
     if task.closed_in:
-        yield from ("-c", 'sandbox_mode="danger-full-access"', "-c", 'approval_policy="never"')
         return
-    yield from ("-c", 'sandbox_mode="workspace-write"', "-c", 'approval_policy="never"')
     for common in task.git_folders[:1]:
         within = [common / name for name in WRITTEN_BY_A_COMMIT]
         yield from (f"--add-dir={folder}" for folder in within if folder.is_dir())
     yield from (f"--add-dir={folder}" for folder in task.git_folders[1:])
-
-
-def _unless_given(options: tuple[str, ...], *flags: str) -> Iterator[str]:
-    yield from (flag for flag in flags if not streams.given(options, flag))
 
 
 def _schema_file(task: AgentTask, transcript: Transcript) -> dict[Path, str]:
@@ -188,106 +243,81 @@ def _helper_folder(env: Mapping[str, str]) -> dict[str, str]:
     return {"TMPDIR": ANOTHER_TMP} if home.is_relative_to(usual) and usual != Path(ANOTHER_TMP) else {}
 
 
-# --- what it answers ----------------------------------------------------------------------------------
+# --- a JSON Schema in the strict form that OpenAI's models take: every property required, and no others ---
+
+SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+BEYOND: Final = ("$ref", "oneOf", "allOf", "not", "if", "patternProperties", "prefixItems")
+DEEPEST: Final = 5  # of objects in one another
 
 
-@dataclass
-class _CodexSeen:
-    """The state after the events so far."""
-
-    session: str | None = None
-    text: str = ""
-    usage: Usage = field(default_factory=Usage)
-    done: bool = False
-    failure: str = ""
-    waiting: str = ""
-    """Why it tries again, if that was the last that it said."""
-    commands: int = 0
-    not_started: int = 0
-    """How many of the commands its sandbox did not start."""
-
-    def take(self, event: Event) -> None:
-        kind = streams.text(event, "type")
-        message = streams.text(event, "message")
-        self.waiting = found[1] if kind == "error" and (found := WAITING.match(message)) else ""
-        if kind == "thread.started":
-            self.session = streams.text(event, "thread_id") or None
-        elif kind == "item.completed":
-            self._item(streams.part(event, "item"))
-        elif kind == "turn.completed":
-            self.done, self.usage = True, _usage(streams.part(event, "usage"))
-        elif kind == "turn.failed":
-            self.failure = streams.text(streams.part(event, "error"), "message") or "it did not say why"
-
-    def _item(self, item: Event) -> None:
-        if item.get("type") == "agent_message":
-            self.text = streams.text(item, "text")
-        elif item.get("type") == "command_execution":
-            self.commands += 1
-            self.not_started += _is_of_the_sandbox(item)
+def strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The strict form; None where the schema uses what that form does not have. What is dropped from it is
+    looked for when the answer is judged, by the schema as the user wrote it."""
+    try:
+        return _form(schema, DEEPEST) if _kind(schema) == "object" else None
+    except _BeyondError:
+        return None
 
 
-def _is_of_the_sandbox(item: Event) -> bool:
-    """One complaint of bubblewrap, and nothing else, is what a command prints that it did not start."""
-    said = streams.text(item, "aggregated_output").strip()
-    return item.get("exit_code") == 1 and said.startswith("bwrap: ") and "\n" not in said
+class _BeyondError(Exception):
+    """The schema cannot be said strictly."""
 
 
-def _usage(counted: Event) -> Usage:
-    """From the session's beginning; the input has the cached part in it."""
-    given = streams.count(counted, "input_tokens")
-    cached = streams.count(counted, "cached_input_tokens")
-    return Usage(
-        input_tokens=None if given is None else max(given - (cached or 0), 0),
-        output_tokens=streams.count(counted, "output_tokens"),
-        cache_tokens=cached,
+def _kind(schema: Mapping[str, Any]) -> str:
+    said = schema.get("type")
+    if isinstance(said, str):
+        return said
+    if isinstance(said, list):
+        return "scalars" if set(map(str, said)) <= SCALARS else "beyond"
+    if "properties" in schema:
+        return "object"
+    return "array" if "items" in schema else "any"
+
+
+def _form(schema: Any, depth: int) -> dict[str, Any]:
+    if not isinstance(schema, Mapping) or any(word in schema for word in BEYOND) or depth == 0:
+        raise _BeyondError
+    kind = _kind(schema)
+    if kind == "object":
+        return _object(schema, depth)
+    if kind == "array":
+        return _described(schema, type="array", items=_form(schema.get("items", {"type": "string"}), depth))
+    return _described(schema, **_scalar(schema, kind, depth))
+
+
+def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """An object of any properties has none: nobody could say which."""
+    said, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(said, Mapping) or not isinstance(required, list):
+        raise _BeyondError
+    inner = {str(name): _form(said.get(name, {}), depth - 1) for name in dict.fromkeys([*said, *required])}
+    return _described(
+        schema, type="object", properties=inner, required=list(inner), additionalProperties=False
     )
 
 
-def _trouble(seen: _CodexSeen, ended: Exit) -> tuple[Trouble, str]:
-    if seen.failure:
-        return _of_failure(seen.failure)
-    if seen.done:
-        broken = seen.commands > 0 and seen.commands == seen.not_started
-        return ("refused", NO_SANDBOX) if broken else ("", "")
-    if ended.timed_out and seen.waiting:
-        return _of_failure(seen.waiting)
-    return _before_the_end(seen, ended)
+def _scalar(schema: Mapping[str, Any], kind: str, depth: int) -> dict[str, Any]:
+    if kind not in (*SCALARS, "scalars", "any"):
+        raise _BeyondError
+    if isinstance(several := schema.get("anyOf"), list):
+        return {"anyOf": [_form(each, depth) for each in several]}
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list):
+        return {"type": schema.get("type") or _types(values), "enum": values}
+    return {"type": schema.get("type") or "string"}
 
 
-def _of_failure(said: str) -> tuple[Trouble, str]:
-    status = STATUS.match(said)
-    sayings = (trouble for start, trouble in SAYINGS if said.startswith(start))
-    trouble: Trouble = streams.of_status(int(status[1])) if status else next(sayings, "unfinished")
-    return trouble, said[: streams.MAX_DETAIL]
+def _types(values: list[Any]) -> str | list[str]:
+    names = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
+    found = list(dict.fromkeys(names.get(type(value), "") for value in values))
+    if "" in found or not found:
+        raise _BeyondError
+    return found[0] if len(found) == 1 else found
 
 
-def _before_the_end(seen: _CodexSeen, ended: Exit) -> tuple[Trouble, str]:
-    """It complains about its command line and its settings before the first event."""
-    if "no rollout found" in ended.stderr:
-        return "forgotten", streams.last_line(ended.stderr)
-    if seen.session is None and ended.code > 0 and ended.stderr.strip():
-        return "refused", _complaint(ended.stderr)
-    return streams.unfinished(ended)
-
-
-def _complaint(stderr: str) -> str:
-    """Its first line, after warnings; what follows is how it is used."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if not line.startswith("WARNING")), lines[0])[: streams.MAX_DETAIL]
-
-
-def _reset(said: str, now: datetime) -> str | None:
-    """When a limit ends. The CLI tells the minute, without the seconds, and the day if it is not today."""
-    match = AGAIN.search(said)
-    if match is None:
-        return None
-    day = f"{match['day']} {match['year']}" if match["day"] else now.strftime("%b %d %Y")
-    try:
-        at = datetime.strptime(f"{day} {match['time']}", "%b %d %Y %I:%M %p").replace(tzinfo=now.tzinfo)
-        return utc_text(at + timedelta(minutes=1))
-    except (ValueError, OverflowError):
-        return None
+def _described(schema: Mapping[str, Any], **form: Any) -> dict[str, Any]:
+    said = schema.get("description")
+    return {**form, "description": said} if isinstance(said, str) else form
 
 
 AGENT: Final = Codex()

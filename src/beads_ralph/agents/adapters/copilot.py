@@ -20,23 +20,19 @@ How 1.0.102 behaves, where it matters here:
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.protocol import Reply
+from beads_ralph.agents.protocol import AgentTask
+from beads_ralph.agents.streams import Event, Problem
+from beads_ralph.bead.agent_call import Trouble
+from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
-
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.agents.streams import Event
-    from beads_ralph.bead.agent_call import Trouble
-    from beads_ralph.bead.personas import Persona
 
 PASSES: Final = (
     r"COPILOT_(GITHUB_TOKEN|GH_HOST|HOME|CACHE_HOME|MODEL|OFFLINE|AUTO_TIER|AUTO_UPDATE|API_URL"
@@ -62,7 +58,91 @@ NOT_SIGNED_IN: Final = re.compile(r"No authentication information found.*")
 MISUSED: Final = re.compile(r"^(error: .*|No such agent: .*|Error: .*)$", re.MULTILINE)
 
 
-class Copilot:
+# --- what it answers ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _CopilotSeen(streams.Seen):
+    spoke: bool = False
+    asks: bool = False
+    """Whether the last message asks for tools, so that more must follow."""
+    tools: dict[str, str] = field(default_factory=dict)
+    failure: int | None = None
+    """The HTTP status of the last call of the model, where that failed."""
+    error: Event = field(default_factory=dict)
+    result: Event = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        kind, data = streams.text(event, "type"), streams.part(event, "data")
+        if kind == "assistant.message":
+            self._hear(data)
+        elif kind == "tool.execution_start":
+            self.tools[streams.text(data, "toolCallId")] = streams.text(data, "toolName")
+        elif kind == "tool.execution_complete" and streams.part(data, "error").get("code") == "denied":
+            self.denied.append(self.tools.get(streams.text(data, "toolCallId")) or "a tool")
+        elif kind == "model.call_failure":
+            self.failure = streams.count(data, "statusCode")
+        elif kind == "session.error":
+            self.error = data
+        elif kind == "result":
+            self.result, self.session = event, streams.text(event, "sessionId") or None
+        else:
+            self._count(kind, data)
+
+    def _hear(self, data: Event) -> None:
+        """Of the main agent: those that it sends out speak to it, not to us."""
+        if streams.text(data, "parentToolCallId"):
+            return
+        self.asks, self.spoke = bool(data.get("toolRequests")), True
+        if (words := streams.text(data, "content")) or not self.asks:
+            self.say(words)
+        self.failure, self.error = None, {}
+
+    def _count(self, kind: str, data: Event) -> None:
+        """Since its beginning, as of its last end, and each request after that."""
+        if kind == "session.usage_record":
+            self.session_usage = self.session_usage + _usage(data)
+        elif kind == "session.shutdown":
+            models = streams.part(data, "modelMetrics").values()
+            counted = [_usage(model) for model in models if isinstance(model, dict)]
+            self.session_usage = sum(counted, Usage()) if counted else self.session_usage
+
+    def trouble(self, ended: Exit) -> Problem:
+        if self.error:
+            return self._of_error(), streams.text(self.error, "message")
+        if not self.result:
+            return _before_the_end(ended)
+        if self.result.get("exitCode") == 0 and self.spoke and not self.asks:
+            return "", ""
+        return streams.unfinished(ended)
+
+    def _of_error(self) -> Trouble:
+        """Its own word for it, where that is plain; else what the server said; else a connection broke."""
+        kind = ERRORS.get(streams.text(self.error, "errorType"))
+        status = streams.count(self.error, "statusCode") or self.failure
+        return kind or (streams.of_status(status) if status else "server")
+
+
+def _usage(said: Event) -> Usage:
+    cached = ("cacheReadTokens", "cacheWriteTokens")
+    return streams.tokens(streams.part(said, "usage"), "inputTokens", "outputTokens", *cached)
+
+
+def _before_the_end(ended: Exit) -> Problem:
+    """It complains about its command line before the first event."""
+    if unknown := NO_SESSION.search(ended.stderr):
+        return "forgotten", unknown[0]
+    if ended.code > 0 and (missing := NOT_SIGNED_IN.search(ended.stderr)):
+        return "auth", missing[0]
+    if ended.code > 0 and (misused := MISUSED.search(ended.stderr)):
+        return "refused", misused[1]
+    return streams.unfinished(ended)
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+class Copilot(streams.StreamCLI):
     name = "copilot"
     profile = Profile(
         "GitHub Copilot CLI",
@@ -78,85 +158,49 @@ class Copilot:
         sign_in="sign in with `copilot login`, or set COPILOT_GITHUB_TOKEN",
     )
 
-    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
-        self.inherited = inherited
+    quiet = QUIET
+    seen = _CopilotSeen
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
-        env = {**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)}
+        env = self.env(task, transcript)
         plugin = transcript.out.with_name(f"{transcript.out.name}.copilot")
         session = _session(task, transcript)
-        return environment.job_of(
+        return self.job(
             task,
             transcript,
-            argv=(
-                task.spec.executable or self.name,
-                *_flags(task, plugin, session),
-                *(task.spec.options or ()),
-            ),
+            (*_flags(task, plugin, session), *(task.spec.options or ())),
             env=env,
             stdin=task.prompt if _as_agent(task) else streams.instructed(task),
             files=_files(task.persona, plugin) if _as_agent(task) and task.persona else {},
             report=_report(env, session),
         )
 
-    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _CopilotSeen()
-        for event in streams.events(lines):
-            seen.take(event)
-        trouble, detail = _trouble(seen, ended)
-        result, complaint = streams.answer(seen.text)
-        return Reply(
-            session_id=streams.text(seen.result, "sessionId") or None,
-            text=seen.text,
-            result=None if trouble else result,
-            session_usage=seen.usage,
-            denied=tuple(dict.fromkeys(seen.denied)),
-            trouble=trouble or ("unreadable" if complaint else ""),
-            detail=(detail or complaint)[: streams.MAX_DETAIL],
-        )
-
-
-# --- the command line ---------------------------------------------------------------------------------
-
 
 def _flags(task: AgentTask, plugin: Path, session: str) -> Iterator[str]:
-    """Ours, but for those that the user's options decide."""
-    options = task.spec.options
-    for flag in ("--output-format=json", "--stream=off", "--no-ask-user", "--disable-client-telemetry"):
-        if not streams.given(options, flag.partition("=")[0]):
-            yield flag
-    if not streams.given(options, *ALLOWING):
-        yield "--allow-all"
-    if (model := streams.own_model(task)) and not streams.given(options, "--model"):
-        yield f"--model={model}"
+    quiet = ("--output-format=json", "--stream=off", "--no-ask-user", "--disable-client-telemetry")
+    ours = {**dict.fromkeys(quiet, ()), "--allow-all": ALLOWING, streams.model_flag(task): ()}
+    yield from streams.flags(task, ours)
     if session:
         yield f"--resume={session}" if task.session_id else f"--session-id={session}"
     if _as_agent(task) and task.persona:
-        yield from (f"--plugin-dir={plugin}", f"--agent={PLUGIN}:{_name(task.persona)}")
+        yield from (f"--plugin-dir={plugin}", f"--agent={PLUGIN}:{streams.agent_name(task.persona)}")
 
 
 def _session(task: AgentTask, transcript: Transcript) -> str:
     """The id of the session; empty where the user's options choose another."""
     if streams.given(task.spec.options, *SESSIONS):
         return ""
-    if task.session_id:
-        return environment.known_session(task.session_id)
-    return environment.fresh_session(task, transcript)
+    return environment.session_of(task, transcript)
 
 
 def _as_agent(task: AgentTask) -> bool:
     """Whether the persona is an agent of the plugin; an agent that the user's options name replaces it."""
-    named = streams.given(task.spec.options, "--agent")
-    return bool(task.persona and task.persona.body) and not named
-
-
-def _name(persona: Persona) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", persona.name).strip("-") or "agent"
+    return bool(task.body) and not streams.given(task.spec.options, "--agent")
 
 
 def _files(persona: Persona, plugin: Path) -> dict[Path, str]:
     """A plugin with one agent. JSON is YAML, so that no description can end the front matter."""
-    name = _name(persona)
+    name = streams.agent_name(persona)
     about = f"name: {name}\ndescription: {json.dumps(persona.description or persona.name)}"
     return {
         plugin / "plugin.json": json.dumps({"name": PLUGIN, "version": "1.0.0"}),
@@ -169,99 +213,6 @@ def _report(env: Mapping[str, str], session: str) -> JobReport | None:
     if not session or not home.is_absolute():
         return None
     return JobReport(home / "session-state" / session / "events.jsonl", COUNTED)
-
-
-# --- the reply ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class _CopilotSeen:
-    """The state after the events so far."""
-
-    text: str = ""
-    spoke: bool = False
-    asks: bool = False
-    """Whether the last message asks for tools, so that more must follow."""
-    tools: dict[str, str] = field(default_factory=dict)
-    denied: list[str] = field(default_factory=list)
-    failure: int | None = None
-    """The HTTP status of the last call of the model, where that failed."""
-    error: Event = field(default_factory=dict)
-    result: Event = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
-
-    def take(self, event: Event) -> None:
-        kind, data = streams.text(event, "type"), streams.part(event, "data")
-        if kind == "assistant.message":
-            self._say(data)
-        elif kind == "tool.execution_start":
-            self.tools[streams.text(data, "toolCallId")] = streams.text(data, "toolName")
-        elif kind == "tool.execution_complete" and streams.part(data, "error").get("code") == "denied":
-            self.denied.append(self.tools.get(streams.text(data, "toolCallId")) or "a tool")
-        elif kind == "model.call_failure":
-            self.failure = streams.count(data, "statusCode")
-        elif kind == "session.error":
-            self.error = data
-        elif kind == "result":
-            self.result = event
-        else:
-            self._count(kind, data)
-
-    def _say(self, data: Event) -> None:
-        """Of the main agent: those that it sends out speak to it, not to us."""
-        if streams.text(data, "parentToolCallId"):
-            return
-        self.asks, self.spoke = bool(data.get("toolRequests")), True
-        self.text = streams.text(data, "content")[-streams.MAX_WORDS :] or (self.text if self.asks else "")
-        self.failure, self.error = None, {}
-
-    def _count(self, kind: str, data: Event) -> None:
-        """Since its beginning, as of its last end, and each request after that."""
-        if kind == "session.usage_record":
-            self.usage = self.usage + _usage(streams.part(data, "usage"))
-        elif kind == "session.shutdown":
-            models = streams.part(data, "modelMetrics").values()
-            counted = [_usage(streams.part(model, "usage")) for model in models if isinstance(model, dict)]
-            self.usage = sum(counted, Usage()) if counted else self.usage
-
-
-def _usage(counts: Event) -> Usage:
-    given = streams.count(counts, "inputTokens")
-    read, written = (streams.count(counts, f"cache{what}Tokens") for what in ("Read", "Write"))
-    cached = (read or 0) + (written or 0)
-    return Usage(
-        input_tokens=None if given is None else max(given - cached, 0),
-        output_tokens=streams.count(counts, "outputTokens"),
-        cache_tokens=None if read is None and written is None else cached,
-    )
-
-
-def _trouble(seen: _CopilotSeen, ended: Exit) -> tuple[Trouble, str]:
-    if seen.error:
-        return _of_error(seen), streams.text(seen.error, "message")
-    if not seen.result:
-        return _before_the_end(ended)
-    if seen.result.get("exitCode") == 0 and seen.spoke and not seen.asks:
-        return "", ""
-    return streams.unfinished(ended)
-
-
-def _of_error(seen: _CopilotSeen) -> Trouble:
-    """Its own word for it, where that is plain; else what the server said; else a connection broke."""
-    kind = ERRORS.get(streams.text(seen.error, "errorType"))
-    status = streams.count(seen.error, "statusCode") or seen.failure
-    return kind or (streams.of_status(status) if status else "server")
-
-
-def _before_the_end(ended: Exit) -> tuple[Trouble, str]:
-    """It complains about its command line before the first event."""
-    if unknown := NO_SESSION.search(ended.stderr):
-        return "forgotten", unknown[0]
-    if ended.code > 0 and (missing := NOT_SIGNED_IN.search(ended.stderr)):
-        return "auth", missing[0]
-    if ended.code > 0 and (misused := MISUSED.search(ended.stderr)):
-        return "refused", misused[1]
-    return streams.unfinished(ended)
 
 
 AGENT: Final = Copilot()

@@ -19,21 +19,17 @@ How 1.52 behaves, where it matters here:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.protocol import Reply
+from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.agents.streams import Event
-    from beads_ralph.bead.agent_call import Trouble
 
 PASSES: Final = (
     r"GOOSE_(?!MODE$|TERMINAL$|WORKING_DIR$|SERVER_|RECIPE_)\w+"
@@ -41,16 +37,14 @@ PASSES: Final = (
     r"|DEEPSEEK|VENICE|TETRATE|CEREBRAS|NVIDIA|GITHUB_COPILOT)_\w+"
     r"|GOOGLE_(API_KEY|HOST|APPLICATION_CREDENTIALS)|GEMINI_API_KEY|GCP_(PROJECT_ID|LOCATION)"
     r"|AWS_(PROFILE|REGION|DEFAULT_REGION|CONFIG_FILE|SHARED_CREDENTIALS_FILE)"
-    r"|DBUS_SESSION_BUS_ADDRESS|SSL_CERT_(FILE|DIR)|XDG_\w+"
-    r"|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
+    r"|DBUS_SESSION_BUS_ADDRESS|XDG_\w+|" + environment.NETWORK
 )
 QUIET: Final = {
     "GOOSE_MODE": "auto",
     "GOOSE_TELEMETRY_ENABLED": "false",
     "GOOSE_PROVIDER_SKIP_BACKOFF": "true",
 }
-LONGEST_ARGUMENT: Final = 100_000  # Linux takes 128 KiB
-
+SESSIONS: Final = ("-n", "--name", "--session-id", "--no-session", "--path")
 UNKNOWN_SESSION: Final = re.compile(r"^Error: No session found with (name|id) .*", re.MULTILINE)
 NOT_SET_UP: Final = re.compile(r"No provider configured|Unknown provider: |goose configure")
 APPROVAL: Final = "Tool approval required in non-interactive mode"
@@ -69,7 +63,99 @@ OPENINGS: Final[Mapping[str, Trouble]] = {
 """What goose itself says, the longer before the shorter; of the model's words nothing is read so."""
 
 
-class Goose:
+# --- what it answers ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _GooseSeen(streams.Seen):
+    by_model: bool = False
+    """Whether a model said the last words."""
+    any_by_model: bool = False
+    failure: Event | None = None
+    """What is an error by its type."""
+    complete: bool = False
+    events: int = 0
+    plain: str = ""
+    """What is printed before any event is goose's own."""
+
+    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
+        return super().reply(ended, self._heard(lines))
+
+    def _heard(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if not self.events and len(self.plain) < streams.MAX_DETAIL and not line.startswith("{"):
+                self.plain += f"{line.strip()} "
+            yield line
+
+    def take(self, event: Event) -> None:
+        self.events += 1
+        kind = streams.text(event, "type")
+        if kind == "message" and streams.part(event, "message").get("role") == "assistant":
+            self._hear(streams.part(event, "message"))
+        elif kind == "error":
+            self.failure = self.failure or {"message": streams.text(event, "error")}
+        elif kind == "complete":
+            self.complete, self.session_usage = True, _usage(event)
+
+    def _hear(self, message: Event) -> None:
+        contents = message.get("content")
+        by_model = "inference" in streams.part(message, "metadata")
+        self.any_by_model = self.any_by_model or by_model
+        for content in contents if isinstance(contents, list) else ():
+            if not isinstance(content, dict):
+                continue
+            if content.get("type") == "error":
+                self.failure = content
+            elif content.get("type") == "text":
+                self.by_model = by_model
+                self.say(streams.text(content, "text"), (streams.text(message, "id"), by_model))
+
+    def trouble(self, ended: Exit) -> Problem:
+        if self.failure is not None:
+            said = streams.text(self.failure, "message")
+            refused = self.failure.get("kind") == "authentication"
+            return "auth" if refused else _opening(said) or "refused", said
+        if not self.complete:
+            return _before_the_end(self.plain, ended)
+        if self.by_model or not str(self.words):
+            return "", ""
+        return self._of_own_words(str(self.words))
+
+    def _of_own_words(self, said: str) -> Problem:
+        """Words that no model said. Where nothing was said by one, the provider may be one that goose does
+        not mark, and words that are none of goose's are an answer."""
+        trouble = _opening(said)
+        if trouble is None:
+            return ("unfinished", said) if self.any_by_model else ("", "")
+        return trouble, said
+
+
+def _opening(said: str) -> Trouble | None:
+    return next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
+
+
+def _before_the_end(printed: str, ended: Exit) -> Problem:
+    said = " ".join(f"{printed} {ended.stderr}".split())
+    if unknown := UNKNOWN_SESSION.search(ended.stderr):
+        return "forgotten", unknown[0]
+    if ended.code > 0 and NOT_SET_UP.search(said[: streams.MAX_DETAIL]):
+        return "auth", said
+    if ended.code == USAGE_CODE or (ended.code > 0 and APPROVAL in ended.stderr):
+        return "refused", said
+    return streams.unfinished(ended)
+
+
+def _usage(complete: Event) -> Usage:
+    """Of the whole session; a call that failed at once counts nothing."""
+    cached = ("cache_read_input_tokens", "cache_write_input_tokens")
+    counted = streams.tokens(complete, "input_tokens", "output_tokens", *cached)
+    return counted + Usage(cost_usd=streams.amount(complete, "cost_usd"))
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+class Goose(streams.StreamCLI):
     name = "goose"
     profile = Profile(
         "goose",
@@ -84,161 +170,28 @@ class Goose:
         sign_in="Run goose configure, or set GOOSE_PROVIDER, GOOSE_MODEL and the provider's key",
     )
 
-    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
-        self.inherited = inherited
+    quiet = QUIET
+    seen = _GooseSeen
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         flags = _flags(task, transcript)
         system = any(flag.startswith("--system=") for flag in flags)
         prompt = task.prompt if system else streams.instructed(task)
-        return environment.job_of(
-            task,
-            transcript,
-            argv=(task.spec.executable or self.name, "run", *flags, *(task.spec.options or ())),
-            env={**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)},
-            stdin=f"The task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt,
-        )
-
-    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _GooseSeen()
-        for event in streams.events(seen.heard(lines)):
-            seen.take(event)
-        trouble, detail = _trouble(seen, ended)
-        result, complaint = streams.answer(str(seen.words))
-        return Reply(
-            text=str(seen.words),
-            result=None if trouble else result,
-            session_usage=_usage(seen.complete or {}),
-            trouble=trouble or ("unreadable" if complaint else ""),
-            detail=(detail or complaint)[: streams.MAX_DETAIL],
-        )
-
-
-# --- the command line ---------------------------------------------------------------------------------
+        prompt = f"The task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt
+        return self.job(task, transcript, ("run", *flags, *(task.spec.options or ())), prompt)
 
 
 def _flags(task: AgentTask, transcript: Transcript) -> list[str]:
-    """Ours, but for those that the user's options decide."""
-    options, persona = task.spec.options, task.persona
-    flags = ["--instructions=-"]
-    if not streams.given(options, "-q", "--quiet"):
-        flags.append("--quiet")
-    if not streams.given(options, "--output-format"):
-        flags.append("--output-format=stream-json")
-    if not streams.given(options, "-n", "--name", "--session-id", "--no-session", "--path"):
-        flags.append(f"--name={task.session_id or environment.fresh_session(task, transcript)}")
-        flags.extend(["--resume"] if task.session_id and not streams.given(options, "-r", "--resume") else [])
-    if (model := streams.own_model(task)) and not streams.given(options, "--model"):
-        flags.append(f"--model={model}")
-    if persona and persona.body and _fits(persona.body) and not streams.given(options, "--system"):
-        flags.append(f"--system={persona.body}")
-    return flags
-
-
-def _fits(text: str) -> bool:
-    return len(text.encode()) <= LONGEST_ARGUMENT and "\0" not in text
-
-
-# --- the reply ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class _GooseSeen:
-    """The state after the events so far; `words` are those of the last message that has any."""
-
-    words: streams.Words = field(default_factory=streams.Words)
-    message: str = ""
-    by_model: bool = False
-    """Whether a model said the last words."""
-    any_by_model: bool = False
-    failure: Event | None = None
-    """What is an error by its type."""
-    complete: Event | None = None
-    events: int = 0
-    plain: str = ""
-    """What is printed before any event is goose's own."""
-
-    def heard(self, lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            if not self.events and len(self.plain) < streams.MAX_DETAIL and not line.startswith("{"):
-                self.plain += f"{line.strip()} "
-            yield line
-
-    def take(self, event: Event) -> None:
-        self.events += 1
-        kind = streams.text(event, "type")
-        if kind == "message" and streams.part(event, "message").get("role") == "assistant":
-            self._hear(streams.part(event, "message"))
-        elif kind == "error":
-            self.failure = self.failure or {"message": streams.text(event, "error")}
-        elif kind == "complete":
-            self.complete = event
-
-    def _hear(self, message: Event) -> None:
-        contents = message.get("content")
-        by_model = "inference" in streams.part(message, "metadata")
-        self.any_by_model = self.any_by_model or by_model
-        for content in contents if isinstance(contents, list) else ():
-            if not isinstance(content, dict):
-                continue
-            if content.get("type") == "error":
-                self.failure = content
-            elif content.get("type") == "text":
-                self._say(streams.text(message, "id"), streams.text(content, "text"), by_model)
-
-    def _say(self, message: str, words: str, by_model: bool) -> None:
-        if message != self.message or by_model != self.by_model:
-            self.words = streams.Words()
-        self.message, self.by_model = message, by_model
-        self.words.add(words)
-
-
-def _trouble(seen: _GooseSeen, ended: Exit) -> tuple[Trouble, str]:
-    if seen.failure is not None:
-        said = streams.text(seen.failure, "message")
-        refused = seen.failure.get("kind") == "authentication"
-        return "auth" if refused else _opening(said) or "refused", said
-    if seen.complete is None:
-        return _before_the_end(seen.plain, ended)
-    if seen.by_model or not str(seen.words):
-        return "", ""
-    return _of_own_words(str(seen.words), seen.any_by_model)
-
-
-def _of_own_words(said: str, others_by_model: bool) -> tuple[Trouble, str]:
-    """Words that no model said. Where nothing was said by one, the provider may be one that goose does
-    not mark, and words that are none of goose's are an answer."""
-    trouble = _opening(said)
-    if trouble is None:
-        return ("unfinished", said) if others_by_model else ("", "")
-    return trouble, said
-
-
-def _opening(said: str) -> Trouble | None:
-    return next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
-
-
-def _before_the_end(printed: str, ended: Exit) -> tuple[Trouble, str]:
-    said = " ".join(f"{printed} {ended.stderr}".split())[: streams.MAX_DETAIL]
-    if unknown := UNKNOWN_SESSION.search(ended.stderr):
-        return "forgotten", unknown[0]
-    if ended.code > 0 and NOT_SET_UP.search(said):
-        return "auth", said
-    if ended.code == USAGE_CODE or (ended.code > 0 and APPROVAL in ended.stderr):
-        return "refused", said
-    return streams.unfinished(ended)
-
-
-def _usage(complete: Event) -> Usage:
-    """Of the whole session; a call that failed at once counts nothing."""
-    read, written = (streams.count(complete, f"cache_{what}_input_tokens") for what in ("read", "write"))
-    given, cached = streams.count(complete, "input_tokens"), (read or 0) + (written or 0)
-    return Usage(
-        input_tokens=None if given is None else max(given - cached, 0),
-        output_tokens=streams.count(complete, "output_tokens"),
-        cache_tokens=None if read is None and written is None else cached,
-        cost_usd=streams.amount(complete, "cost_usd"),
-    )
+    fits = len(task.body.encode()) <= LONGEST_ARGUMENT and "\0" not in task.body
+    ours = {
+        "--quiet": ("-q", "--quiet"),
+        "--output-format=stream-json": (),
+        f"--name={task.session_id or environment.fresh_session(task, transcript)}": SESSIONS,
+        "--resume" if task.session_id else "": ("-r", "--resume", *SESSIONS),
+        streams.model_flag(task): (),
+        f"--system={task.body}" if task.body and fits else "": (),
+    }
+    return ["--instructions=-", *streams.flags(task, ours)]
 
 
 AGENT: Final = Goose()

@@ -21,21 +21,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.protocol import Reply
+from beads_ralph.agents.protocol import AgentTask
+from beads_ralph.agents.streams import Event, Problem
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
-
-if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask
-    from beads_ralph.agents.streams import Event
-    from beads_ralph.bead.agent_call import Trouble
 
 PASSES: Final = (
     r"OPENCODE_(CONFIG|CONFIG_DIR|CONFIG_CONTENT|PERMISSION|API_KEY|AUTH_CONTENT|CONSOLE_TOKEN|PURE|DB"
@@ -100,10 +96,96 @@ ERRORS: Final[Mapping[str, Trouble]] = {
 NO_SESSION: Final = re.compile(r"Session not found")
 NO_MODEL: Final = re.compile(r'error="(ProviderModelNotFoundError|ModelNotFoundError): ([^"\n]*)"')
 USAGE: Final = re.compile(r"^opencode run \[message", re.MULTILINE)
-COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
-class OpenCode:
+# --- what it answers ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _OpencodeSeen(streams.Seen):
+    reason: str = ""
+    """Why the model's last turn ended; empty while one is under way."""
+    error: Event | None = None
+    gave_up: Event | None = None
+    elsewhere: str = ""
+
+    def take(self, event: Event) -> None:
+        kind, part = streams.text(event, "type"), streams.part(event, "part")
+        if kind in ("step_start", "text", "tool_use", "step_finish"):
+            self.session = streams.text(event, "sessionID") or self.session
+            self._go_on(kind, part)
+        elif kind == "error":
+            self.error = streams.part(event, "error")
+        elif kind == "gave_up":
+            self.gave_up = event
+        elif kind == "elsewhere":
+            self.elsewhere = streams.text(event, "directory") or "another folder"
+
+    def _go_on(self, kind: str, part: Event) -> None:
+        self.reason = streams.text(part, "reason") if kind == "step_finish" else ""
+        if kind == "step_finish":
+            self.usage = self.usage + _usage(part)
+        elif kind == "text":
+            self.say(streams.text(part, "text"), streams.text(part, "messageID"))
+        elif kind == "tool_use" and streams.text(streams.part(part, "state"), "error").startswith(DENIALS):
+            self.denied.append(streams.text(part, "tool") or "a tool")
+
+    def trouble(self, ended: Exit) -> Problem:
+        if self.elsewhere:
+            return "forgotten", f"its session belongs to {self.elsewhere}"
+        if self.gave_up is not None:
+            return _of_code(streams.count(self.gave_up, "code")), streams.text(self.gave_up, "message")
+        if self.error is not None:
+            return _of_error(self.error, ended)
+        if self.reason in ANSWERED:
+            return "", ""
+        return self._before_the_end(ended)
+
+    def _before_the_end(self, ended: Exit) -> Problem:
+        stderr = streams.COLOUR.sub("", ended.stderr)
+        if NO_SESSION.search(stderr) and self.session is None:
+            return "forgotten", "Session not found"
+        if ended.code > 0 and USAGE.search(stderr):
+            return "refused", "it did not understand its command line; look at the options of the agent"
+        if self.denied and ended.code == 0:
+            return "unfinished", f"it stopped when {self.denied[-1]} was refused"
+        if self.reason not in ("", "tool-calls"):
+            return "unfinished", f"the model's last answer was cut off: {self.reason}"
+        return streams.unfinished(ended)
+
+    def reset_at(self, said: str) -> str | None:
+        """When it would have tried again, where it was the server that said when."""
+        moment = streams.amount(self.gave_up or {}, "next")
+        return None if moment is None else streams.since_1970(moment / 1000)
+
+
+def _usage(step: Event) -> Usage:
+    """Of one request; what the model thought is counted apart from its other output."""
+    counts = streams.part(step, "tokens")
+    named = {**counts, **streams.part(counts, "cache")}
+    said = streams.tokens(named, "input", "output", "read", "write", within=False)
+    return said + Usage(
+        output_tokens=streams.count(counts, "reasoning"), cost_usd=streams.amount(step, "cost")
+    )
+
+
+def _of_code(code: int | None) -> Trouble:
+    """What was tried again without a bad status was a connection that broke."""
+    return streams.of_status(code) if code is not None and code >= 400 else "server"  # noqa: PLR2004
+
+
+def _of_error(error: Event, ended: Exit) -> Problem:
+    name, data = streams.text(error, "name"), streams.part(error, "data")
+    said = streams.text(data, "message") or name
+    if unknown := NO_MODEL.search(ended.stderr):
+        return "refused", unknown[2]
+    return ERRORS.get(name) or _of_code(streams.count(data, "statusCode")), said
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+class OpenCode(streams.StreamCLI):
     name = "opencode"
     profile = Profile(
         "opencode",
@@ -121,57 +203,34 @@ class OpenCode:
         sign_in="sign in with `opencode auth login`, or set the provider's key, such as ANTHROPIC_API_KEY",
     )
 
-    def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
-        self.inherited = inherited
+    quiet = QUIET
+    seen = _OpencodeSeen
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
-        env = {**QUIET, **environment.of_task(task, transcript, self.inherited, PASSES)}
+        env = self.env(task, transcript)
         plugin = transcript.out.with_name(f"{transcript.out.name}.opencode.js")
         persona = transcript.out.with_name(f"{transcript.out.name}.persona.md")
-        body = task.persona.body if task.persona else ""
-        config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=str(persona) if body else "")
-        files = {plugin: PLUGIN, **({persona: body} if body else {})}
-        return environment.job_of(
+        instructions = str(persona) if task.body else ""
+        config = _config(env.get(CONFIG), plugin=plugin.as_uri(), instructions=instructions)
+        files = {plugin: PLUGIN, **({persona: task.body} if task.body else {})}
+        return self.job(
             task,
             transcript,
-            argv=(task.spec.executable or self.name, "run", *_flags(task), *(task.spec.options or ())),
+            ("run", *_flags(task), *(task.spec.options or ())),
             env={**env, CONFIG: config} if config else env,
             stdin=task.prompt if config else streams.instructed(task),
             files=files if config else {},
         )
 
-    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        seen = _OpencodeSeen()
-        for event in streams.events(lines):
-            seen.take(event)
-        trouble, detail = _trouble(seen, ended)
-        result, complaint = streams.answer(str(seen.words))
-        return Reply(
-            session_id=seen.session if trouble != "forgotten" else None,
-            text=str(seen.words),
-            result=None if trouble else result,
-            usage=seen.usage,
-            denied=tuple(dict.fromkeys(seen.denied)),
-            trouble=trouble or ("unreadable" if complaint else ""),
-            detail=(detail or complaint)[: streams.MAX_DETAIL],
-            limit_reset_at=_reset(seen) if trouble == "limit" else None,
-        )
 
-
-# --- the command line ---------------------------------------------------------------------------------
-
-
-def _flags(task: AgentTask) -> Iterator[str]:
-    """Ours, but for those that the user's options decide."""
-    options = task.spec.options
-    yield from ("--format=json", "--print-logs", "--log-level=ERROR")
-    if not streams.given(options, "--auto", "--no-auto"):
-        yield "--auto"
-    if (model := streams.own_model(task)) and not streams.given(options, "-m", "--model"):
-        yield f"--model={model}"
-    if streams.given(options, "-s", "--session", "-c", "--continue"):
-        return
-    yield f"--session={_known(task.session_id)}" if task.session_id else f"--title={task.bead_id}"
+def _flags(task: AgentTask) -> list[str]:
+    session = f"--session={_known(task.session_id)}" if task.session_id else f"--title={task.bead_id}"
+    ours = {
+        "--auto": ("--auto", "--no-auto"),
+        streams.model_flag(task): ("-m", "--model"),
+        session: ("-s", "--session", "-c", "--continue"),
+    }
+    return ["--format=json", "--print-logs", "--log-level=ERROR", *streams.flags(task, ours)]
 
 
 def _known(session_id: str) -> str:
@@ -196,111 +255,6 @@ def _config(given: str | None, **added: str) -> str:
             return ""
         config[name] = [*there, value] if value else there
     return json.dumps({name: value for name, value in config.items() if value != []})
-
-
-# --- the reply ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class _OpencodeSeen:
-    """The state after the events so far; `words` are those of the last message that has any."""
-
-    session: str | None = None
-    message: str = ""
-    words: streams.Words = field(default_factory=streams.Words)
-    reason: str = ""
-    """Why the model's last turn ended; empty while one is under way."""
-    usage: Usage = field(default_factory=Usage)
-    denied: list[str] = field(default_factory=list)
-    error: Event | None = None
-    gave_up: Event | None = None
-    elsewhere: str = ""
-
-    def take(self, event: Event) -> None:
-        kind, part = streams.text(event, "type"), streams.part(event, "part")
-        if kind in ("step_start", "text", "tool_use", "step_finish"):
-            self.session = streams.text(event, "sessionID") or self.session
-            self._go_on(kind, part)
-        elif kind == "error":
-            self.error = streams.part(event, "error")
-        elif kind == "gave_up":
-            self.gave_up = event
-        elif kind == "elsewhere":
-            self.elsewhere = streams.text(event, "directory") or "another folder"
-
-    def _go_on(self, kind: str, part: Event) -> None:
-        self.reason = streams.text(part, "reason") if kind == "step_finish" else ""
-        if kind == "step_finish":
-            self.usage = self.usage + _usage(part)
-        elif kind == "text":
-            self._say(streams.text(part, "messageID"), streams.text(part, "text"))
-        elif kind == "tool_use" and streams.text(streams.part(part, "state"), "error").startswith(DENIALS):
-            self.denied.append(streams.text(part, "tool") or "a tool")
-
-    def _say(self, message: str, words: str) -> None:
-        if message != self.message:
-            self.words = streams.Words()
-        self.message = message
-        self.words.add(words)
-
-
-def _usage(step: Event) -> Usage:
-    tokens = streams.part(step, "tokens")
-    cache = streams.part(tokens, "cache")
-    thought = Usage(output_tokens=streams.count(tokens, "reasoning"))
-    read, written = (Usage(cache_tokens=streams.count(cache, name)) for name in ("read", "write"))
-    said = Usage(
-        input_tokens=streams.count(tokens, "input"),
-        output_tokens=streams.count(tokens, "output"),
-        cost_usd=streams.amount(step, "cost"),
-    )
-    return said + thought + read + written
-
-
-def _trouble(seen: _OpencodeSeen, ended: Exit) -> tuple[Trouble, str]:
-    if seen.elsewhere:
-        return "forgotten", f"its session belongs to {seen.elsewhere}"
-    if seen.gave_up is not None:
-        return _of_code(streams.count(seen.gave_up, "code")), streams.text(seen.gave_up, "message")
-    if seen.error is not None:
-        return _of_error(seen.error, ended)
-    if seen.reason in ANSWERED:
-        return "", ""
-    return _before_the_end(seen, ended)
-
-
-def _of_code(code: int | None) -> Trouble:
-    """What was tried again without a bad status was a connection that broke."""
-    return streams.of_status(code) if code is not None and code >= 400 else "server"  # noqa: PLR2004
-
-
-def _of_error(error: Event, ended: Exit) -> tuple[Trouble, str]:
-    name, data = streams.text(error, "name"), streams.part(error, "data")
-    said = streams.text(data, "message") or name
-    if unknown := NO_MODEL.search(ended.stderr):
-        return "refused", unknown[2]
-    return ERRORS.get(name) or _of_code(streams.count(data, "statusCode")), said
-
-
-def _before_the_end(seen: _OpencodeSeen, ended: Exit) -> tuple[Trouble, str]:
-    stderr = COLOUR.sub("", ended.stderr)
-    if NO_SESSION.search(stderr) and seen.session is None:
-        return "forgotten", "Session not found"
-    if ended.code > 0 and USAGE.search(stderr):
-        return "refused", "it did not understand its command line; look at the options of the agent"
-    if seen.denied and ended.code == 0:
-        return "unfinished", f"it stopped when {seen.denied[-1]} was refused"
-    if seen.reason not in ("", "tool-calls"):
-        return "unfinished", f"the model's last answer was cut off: {seen.reason}"
-    return streams.unfinished(ended)
-
-
-def _reset(seen: _OpencodeSeen) -> str | None:
-    """When it would have tried again, where it was the server that said when."""
-    if seen.gave_up is None:
-        return None
-    moment = streams.amount(seen.gave_up, "next")
-    return None if moment is None else streams.since_1970(moment / 1000)
 
 
 AGENT: Final = OpenCode()

@@ -16,18 +16,9 @@ from pydantic import ValidationError
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.journal.records.fields import INTERRUPTED_CODE, is_result_of
-from beads_ralph.journal.records.model import (
-    MODELS,
-    Broken,
-    Extra,
-    R,
-    ResultRecord,
-    RunRecord,
-    changed,
-    json_schema,
-)
-from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
+from beads_ralph.journal.records import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
+from beads_ralph.journal.records.model import MODELS, Broken, R, ResultRecord, RunRecord, changed, json_schema
+from beads_ralph.journal.runs import free_name
 
 LIVE: Final = ".live"
 """In `runs/`: a file for each run that is at it, locked as long as it lives."""
@@ -35,6 +26,7 @@ LIVE_SECONDS: Final = 5.0
 """Whoever looks whether a run lives holds its file for a moment."""
 IGNORE: Final = ".gitignore"
 KEPT: Final = ".bak"
+INTERRUPTED_CODE: Final = 130
 FOLDERS: Final = (RUNS, RESULTS, SCHEMAS)
 LOOKS_ARCHIVED: Final = re.compile(r"\.attempt-\d+(-\d+)?$")
 
@@ -63,7 +55,7 @@ class StateFolder:
         for kind in MODELS:
             path = self.path / SCHEMAS / f"{kind}.schema.json"
             text = json.dumps(json_schema(kind), indent=2) + "\n"
-            if _text_of(path) != text:
+            if not _holds(path, text):
                 text_files.write_text(path, text)
         return made
 
@@ -81,13 +73,15 @@ class StateFolder:
         """An attempt begins. The record of the one before is kept beside it; where the same attempt was
         begun before and not judged, there is one record of both."""
         path = self.run_file(run.bead)
-        before = self.last_run(run.bead)
+        before, result = self.last_run(run.bead), self.last_result(run.bead)
         if before is None:
-            _set_aside(path)
-        elif before.attempt == run.attempt and not self._is_judged(before):
+            if path.exists():  # what cannot be read is not ours to throw away
+                path.rename(free_name(path.parent, path.name, KEPT))
+        elif before.attempt == run.attempt and not (result and is_result_of(result, before)):
             run = _taken_up(before, run)
         else:
-            path.rename(free(path.with_suffix(""), f".attempt-{before.attempt}", SUFFIX))
+            # A bead that was made anew has a first attempt once more.
+            path.rename(free_name(path.parent, f"{path.stem}.attempt-{before.attempt}", SUFFIX))
         self.write(run)
         return run
 
@@ -97,10 +91,6 @@ class StateFolder:
         path = self.run_file(record.bead) if is_run else self.result_file(record.bead)
         # What is at work is told by the journal, too; what has ended is for good.
         text_files.write_text(path, text_of(record.to_json()), sync=record.status != "running")
-
-    def _is_judged(self, run: RunRecord) -> bool:
-        result = self.last_result(run.bead)
-        return result is not None and is_result_of(result, run)
 
     # --- runs that live, and those that do not ---
 
@@ -130,7 +120,7 @@ class StateFolder:
 
     def _lives(self, run: RunRecord) -> bool:
         """Whether whoever wrote it still runs; of others' records nothing is known, so they stay."""
-        run_id = run.extra.run_id if run.extra else None
+        run_id = run.ours.run_id
         if not run_id or "/" in run_id:
             return True
         path = self.path / RUNS / LIVE / run_id
@@ -161,31 +151,16 @@ def _stem(bead: str) -> str:
     return f"{bead}_" if LOOKS_ARCHIVED.search(bead) else bead
 
 
-def free(stem: Path, name: str, suffix: str) -> Path:
-    """A name that no file has yet: a bead that was made anew has a first attempt once more."""
-    path, number = stem.with_name(f"{stem.name}{name}{suffix}"), 1
-    while path.exists():
-        number += 1
-        path = stem.with_name(f"{stem.name}{name}-{number}{suffix}")
-    return path
-
-
-def _set_aside(path: Path) -> None:
-    """What cannot be read is not ours to throw away."""
-    if path.exists():
-        path.rename(free(path, "", KEPT))
-
-
 def text_of(raw: dict[str, Any]) -> str:
     """A record as it stands in its file."""
     return json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
 
 
-def _text_of(path: Path) -> str | None:
+def _holds(path: Path, text: str) -> bool:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8") == text
     except (OSError, ValueError):
-        return None
+        return False
 
 
 def _read(model: type[R], path: Path) -> R | None:
@@ -199,9 +174,14 @@ def _read(model: type[R], path: Path) -> R | None:
 # --- one attempt, begun several times ---------------------------------------------------------------
 
 
+def is_result_of(result: ResultRecord, run: RunRecord) -> bool:
+    """The same attempt may have begun again since."""
+    return (result.attempt, result.started_at) == (run.attempt, run.started_at)
+
+
 def _taken_up(before: RunRecord, run: RunRecord) -> RunRecord:
     """The same attempt goes on. Where only its judges are called now, it is still the first one's work."""
-    old, new = before.extra or Extra(), run.extra or Extra()
+    old, new = before.ours, run.ours
     cut_off = Broken(
         started_at=before.started_at,
         finished_at=before.finished_at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,6 @@ from pydantic import (
 
 from beads_ralph.bead.field_types import constraint_fault
 from beads_ralph.bead.words import moment_of
-from beads_ralph.journal.records import reasons
 
 VERSION: Final = 1
 PROMPT_LENGTH: Final = 200
@@ -32,6 +31,35 @@ MOMENT: Final = (
 ABSOLUTE: Final = r"^(/|[A-Za-z]:[/\\]|\\\\)[^\x00]*$"
 
 Status = Literal["running", "done", "failed", "timeout"]
+
+
+# --- why an attempt came to nothing: a fixed list of words, so that they can be counted -------------
+
+
+Reason = Literal[
+    "agent-timeout", "agent-crash", "agent-limit", "agent-auth", "agent-server", "agent-refused",
+    "agent-unfinished", "agent-output-limit", "agent-memory",
+    "verifier-failed", "verifier-timeout", "evidence-missing", "qa-failed", "qa-stop", "scrum-master-failed",
+    "nothing-changed", "branch-changed", "merge-conflict", "lost-changes", "proposal-failed",
+    "budget-used-up", "deadline-passed", "interrupted", "disk-full", "infrastructure", "other",
+]  # fmt: skip
+"""docs/records.md says what each of them means."""
+FOREIGN: Final = (
+    *("session-exited-without-markers", "watcher-signal-interrupted", "disk-space-exhausted"),
+    *("tmux-launch-failed", "max-retries-reached"),
+)
+"""What dispatchers that write the same records say besides, and `watch-timeout-<seconds>s`."""
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+REASON: Final = rf"^({'|'.join((*REASONS, *FOREIGN, 'watch-timeout-[0-9]+s'))})$"
+UNJUDGED: Final[frozenset[str | None]] = frozenset(
+    (
+        *("agent-limit", "agent-auth", "agent-server"),
+        *("proposal-failed", "interrupted", "disk-full", "infrastructure"),
+    )
+)
+"""Ends that say nothing of the work, where no result says otherwise: the same attempt begins again."""
+EXHAUSTED: Final[tuple[Reason, ...]] = ("budget-used-up", "deadline-passed")
+"""Ends of a bead, not only of an attempt: it may not have another one."""
 
 
 # --- kinds of values --------------------------------------------------------------------------------
@@ -78,7 +106,7 @@ NO_REASON: Final = "must be one of the known reasons, which docs/records.md list
 BeadName = Annotated[str, _found(ID, NO_ID), _shape(ID)]
 Said = Annotated[str, _found(r"\S", "must not be empty"), _shape(r"\S")]
 Sha256 = Annotated[str, _found(HASH, "must be a SHA-256 in 64 small hexadecimal digits"), _shape(HASH)]
-FailureReason = Annotated[str, _found(reasons.PATTERN, NO_REASON), _shape(reasons.PATTERN)]
+FailureReason = Annotated[str, _found(REASON, NO_REASON), _shape(REASON)]
 Moment = Annotated[
     str, _found(MOMENT, NO_MOMENT), AfterValidator(_moment), _shape(MOMENT, format="date-time")
 ]
@@ -229,6 +257,11 @@ class StateRecord(BaseModel):
         return self
 
     extra: Extra | None = None
+
+    @property
+    def ours(self) -> Extra:
+        """What `extra` says; a record of another program says nothing there."""
+        return self.extra or Extra()
 
     def to_json(self) -> dict[str, Any]:
         """Every field; of what only some records have, what this one has."""

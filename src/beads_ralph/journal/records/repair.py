@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from beads_ralph.bead import schema
-from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
-from beads_ralph.journal.records.folder import KEPT, free, text_of
-from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, SUMMARY_LENGTH, Kind, StateRecord
-from beads_ralph.journal.records.reader import ARCHIVED, RESULTS, RUNS, SUFFIX, load
-from beads_ralph.journal.records.reasons import PATTERN
+from beads_ralph.journal.records import ARCHIVED, RESULTS, RUNS, SUFFIX, load
+from beads_ralph.journal.records.folder import KEPT, text_of
+from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, REASON, SUMMARY_LENGTH, Kind, StateRecord
+from beads_ralph.journal.runs import free_name
 
 FOLDER_OF: Final[Mapping[Kind, str]] = {"run": RUNS, "result": RESULTS}
 BOM: Final = "\ufeff"
@@ -105,13 +106,12 @@ def _read(path: Path) -> str:
 
 def _parsed(text: str, path: Path) -> Any:
     if text.startswith(BOM):
-        raise _fault(path, "begins with a byte order mark, which is not JSON")
+        raise gathered([_fault(path, "begins with a byte order mark, which is not JSON")], str(path))
     return schema.load_json(text, str(path))
 
 
-def _fault(path: Path, message: str, name: str | None = None, code: Code = Code.BEAD_SCHEMA) -> RalphError:
-    fault = Fault(code, message, file=str(path), field=name, suggested_action=MEND)
-    return RalphError(code, str(fault), faults=[fault], suggested_action=MEND)
+def _fault(path: Path, message: str, name: str | None = None, code: Code = Code.BEAD_SCHEMA) -> Fault:
+    return Fault(code, message, file=str(path), field=name, suggested_action=MEND)
 
 
 def _of_file(error: RalphError, path: Path) -> tuple[Fault, ...]:
@@ -119,20 +119,18 @@ def _of_file(error: RalphError, path: Path) -> tuple[Fault, ...]:
     known = error.faults or (Fault(error.code, error.message.removeprefix(f"{path}: "), file=str(path)),)
     action = error.suggested_action if not error.faults else "Mend the file, or move it elsewhere"
     return tuple(
-        Fault(one.code, one.message, str(path), one.line, one.field, one.suggested_action or action)
-        for one in known
+        replace(one, file=str(path), suggested_action=one.suggested_action or action) for one in known
     )
 
 
 def _faults(raw: Any, kind: Kind, path: Path) -> list[Fault]:
     if not isinstance(raw, dict):
-        return list(_fault(path, f"a {kind} record must be a JSON object").faults)
+        return [_fault(path, f"a {kind} record must be a JSON object")]
     try:
         MODELS[kind].model_validate(raw)
     except ValidationError as problem:
-        found = schema.faults_of(problem, str(path))
         return [
-            Fault(one.code, one.message, one.file, field=one.field, suggested_action=MEND) for one in found
+            replace(one, line=None, suggested_action=MEND) for one in schema.faults_of(problem, str(path))
         ]
     return []
 
@@ -144,22 +142,18 @@ def _beside(raw: Mapping[str, Any], kind: Kind, path: Path) -> tuple[list[Fault]
     stem = ARCHIVED.sub("", path.name.removesuffix(SUFFIX))
     in_place = path.absolute().parent.name == FOLDER_OF[kind]
     if in_place and stem.removesuffix("_") != bead.removesuffix("_"):
-        odd += _fault(path, f"is a record of {bead}, by its name of {stem}", "bead").faults
+        odd.append(_fault(path, f"is a record of {bead}, by its name of {stem}", "bead"))
     if kind == "run" or not in_place:
         return odd, []
     runs = path.absolute().parent.parent / RUNS
-    known = [load(one) for one in (runs / path.name, *runs.glob(f"{_literal(stem)}.attempt-*{SUFFIX}"))]
+    known = [load(one) for one in (runs / path.name, *runs.glob(f"{glob.escape(stem)}.attempt-*{SUFFIX}"))]
     attempts = {one.get("attempt") for one in known if one is not None and one["bead"] == bead}
     if not attempts:
-        return [*odd, *_fault(path, f"there is no run record of {bead}", "bead").faults], []
+        return [*odd, _fault(path, f"there is no run record of {bead}", "bead")], []
     if raw["attempt"] not in attempts:
         text = f"field attempt matches no run record of {bead} (found {raw['attempt']})"
-        return odd, list(_fault(path, text, "attempt", Code.CONSTRAINT).faults)
+        return odd, [_fault(path, text, "attempt", Code.CONSTRAINT)]
     return odd, []
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 # --- mending ----------------------------------------------------------------------------------------
@@ -182,17 +176,11 @@ def fix(path: Path, kind: Kind) -> RepairReport:
     mended = mending.mended()
     if not mending.done or _faults(mended, kind, path):
         return before
-    backup = _keep(path, text)
+    backup = free_name(path.parent, path.name, KEPT)
+    text_files.write_text(backup, text)
     text_files.write_text(path, text_of(mended))
     after = check(path, kind)
     return RepairReport(path, kind, after.faults, after.warnings, tuple(mending.done), backup)
-
-
-def _keep(path: Path, text: str) -> Path:
-    """The old file beside the new one, under a name that nothing has yet."""
-    backup = free(path, "", KEPT)
-    text_files.write_text(backup, text)
-    return backup
 
 
 @dataclass
@@ -240,7 +228,7 @@ class Mending:
 
     def _name_reason(self) -> None:
         reason = self.raw.get("failure_reason")
-        known = not isinstance(reason, str) or re.fullmatch(PATTERN, reason)
+        known = not isinstance(reason, str) or re.fullmatch(REASON, reason)
         if not known and self._put("failure_detail", reason):
             self.raw["failure_reason"] = "other"
             self.done.append("failure_reason named")

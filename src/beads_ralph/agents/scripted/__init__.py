@@ -1,1 +1,0 @@
-"""The scripted agent: the scripts it follows, and the program that plays them."""
