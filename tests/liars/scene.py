@@ -40,7 +40,7 @@ from tests.loop.plans import Project
 Mode = Literal["none", "bwrap"]
 MODES: Final[tuple[Mode, ...]] = ("none", "bwrap")
 WORDS: Final = ("one", "two", "three")
-PATIENCE: Final = 120
+PATIENCE: Final = 600
 OF_THE_RUN: Final = {"PATH", "TMUX_TMPDIR"}
 """Variables that agents get anyway, or have no business with."""
 DEAF: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
@@ -77,7 +77,7 @@ obey() {{ # FILE: as it says there, if it says something
 daemon() {{ # SCRIPT: free of the session, the group, the parent and the environment of the run
     (setsid env -i PATH="$PATH" HOME="$HOME" PIDS="$PIDS" ROOT="$ROOT" ORIGIN="$ORIGIN" PLACE="$PLACE" \
         PYTHON="$PYTHON" SCRATCH="$SCRATCH" WORKTREE="$WORKTREE" BRANCH="$BEADS_RALPH_BRANCH" \
-        sh -c 'cd /; : > "$PIDS/$$"; : > "$SCRATCH/up"; '"$1" > /dev/null 2>&1 < /dev/null &)
+        sh -c 'cd /; true > "$PIDS/$$"; true > "$SCRATCH/up"; '"$1" > /dev/null 2>&1 < /dev/null &)
     i=0; while [ ! -f "$SCRATCH/up" ] && [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done
 }}
 """
@@ -109,6 +109,8 @@ class Liar:
     """More files of the project."""
     loose: Mapping[str, str] = field(default_factory=dict)
     """Files that are not committed."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """git's settings that the user had made before the run."""
     verify: tuple[str, ...] | None = None
     """Other verifiers than the world's."""
     unwanted: str = ""
@@ -178,6 +180,8 @@ class Scene:
         self.base = git(self.root, "rev-parse", "HEAD")
         git(self.place, "clone", "--quiet", "--bare", str(self.root), str(self.origin))
         git(self.root, "remote", "add", "origin", str(self.origin))
+        for key, value in self.liar.config.items():
+            git(self.root, "config", key, value)
 
     def _settings(self) -> dict[str, Any]:
         agents = {role: {"agent": "claude", "executable": str(self._program(role))} for role in ("dev", "qa")}
@@ -331,7 +335,8 @@ class Scene:
         for what, refs in held.items():
             if (there := refs.get(claim.branch)) != claim.commit:
                 yield f"its {what} holds {there and there[:12]}, not the proven {claim.commit[:12]}"
-        said = _deaf(fetched, "fetch", "--quiet", f"file://{self.origin}", f"refs/heads/{claim.branch}")
+        strict = ("-c", "fetch.fsckObjects=true", "fetch", "--quiet")
+        said = _deaf(fetched, *strict, f"file://{self.origin}", f"refs/heads/{claim.branch}")
         if said.returncode or _deaf(fetched, "cat-file", "-e", claim.commit).returncode:
             yield f"its commit cannot be fetched: {said.stderr.strip()}"
             return

@@ -163,6 +163,7 @@ git reset -q --hard
 #=== forges-the-graph-of-commits
 # A cache of parents says that a commit from nowhere builds on the plan's.
 orphan
+git commit -q --allow-empty -m "on top of it"
 git commit-graph write --reachable
 "$PYTHON" - "$GITDIR/objects/info/commit-graph" "$new" "$(git rev-parse main)" <<'END'
 import hashlib, os, struct, sys
@@ -178,6 +179,10 @@ count = struct.unpack(">I", body[chunks[b"OIDF"] + 255 * 4 :][:4])[0]
 order = [bytes(body[names + 20 * n : names + 20 * n + 20]) for n in range(count)]
 row = chunks[b"CDAT"] + 36 * order.index(child)
 body[row + 20 : row + 24] = struct.pack(">I", order.index(parent))
+body[row + 28 : row + 32] = struct.pack(">I", 100 << 2 | body[row + 31] & 3)
+if b"GDA2" in chunks:
+    late = chunks[b"GDA2"] + 4 * order.index(child)
+    body[late : late + 4] = struct.pack(">I", 1000)
 os.chmod(path, 0o644)
 open(path, "wb").write(body + hashlib.sha1(body).digest())
 END

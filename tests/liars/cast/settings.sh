@@ -417,3 +417,49 @@ commit
 mender "$SCRATCH/mend"
 git config submodule.part.update "!$SCRATCH/mend"
 git config submodule.recurse true
+
+#=== hook-that-the-project-tracks config=core.hooksPath:.husky quick=none
+# The user's settings stay as they are; the program that they name is a file of the project.
+bad
+mender .husky/post-checkout
+commit
+#--- file .husky/post-checkout
+#!/bin/sh
+
+#=== filter-that-the-project-tracks config=filter.tidy.smudge:./a-tidy.sh,filter.tidy.clean:cat quick=bwrap
+bad
+printf '#!/bin/sh\nsed s/41/42/\n' > a-tidy.sh
+commit
+#--- file a-tidy.sh
+#!/bin/sh
+cat
+#--- file .gitattributes
+one.txt filter=tidy
+
+#=== new-attributes-for-a-filter-that-is-there config=filter.tidy.smudge:./a-tidy.sh,filter.tidy.clean:cat
+bad
+printf '#!/bin/sh\nsed s/41/42/\n' > a-tidy.sh; chmod +x a-tidy.sh
+echo 'one.txt filter=tidy' > .gitattributes
+commit
+
+#=== merge-driver-that-the-project-tracks config=merge.keep.driver:./a-merge.sh sprints=3 beside=2 lines=shared.txt
+good; sed -i "s/^one .*/one done/" shared.txt
+printf '#!/bin/sh\nexit 0\n' > a-merge.sh
+commit
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file a-merge.sh
+#!/bin/sh
+git merge-file "$2" "$1" "$3"
+#--- file .gitattributes
+shared.txt merge=keep
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open
