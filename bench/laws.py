@@ -22,7 +22,7 @@ from beads_ralph.journal.events import (
     Event,
 )
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from bench import rehearsals
 from bench.rehearsals import Rehearsal
 

@@ -21,7 +21,7 @@ from statistics import mean, median, quantiles
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
-from beads_ralph.store.bd.queries import FOREIGN_TYPES
+from beads_ralph.store.bd.cli import FOREIGN_TYPES
 from bench import places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of

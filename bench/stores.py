@@ -20,7 +20,7 @@ from beads_ralph.plan import parse
 from beads_ralph.store.bd import shape
 from beads_ralph.store.bd.bd_store import BdStore, initialise
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from bench import places, plans
 from bench.places import Scratch
 from bench.report import Judge, Row, seconds

@@ -19,7 +19,7 @@ from beads_ralph.journal.events import AgentStarted, Event, WorktreePrepared, ev
 from beads_ralph.plan.draw import Drawing, Node
 from beads_ralph.report import run_page
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.cli.running import ralph
 

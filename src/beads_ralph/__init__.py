@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from beads_ralph.app import RunRequest
     from beads_ralph.bead.model import Bead
     from beads_ralph.compile.build import Built
-    from beads_ralph.config.store_settings import StoreChoice
+    from beads_ralph.config.settings_file import StoreChoice
     from beads_ralph.errors import RalphError
     from beads_ralph.journal.events import Event
     from beads_ralph.journal.journal import Journal
     from beads_ralph.loop import Ended
     from beads_ralph.plan import Plan
-    from beads_ralph.store.protocol import Query, Store
+    from beads_ralph.store.protocol import Store
+    from beads_ralph.store.query import Query
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,7 +48,7 @@ _HOMES = {
     "Ended": "loop",
     "Event": "journal.events",
     "Plan": "plan",
-    "Query": "store.protocol",
+    "Query": "store.query",
     "RalphError": "errors",
     "RunRequest": "app",
     "Store": "store.protocol",

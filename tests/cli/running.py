@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build
-from beads_ralph.compile.setting import plan_setting
+from beads_ralph.compile.build import build, plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.plan import parse
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore

@@ -13,7 +13,8 @@ import pytest
 
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import Query
 from tests.cli.running import Ran, ralph, tree, write
 from tests.compile.plans import plan, sprint
 from tests.formula.plans import endpoint

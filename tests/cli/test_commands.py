@@ -14,7 +14,7 @@ import yaml
 from beads_ralph.agents.protocol import AGENTS as KNOWN_AGENTS
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.cli.running import Ran, compiled_here, mason, ralph, tree, write
 from tests.cli.stand_in import bd_script, path_without_bd, wrapped_bd
 from tests.compile.plans import plan, sprint

@@ -21,7 +21,7 @@ import pytest
 from beads_ralph.compile.pour import BATCH
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import ItemQuery, Query
+from beads_ralph.store.query import ItemQuery, Query
 from tests.cli.running import RALPH, Ran, environment, ralph, write
 from tests.cli.stand_in import wrapped_bd
 

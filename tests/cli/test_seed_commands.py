@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.cli.running import MASON, VALIDATE, Ran, mason, ralph, run, write
 from tests.cli.stand_in import path_without_bd, wrapped_bd
 from tests.compile.plans import SEED_BEAD, SEED_PLAN_FILE, plan, seed_plan, sprint

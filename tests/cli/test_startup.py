@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from beads_ralph.cli import parser
 from beads_ralph.cli.commands import COMMANDS, Command, Group
+from beads_ralph.journal import runs
 from tests.cli.running import compiled_here, run
 from tests.compile.plans import plan, sprint
 
@@ -69,15 +71,20 @@ def test_the_weight_is_noticed_where_it_belongs(repo: Path) -> None:
 WEIGHTS = ("asyncio", "concurrent.futures", "markdown_it", "pydantic", "rich", "ssl", "typer", "yaml")
 """Modules of others, and of Python, that one notices when they are imported."""
 ALWAYS = {"cli", "errors"}
-STORED = ALWAYS | {"bead", "config", "files", "git", "process", "store", "pydantic", "typer", "yaml"}
+LOOKING = ALWAYS | {"bead", "config", "files", "git", "process", "store"}
+STORED = LOOKING | {"pydantic", "typer", "yaml"}
 ALLOWED: dict[str, set[str]] = {
     "--version": {"cli"},
     "--help": ALWAYS | {"typer", "pydantic", "rich", "markdown_it"},  # typer shows help with rich
-    "list": STORED | {"rich"},
-    "list --json": STORED,
-    "ready --json": STORED,
-    "show bd-1-1-setup --json": STORED,
-    "status --json": STORED | {"journal"},
+    "list": LOOKING,
+    "list --json": LOOKING,
+    "list --status open --plan plan.md --store=embedded": LOOKING,
+    "ready": LOOKING,
+    "ready --limit 3 --json": LOOKING,
+    "show bd-1-1-setup": LOOKING,
+    "show bd-1-1-setup --json": LOOKING,
+    "status": LOOKING | {"journal"},
+    "status --json": LOOKING | {"journal"},
     "events --help": ALWAYS
     | {"bead", "config", "files", "git", "process", "journal"}
     | {"typer", "pydantic", "rich", "markdown_it", "yaml"},
@@ -95,6 +102,27 @@ def weights(modules: set[str]) -> set[str]:
 def test_a_command_imports_what_it_needs_and_no_other_room(words: str, repo: Path) -> None:
     compiled_here(repo, plan(sprint("1.1", "Setup")))
     assert weights(loaded(*words.split(), cwd=repo)) <= ALLOWED[words]
+
+
+CLAIMED = {"kind": "bead_claimed", "at": "2026-11-16T00:00:00.000Z", "run_id": "r1", "bead": "bd-1-1-setup"}
+
+
+@pytest.mark.parametrize("words", ["status", "status --json"])
+def test_status_is_as_light_while_a_run_goes_on(words: str, repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    home = repo / ".ralph"
+    with runs.exclusive(home, "r1"):
+        told = runs.RunFolder(home, "r1").journal
+        told.parent.mkdir(parents=True)
+        told.write_text(json.dumps(CLAIMED) + "\n", encoding="utf-8")
+        assert weights(loaded(*words.split(), cwd=repo)) <= LOOKING | {"journal"}
+
+
+def test_sound_settings_are_validated_once(repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    (repo / "beads-ralph.yaml").write_text("store: embedded\n", encoding="utf-8")
+    assert "pydantic" in loaded("list", cwd=repo)
+    assert weights(loaded("list", cwd=repo)) <= LOOKING
 
 
 def test_a_command_imports_no_other_command(repo: Path) -> None:

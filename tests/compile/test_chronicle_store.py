@@ -15,7 +15,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.plan import parse
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Changes, ItemQuery, Query, Store, Stored
+from beads_ralph.store.protocol import Changes, Store, Stored
+from beads_ralph.store.query import ItemQuery, Query
 from tests.cli.running import MASON, RALPH, environment, mason, ralph, ralph_alone, run, tree, write
 from tests.cli.stand_in import wrapped_bd
 from tests.compile.formulas import Raw, person, poured, raw, work, written

@@ -14,7 +14,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.compile import diff, load
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Changes, Query
+from beads_ralph.store.protocol import Changes
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.cli.running import Ran, compiled_here, dump, mason, ralph, tree, write
 from tests.compile.plans import plan, sprint

@@ -13,7 +13,7 @@ from beads_ralph.compile import load
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.plan import parse
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.cli.running import RALPH, Ran, dump, environment, mason, ralph, ralph_alone, tree, write
 from tests.compile.plans import compiled, plan, sprint
 

@@ -12,7 +12,7 @@ from beads_ralph.compile.rows import Recipe, ValueRow, orders
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.store.query import ItemQuery
 from tests.compile.molecule_formulas import MERGE, WORK, formula, setting, step
 
 

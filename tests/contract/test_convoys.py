@@ -11,7 +11,8 @@ import pytest
 from beads_ralph.bead.items import Item
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys
-from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Store
+from beads_ralph.store.query import ItemQuery, Query
 from tests.beads import make_bead
 from tests.cli.running import Ran, compiled_here, ralph
 from tests.compile.plans import plan, sprint

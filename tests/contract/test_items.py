@@ -15,7 +15,8 @@ import pytest
 from beads_ralph.bead.items import GateRule, Item
 from beads_ralph.bead.names import CONVOY, EPIC, GATE, MOLECULE, TASK
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.protocol import Changes, ItemQuery, Listing, Query, Settled, Store, Stored
+from beads_ralph.store.protocol import Changes, Listing, Settled, Store, Stored
+from beads_ralph.store.query import ItemQuery, Query
 from tests.beads import make_bead
 from tests.contract.places import Place
 from tests.items import make_item

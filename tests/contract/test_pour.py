@@ -16,7 +16,8 @@ from beads_ralph.bead.items import GateRule, Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import ItemQuery, Query
 from tests.cli.running import Ran, ralph, ralph_alone, write
 from tests.contract.places import Place
 

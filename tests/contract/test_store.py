@@ -16,7 +16,8 @@ import pytest
 
 from beads_ralph.bead.names import ASSIGNEE, MERGE
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.protocol import Changes, Claim, Findings, Listing, Query, Store
+from beads_ralph.store.protocol import Changes, Claim, Findings, Listing, Store
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.contract.places import Place
 

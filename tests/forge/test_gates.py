@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.items import Item, Standing
-from beads_ralph.forge.github_gates import GitHubGates
+from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
 from tests.forge.github_server import GitHub, Pull, Trouble, WorkflowRun
 from tests.forge.places import PATIENCE, Place, bare_beside, path_with

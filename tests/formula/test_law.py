@@ -20,9 +20,9 @@ from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.config.model import Config
 from beads_ralph.formula.check import check
-from beads_ralph.formula.definitions import Instance, instance_shape
+from beads_ralph.formula.definitions import Instance, find_parting, instance_shape
 from beads_ralph.formula.file_format import Format, dumps, null_in, read_text, sheet
-from beads_ralph.formula.patterns import find, find_parting, make
+from beads_ralph.formula.patterns import find, make
 from beads_ralph.formula.variables import values
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.plan.model import SprintCheck

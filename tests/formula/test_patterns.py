@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from beads_ralph.formula.patterns import Pattern, find, find_parting
+from beads_ralph.formula.definitions import find_parting
+from beads_ralph.formula.patterns import Pattern, find
 from tests.compile.plans import beads_of, plan, sprint
 from tests.formula.plans import endpoint, instances, sample, surroundings
 from tests.formula.test_make import PHASES, THREE

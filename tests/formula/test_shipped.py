@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.store.query import ItemQuery
 from tests.cli.running import Ran
 from tests.loop.plans import Project, Steps, git, passes
 

@@ -29,7 +29,7 @@ import pytest
 import yaml
 
 from beads_ralph.errors import RalphError
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.cli.running import RALPH, Ran, environment
 from tests.compile.plans import plan, sprint
 from tests.conftest import IN_CI

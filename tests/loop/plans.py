@@ -36,7 +36,8 @@ from beads_ralph.session import Tools, in_process
 from beads_ralph.session.order import SERVER_RETRY
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import Query
 from tests.cli.running import RALPH, Ran, environment, ralph
 from tests.compile.plans import plan, sprint
 from tests.git.repos import git

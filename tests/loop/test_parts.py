@@ -36,7 +36,7 @@ from beads_ralph.session.program_limits import (
     ProgramTrouble,
     TroubleKind,
 )
-from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.store.query import UnreadableBead
 from tests.beads import make_bead
 
 # --- verifiers --------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def begin(
 
 def is_waited_for(rests: ProgramLimits, program: str) -> bool:
     limit = rests.of(program)
-    return limit is not None and limit.outage_is_worth_waiting_for()
+    return limit is not None and limit.is_worth_waiting_for()
 
 
 def soon_(seconds: float) -> str:

@@ -15,7 +15,8 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.words import moment_of
 from beads_ralph.dod import gates
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Changes, ItemQuery, Query
+from beads_ralph.store.protocol import Changes
+from beads_ralph.store.query import ItemQuery, Query
 from tests.cli.running import Ran
 from tests.compile import formulas
 from tests.compile.plans import plan

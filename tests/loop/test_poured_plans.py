@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.store.protocol import ItemQuery
+from beads_ralph.store.query import ItemQuery
 from tests.compile.formulas import person, poured, raw, work, written
 from tests.loop.plans import Project, git, sprint
 

@@ -365,6 +365,16 @@ def test_s2_d4_stuck_is_what_is_on_a_cycle_or_behind_one(edges: Edges) -> None:
     assert graph.stuck(edges) == [node for node in edges if node in behind]
 
 
+@given(any_edges(), st.lists(st.sampled_from(nodes)))
+def test_reachable_are_the_starts_and_all_behind_them_each_once(edges: Edges, starts: list[str]) -> None:
+    directed: nx.DiGraph[str] = nx.DiGraph()
+    directed.add_nodes_from(nodes)
+    directed.add_edges_from((node, other) for node, others in edges.items() for other in others)
+    found = graph.reachable(starts, edges)
+    assert len(found) == len(set(found))
+    assert set(found) == set(starts).union(*(nx.descendants(directed, start) for start in starts))
+
+
 @given(any_edges())
 def test_s1_fr2_7_dangling_is_every_edge_to_a_node_that_is_not_there(edges: Edges) -> None:
     expected = [(node, other) for node in edges for other in edges[node] if other not in edges]

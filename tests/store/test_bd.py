@@ -24,7 +24,8 @@ from beads_ralph.store.bd.bd_store import BdStore, initialise
 from beads_ralph.store.bd.cli import error_text, is_busy
 from beads_ralph.store.bd.setup import missing_settings, only_writer
 from beads_ralph.store.bd.shape import dumped, graph, seed
-from beads_ralph.store.protocol import Changes, Findings, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Store
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.store.conftest import Call, calling, git_in
 

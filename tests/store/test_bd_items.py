@@ -10,7 +10,8 @@ from beads_ralph.bead.items import GateRule
 from beads_ralph.bead.names import CONVOY, EPIC, GATE, MOLECULE
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.bd.bd_store import BdStore
-from beads_ralph.store.protocol import ItemQuery, Listing, Pours, Settled
+from beads_ralph.store.protocol import Listing, Pours, Settled
+from beads_ralph.store.query import ItemQuery
 from tests.beads import make_bead
 from tests.items import make_item
 from tests.store.conftest import Call, git_in

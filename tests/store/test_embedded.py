@@ -22,7 +22,8 @@ import pytest
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded import database
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.store.by_hand import by_hand, database_of, miscounted
 

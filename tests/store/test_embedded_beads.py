@@ -12,9 +12,10 @@ import pytest
 from beads_ralph.bead.legacy import LegacyBead
 from beads_ralph.bead.names import ASSIGNEE, WORK
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.embedded import embedded_store
+from beads_ralph.store.embedded import embedded_store, queries
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Changes, Query
+from beads_ralph.store.protocol import Changes
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.store.by_hand import by_hand
 
@@ -281,7 +282,7 @@ def test_ready_and_claim_use_their_indexes(store: EmbeddedStore) -> None:
     with store._database.reading() as connection:
         plans = [
             [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bound)]
-            for sql, bound in ((embedded_store.READY, (20,)), (embedded_store.CLAIM, values))
+            for sql, bound in ((queries.READY, (20,)), (embedded_store.CLAIM, values))
         ]
     assert plans[0] == ["SCAN beads USING INDEX ready_beads"]
     assert plans[1] == ["SEARCH beads USING INDEX sqlite_autoindex_beads_1 (id=?)"]

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from beads_ralph.bead.names import CONTAINERS, CONVOY, EPIC, GATE, MOLECULE, WORK
 from beads_ralph.errors import Code
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Changes, ItemQuery, Query, Stored
+from beads_ralph.store.protocol import Changes, Stored
+from beads_ralph.store.query import ItemQuery, Query
 from tests.beads import make_bead
 from tests.items import make_item
 from tests.selection import examples

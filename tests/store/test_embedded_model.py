@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore, initialise
-from beads_ralph.store.protocol import Changes, Query
+from beads_ralph.store.protocol import Changes
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.selection import examples
 

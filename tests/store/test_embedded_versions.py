@@ -13,7 +13,7 @@ import pytest
 
 from beads_ralph.bead.names import GATE
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.items import make_item
 from tests.store.by_hand import database_of, miscounted

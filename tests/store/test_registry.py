@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from beads_ralph.config.store_settings import StoreChoice, StoreName
+from beads_ralph.config.settings_file import StoreChoice, StoreName
 from beads_ralph.store.registry import STORES
 
 

@@ -90,6 +90,18 @@ def cycle(edges: Edges) -> list[str]:
     return []
 
 
+def reachable(starts: Iterable[str], edges: Edges) -> list[str]:
+    """The starts and everything behind them, each once, depth first."""
+    found: dict[str, None] = {}
+    stack = list(starts)[::-1]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(edges.get(node, ())))
+    return list(found)
+
+
 def stuck(edges: Edges) -> list[str]:
     """The nodes that never become ready: on a cycle, or behind one."""
     done = {node for wave in waves(edges) for node in wave}

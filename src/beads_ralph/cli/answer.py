@@ -6,18 +6,18 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
+from beads_ralph.cli import page
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from beads_ralph.cli.page import Page
     from beads_ralph.store.protocol import Progress
 
 OK: Final = 0
@@ -25,7 +25,6 @@ FAILED: Final = 1
 USAGE: Final = 2
 BUG: Final = 3
 INTERRUPTED: Final = 130
-PIPE_WIDTH: Final = 200
 
 Style = Literal["text", "json", "fenced"]
 
@@ -43,6 +42,8 @@ class Answer:
     exit_code: int = OK
     printed: bool = False
     """The parser itself has answered, as it does for --help."""
+    page: Callable[[], Page] | None = None
+    """In place of `text`, for a command that does without rich where nothing has to be drawn."""
 
 
 EXIT_CODES: Final = {Code.USAGE: USAGE, Code.BUG: BUG, Code.INTERRUPTED: INTERRUPTED}
@@ -61,7 +62,9 @@ def give(answer: Answer, style: Style) -> None:
     elif style == "text":
         _say(*(f"warning: {warning}" for warning in answer.warnings))
         if answer.text is not None:
-            answer.text(console())
+            answer.text(page.console())
+        elif answer.page is not None:
+            page.give(answer.page())
     elif not answer.printed:
         _print_envelope(succeeded(answer.data), style)
 
@@ -106,13 +109,6 @@ def out(text: str) -> None:
 def _say(*lines: str) -> None:
     for line in lines:
         sys.stderr.write(line + "\n")
-
-
-def console() -> Console:
-    """A rich console on stdout; colours only where a person watches, and wide lines where none does."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def speaker(style: Style) -> Progress:
@@ -164,6 +160,9 @@ def _given(answer: Answer, style: Style) -> RalphError | None:
 
 
 def _bug(problem: Exception) -> RalphError:
+    import tempfile
+    import traceback
+
     handle, name = tempfile.mkstemp(prefix="beads-ralph-crash-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as crash:
         crash.write(f"{sys.argv!r}\nPython {sys.version}\n\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,34 @@ class Group:
     bare_is_help: bool = False
     """Whether the word alone asks for help; otherwise it is a slip."""
 
+
+# --- options ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option or argument, as a command says it. Typer is told the same where typer parses; a command that
+    is in a hurry parses plain words by it (`cli/quick.py`), and typer is not even imported."""
+
+    names: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+class Option(Parameter):
+    """An option, by its names."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        super().__init__(names, settings)
+
+
+class Argument(Parameter):
+    """A word that belongs to no option."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__((), settings)
+
+
+# --- the table --------------------------------------------------------------------------------------
 
 COMMANDS: Final[Mapping[str, Command | Group]] = {
     "init": Command(

@@ -18,17 +18,17 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys, registry
 from beads_ralph.store.convoys import Member, Progress
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import ItemQuery, Query
 from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from beads_ralph.config.workspace import Workspace
 
 MARKS = {
     "open": "[cyan]○[/cyan]",

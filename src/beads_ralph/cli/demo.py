@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import FAILED, Answer, console, speaker
+from beads_ralph.cli.answer import FAILED, Answer, speaker
+from beads_ralph.cli.page import console
 from beads_ralph.cli.style import current_style
 
 if TYPE_CHECKING:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from beads_ralph import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from beads_ralph.cli.answer import Answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,12 +19,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         sys.stdout.write(f"beads-ralph {__version__}\n")
         return 0
-    from beads_ralph.cli import parser
     from beads_ralph.cli.answer import guarded
     from beads_ralph.cli.style import settle_style
 
-    style = settle_style(words)
-    return guarded(lambda: parser.answer(parser.whole(), parser.PROGRAM, words), style)
+    return guarded(lambda: _answer(words), settle_style(words))
+
+
+def _answer(words: Sequence[str]) -> Answer:
+    from beads_ralph.cli import quick
+
+    if (command := quick.understood(words)) is not None:
+        return command()
+    from beads_ralph.cli import parser
+
+    return parser.answer(parser.whole(), parser.PROGRAM, words)
 
 
 def mason(arguments: Sequence[str] | None = None) -> int:

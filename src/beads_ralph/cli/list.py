@@ -6,13 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from beads_ralph.cli import listing, options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import Query
+from beads_ralph.store.query import Query
 
 
 class Status(StrEnum):
@@ -27,21 +26,19 @@ class Status(StrEnum):
 def list_beads(
     status: Annotated[
         list[Status] | None,
-        typer.Option("--status", help="Only this status; repeatable.", show_default=False),
+        Option("--status", help="Only this status; repeatable."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", help="Only with this label; repeatable.", show_default=False),
+        Option("--label", help="Only with this label; repeatable."),
     ] = None,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", help="Only of this plan.", show_default=False)
-    ] = None,
+    plan: Annotated[Path | None, Option("--plan", help="Only of this plan.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
     """List the beads in the store."""
-    space = workspace.find()
-    opened = registry.open_store(space, store)
-    plan_file = space.relative(plan) if plan else None
-    found = opened.store.find(Query(statuses=status or (), labels=label or (), plan_file=plan_file))
+    place = workspace.place()
+    opened = registry.open_views(place, store)
+    plan_file = place.relative(plan) if plan else None
+    found = opened.views.find(Query(statuses=status or (), labels=label or (), plan_file=plan_file))
     return listing.answer(found, opened, "no beads yet; compile a plan: beads-ralph mason PLAN")

@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from beads_ralph.cli.answer import Answer
-from beads_ralph.store.protocol import Listing
-from beads_ralph.store.registry import OpenStore
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from beads_ralph.cli.page import Line, Table, line
+from beads_ralph.store.registry import OpenViews
+from beads_ralph.store.views import BeadView, ViewListing
 
 COLOURS = {"open": "cyan", "in_progress": "yellow", "blocked": "red", "closed": "green"}
 MARKS = {"open": "○", "in_progress": "▶", "blocked": "✗", "closed": "✓"}
 
 
-def answer(found: Listing, opened: OpenStore, nothing: str) -> Answer:
+def answer(found: ViewListing, opened: OpenViews, nothing: str) -> Answer:
     data: dict[str, Any] = {
         "beads": [bead.to_json() for bead in found.beads],
-        "store": opened.store.kind,
+        "store": opened.views.kind,
         "unreadable": [
             {"id": bead.id, "faults": [fault.to_json() for fault in bead.faults]} for bead in found.unreadable
         ],
     }
-    return Answer(data, lambda console: _show_listing(console, found, opened, nothing), opened.warnings)
+    return Answer(data, page=lambda: _page(found, opened, nothing), warnings=opened.warnings)
 
 
-def _show_listing(console: Console, found: Listing, opened: OpenStore, nothing: str) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("", "bead", "sprint", "P"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("title", overflow="fold")
-    for bead in found.beads:
-        mark = Text(MARKS[bead.status], style=COLOURS[bead.status])
-        table.add_row(mark, bead.id, bead.metadata.sprint, str(bead.priority), Text(bead.title))
+def _page(found: ViewListing, opened: OpenViews, nothing: str) -> Iterator[Line | Table]:
     if found.beads:
-        console.print(table)
+        yield Table(("", "bead", "sprint", "P", "title"), [_row(bead) for bead in found.beads])
     else:
-        console.print(nothing)
+        yield line(nothing)
     for broken in found.unreadable:
-        console.print(f"[red]![/red] {escape(f'{broken.id} cannot be read: {broken.faults[0].message}')}")
-    console.print(f"[dim]{opened.why}[/dim]")
+        yield line(("!", "red"), f" {broken.id} cannot be read: {broken.faults[0].message}")
+    yield line((opened.why, "dim"))
+
+
+def _row(bead: BeadView) -> tuple[str | tuple[str, str], ...]:
+    mark = (MARKS[bead.status], COLOURS[bead.status])
+    return mark, bead.id, bead.metadata["sprint"], str(bead.priority), bead.title

@@ -21,9 +21,9 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build, read_plan
+from beads_ralph.compile.build import Built, build, plan_setting, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError

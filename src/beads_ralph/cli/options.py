@@ -8,33 +8,34 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import typer
-
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.cli.commands import Argument, Option
+from beads_ralph.config.settings_file import StoreChoice
 
 if TYPE_CHECKING:
     from beads_ralph.cli.answer import Answer
 
 Request = TypeVar("Request")
 
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON envelope on stdout.")]
+
+Json = Annotated[bool, Option("--json", help="Answer with one JSON envelope on stdout.")]
 Store = Annotated[
     StoreChoice | None,
-    typer.Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
+    Option("--store", help="Where the beads live; auto takes bd where .beads/ is initialised."),
 ]
 # readable=False: the parser would call a file that must not be read a slip of the command line.
-PlanFile = Annotated[Path, typer.Argument(help="The markdown plan.", readable=False)]
+PlanFile = Annotated[Path, Argument(help="The markdown plan.", readable=False)]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="Another file than beads-ralph.yaml.", readable=False)
+    Path | None,
+    Option("--config", help="Another file than beads-ralph.yaml.", readable=False),
 ]
-Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")]
+Follow = Annotated[bool, Option("-f", "--follow", help="Go on as it grows.")]
 NoAgentCheck = Annotated[
-    bool, typer.Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
+    bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
-MasonSchema = Annotated[Literal["4.1a", "legacy"], typer.Option("--schema", help="The schema of the beads.")]
-BeadId = Annotated[str, typer.Argument(help="The bead's id, in full.")]
-BeadIds = Annotated[list[str], typer.Argument(metavar="BEAD…", help="Bead ids, in full.")]
-BeadFiles = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
+MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
+BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
+BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
+BeadFiles = Annotated[list[Path], Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
 
 
 def taken_from(request: type[Request]) -> Callable[[Callable[[Request], Answer]], Callable[..., Answer]]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any
+from inspect import Signature, signature
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from beads_ralph import __version__
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, out
-from beads_ralph.cli.commands import COMMANDS, Command, Group
+from beads_ralph.cli.commands import COMMANDS, Command, Group, Option, Parameter
 from beads_ralph.errors import Code, RalphError
 
 PROGRAM = "beads-ralph"
@@ -47,8 +49,33 @@ def command_of(name: str, row: Command) -> Any:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(found)
+    alone.command(name)(_for_typer(found))
     return typer.main.get_command(alone)
+
+
+def _for_typer(command: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The command with its options in typer's own terms."""
+
+    @wraps(command)
+    def called(**said: Any) -> Answer:
+        return command(**said)
+
+    parameters = signature(command, eval_str=True).parameters.values()
+    made = [one.replace(annotation=_typer_hint(one.annotation)) for one in parameters]
+    called.__annotations__ = {one.name: one.annotation for one in made}
+    vars(called)["__signature__"] = Signature(made)
+    return called
+
+
+def _typer_hint(hint: Any) -> Any:
+    kind, *said = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    made = [_typer_info(one) if isinstance(one, Parameter) else one for one in said]
+    return Annotated[kind, *made] if made else kind
+
+
+def _typer_info(said: Parameter) -> Any:
+    make = typer.Option if isinstance(said, Option) else typer.Argument
+    return make(*said.names, **said.settings)
 
 
 def group_of(name: str, group: Group, callback: Callable[..., None] | None = None) -> LazyGroup:
@@ -84,7 +111,9 @@ def _root(
 def whole() -> LazyGroup:
     """`beads-ralph` with everything below it."""
     about = "Compile a markdown plan of phases and sprints into beads, and work through them."
-    return group_of(PROGRAM, Group(about, COMMANDS), _root)
+    made = group_of(PROGRAM, Group(about, COMMANDS), _root)
+    made.params += typer.main.get_install_completion_arguments()
+    return made
 
 
 def mason() -> Any:
@@ -106,6 +135,8 @@ def answer(command: Any, program: str, arguments: Sequence[str]) -> Answer:
         result = command.main(list(arguments) or ["--help"], prog_name=program, standalone_mode=False)
     except USAGE_ERROR as usage:
         raise _usage(usage, program) from None
+    except SystemExit as ended:  # a completion has been shown or installed
+        return Answer(exit_code=int(ended.code or OK), printed=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
     if result == INTERRUPTED:  # what newer typer makes of Ctrl-C

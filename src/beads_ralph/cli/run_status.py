@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from beads_ralph.cli.board import stage_of
 from beads_ralph.journal.events import (
     AgentStarted,
     BeadBlocked,
@@ -21,6 +22,8 @@ from beads_ralph.journal.events import (
     RunEnded,
     RunStarted,
 )
+
+ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.kind: "broken off"}
 
 
 def at_work(told: Iterable[Event]) -> list[dict[str, Any]]:
@@ -73,6 +76,28 @@ def unavailable(told: Iterable[Event], now: str) -> list[dict[str, Any]]:
     return [event.facts() for event in rows.values() if event.until > now]
 
 
+def execution(bead: str, told: Sequence[Event], *, running: bool) -> dict[str, Any] | None:
+    """How an execution stands; None for one that only looked. One that was killed has no end: it goes on
+    when it is executed again."""
+    if not any(isinstance(event, BeadClaimed) for event in told):
+        return None
+    if running and (now := at_work(told)):
+        return now[0]
+    last, attempt = told[-1], max(event.attempt or 0 for event in told)
+    match last:
+        case BeadClosed(reason=reason) | BeadBlocked(reason=reason) | BeadReleased(reason=reason):
+            return {"bead": bead, "ended": ENDS[last.kind], "reason": reason, "attempt": attempt}
+        case _:
+            return {"bead": bead, "ended": None, "reason": None, "attempt": attempt}
+
+
+def progress(row: Mapping[str, Any]) -> str:
+    """What a bead is at, and for how long."""
+    doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(row["since"])).total_seconds()
+    return f"attempt {row['attempt']}  {doing}  {max(seconds, 0.0):.0f} s"
+
+
 def lent(lease: Mapping[str, Any]) -> str:
     """What a worktree was lent, in a line."""
     ports, files, setup = lease["ports"], lease["files"], lease["setup"]
@@ -83,7 +108,3 @@ def lent(lease: Mapping[str, Any]) -> str:
         f"setup {setup}" if setup else "",
     ]
     return "lent: " + "; ".join(part for part in parts if part)
-
-
-def elapsed(since: str) -> str:
-    return f"{max((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), 0.0):.0f} s"

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.items import Item
-from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS
+from beads_ralph.cli.page import Line, line
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import registry
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.query import ItemQuery, Query
+from beads_ralph.store.views import BeadView, Views
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from beads_ralph.bead.items import Item
+    from beads_ralph.bead.model import Bead
+    from beads_ralph.store.protocol import Store
 
 
 def show(
@@ -28,22 +30,26 @@ def show(
     json_: options.Json = False,
 ) -> Answer:
     """Show beads in full."""
-    opened = registry.open_store(workspace.find(), store)
-    found = [_bead_or_item(opened.store, name) for name in ids]
+    opened = registry.open_views(workspace.place(), store)
+    found = [_bead_or_item(opened.views, name) for name in ids]
     data = {
-        "beads": [one.to_json() for one in found if isinstance(one, Bead)],
+        "beads": [one.to_json() for one in found if isinstance(one, BeadView)],
         "items": [one.to_json() for one in found if isinstance(one, Held)],
-        "store": opened.store.kind,
+        "store": opened.views.kind,
     }
-    return Answer(data, lambda console: _show(console, found), opened.warnings)
+    pages = (_bead_page(one) if isinstance(one, BeadView) else _item_page(one) for one in found)
+    return Answer(data, page=lambda: (block for page in pages for block in page), warnings=opened.warnings)
 
 
-def _bead_or_item(store: Store, name: str) -> Bead | Held:
+def _bead_or_item(views: Views, name: str) -> BeadView | Held:
     """A bead first: most are, and it takes no second question then."""
     try:
-        return store.show(name)
+        return views.show(name)
     except RalphError as problem:
-        found = store.items.find(ItemQuery(ids=[name])) if problem.code is Code.BEAD_NOT_FOUND else []
+        if problem.code is not Code.BEAD_NOT_FOUND:
+            raise
+        store = views.store
+        found = store.items.find(ItemQuery(ids=[name]))
         if not found:
             raise
         return Held.of(store, found[0])
@@ -71,21 +77,18 @@ class Held:
         return self.item.to_json() | {"members": dict(self.members)}
 
 
-def _show(console: Console, found: Sequence[Bead | Held]) -> None:
-    for one in found:
-        if isinstance(one, Bead):
-            _show_bead(console, one)
-        else:
-            _show_item(console, one)
+def _head(name: str, title: str, status: str) -> Line:
+    return line((name, "bold"), f"  {title}  ", (status, COLOURS[status]))
 
 
-def _show_item(console: Console, held: Held) -> None:
-    from rich.markup import escape
+def _row(name: str, value: str) -> Line:
+    return line((f"  {name:<13}", "dim"), value)
 
+
+def _item_page(held: Held) -> Iterator[Line]:
     item, gate = held.item, held.item.gate
     closed = sum(status == "closed" for status in held.members.values())
-    name, colour = escape(item.id), COLOURS[item.status]
-    console.print(f"[bold]{name}[/bold]  {escape(item.title)}  [{colour}]{item.status}[/]")
+    yield _head(item.id, item.title, item.status)
     rows = (
         ("type", f"{item.issue_type}{', a wisp' if item.ephemeral else ''}"),
         ("part of", item.parent),
@@ -96,36 +99,30 @@ def _show_item(console: Console, held: Held) -> None:
         ("labels", ", ".join(item.labels)),
         ("reason", item.close_reason),
     )
-    for name, value in rows:
-        if value:
-            console.print(f"  [dim]{name:<13}[/dim]{escape(value)}")
+    yield from (_row(name, value) for name, value in rows if value)
     for name, status in held.members.items():
-        console.print(f"  [{COLOURS[status]}]{MARKS[status]}[/] {escape(name)}")
-    for text in filter(None, (item.description, item.notes)):
-        console.print(f"  {escape(text)}")
+        yield line("  ", (MARKS[status], COLOURS[status]), f" {name}")
+    yield from (line(f"  {text}") for text in (item.description, item.notes) if text)
 
 
-def _show_bead(console: Console, bead: Bead) -> None:
-    from rich.markup import escape
-
-    place = bead.metadata
-    console.print(f"[bold]{bead.id}[/bold]  {escape(bead.title)}  [{COLOURS[bead.status]}]{bead.status}[/]")
+def _bead_page(bead: BeadView) -> Iterator[Line]:
+    place, said = bead.metadata, bead.json
+    yield _head(bead.id, bead.title, bead.status)
+    attempts = f"{place.get('attempt_count', 0)} of {place.get('max_retry_attempts', 3)}"
     rows = (
-        ("sprint", f"{place.sprint} of {place.plan_file}"),
-        ("team", place.team_name),
-        ("branch", f"{place.branch} (from {place.source_branch})"),
-        ("worktree", place.worktree_path),
+        ("sprint", f"{place['sprint']} of {place['plan_file']}"),
+        ("team", place["team_name"]),
+        ("branch", f"{place['branch']} (from {place['source_branch']})"),
+        ("worktree", place["worktree_path"]),
         *((("part of", bead.parent),) if bead.parent else ()),
         ("waits for", ", ".join(bead.dependencies) or "nothing"),
-        ("labels", ", ".join(bead.labels)),
-        ("agents", ", ".join(spec.agent for spec in (*place.dev_agents, *place.qa_agents))),
-        ("attempts", f"{place.attempt_count} of {place.max_retry_attempts}"),
-        ("pull request", place.pr_url or "none"),
+        ("labels", ", ".join(said.get("labels", ()))),
+        ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
+        ("attempts", attempts),
+        ("pull request", place.get("pr_url") or "none"),
     )
-    for name, value in rows:
-        console.print(f"  [dim]{name:<13}[/dim]{escape(value)}")
-    for prompt in place.dev_prompts:
-        console.print(f"  • {escape(prompt)}")
-    for comment in bead.comments:
-        said = comment if isinstance(comment, str) else json.dumps(comment, ensure_ascii=False)
-        console.print(f"  [dim]“{escape(said)}”[/dim]")
+    yield from (_row(name, value) for name, value in rows)
+    yield from (line(f"  • {prompt}") for prompt in place["dev_prompts"])
+    for comment in said.get("comments", ()):
+        words = comment if isinstance(comment, str) else json.dumps(comment, ensure_ascii=False)
+        yield line((f"  “{words}”", "dim"))

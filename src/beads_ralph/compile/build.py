@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
 from beads_ralph.compile import setting
-from beads_ralph.compile.formula_sprints import Around, SprintPours
+from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Setting, plan_setting
+from beads_ralph.compile.setting import Place, Setting
 from beads_ralph.compile.sprints import (
     bead_json,
     compile_edges,
@@ -28,8 +29,10 @@ from beads_ralph.compile.sprints import (
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.config.read import plan_defaults
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import Code, Fault, gathered
+from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
+from beads_ralph.formula.folders import Folders
+from beads_ralph.formula.model import Formula
 from beads_ralph.plan import At, Plan, Sprint, parse
 from beads_ralph.store.protocol import AnyBead, Stored
 
@@ -119,7 +122,7 @@ class _Drafts:
             self.faults[name].append(fault)
 
     def _compile(self, sprint: Sprint) -> None:
-        bead, found = self.bead(sprint)
+        bead, found = self._bead(sprint)
         self.faults[sprint.id.text] += found
         if bead is not None:
             self.beads[sprint.id.text] = bead
@@ -127,10 +130,11 @@ class _Drafts:
 
     def _pour(self, sprint: Sprint) -> None:
         name = sprint.id.text
-        waits = [self.ids.get(other, other) for other in self._waits(name)]
+        waits = tuple(self.ids.get(other, other) for other in self._waits(name))
         branch = self.branches[name]
         named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
-        around = Around(self.ids[name], named, waits, self.branches)
+        file = self.setting.plan_file
+        around = Place(self.ids[name], file, branch=named, waits=waits, branches=self.branches)
         molecule, found = SprintPours(self.plan, self.setting, self.defaults).molecule(sprint, around)
         self.faults[name] += found
         if molecule is not None:
@@ -138,10 +142,8 @@ class _Drafts:
             beads = (member for member in molecule.members if isinstance(member, Bead))
             self.branches |= {bead.id: bead.metadata.branch for bead in beads}
         if sprint.type is not None:
-            message = (
-                f"sprint {sprint.id}: **Type** says nothing of a sprint that is poured; its steps have types"
-            )
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.type.line))
+            said = "**Type** says nothing of a sprint that is poured; its steps have types"
+            self._warn(f"sprint {sprint.id}: {said}", sprint.type.line)
 
     def _waits(self, sprint: str) -> list[str]:
         """Sprints and ids; the last steps of a poured sprint in its place, so that their work is there."""
@@ -155,20 +157,13 @@ class _Drafts:
     def _branch(self, sprint: Sprint) -> str:
         if sprint.branch is not None:
             return sprint.branch.value
-        known = self._known_branch(sprint)
+        _, known = self.setting.known_place(sprint)
         if known is not None and not self.setting.is_impossible(known):
             return known
         source = sprint.source_branch.value if sprint.source_branch else self.defaults.source_branch or ""
         return self.setting.branch(source, sprint.id.text, sprint.title, self.defaults)
 
-    def _known_branch(self, sprint: Sprint) -> str | None:
-        if sprint.is_poured:
-            molecule = self.setting.molecules.get(sprint.id.text)
-            return molecule.branch if molecule else None
-        bead = self.setting.known.get(sprint.id.text)
-        return bead.metadata.branch if bead else None
-
-    def bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
+    def _bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
         missing = list(self._missing(sprint))
         if missing:
             return None, missing
@@ -189,10 +184,15 @@ class _Drafts:
             "QA Agents": sprint.qa_agents or self.defaults.qa_agents,
             "Tasks": sprint.tasks,
         }
-        for label, value in wanted.items():
-            if not value:
-                message = f"sprint {sprint.id} has no **{label}** section"
-                yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, _remedy(label))
+        for label in (label for label, value in wanted.items() if not value):
+            key = label.lower().replace(" ", "_")
+            action = (
+                f"Add **{label}** to the sprint, or {key} to the plan's front matter or to beads-ralph.yaml"
+            )
+            if label == "Tasks":
+                action = "Add **Tasks**: and at least one bullet below it"
+            message = f"sprint {sprint.id} has no **{label}** section"
+            yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, action)
 
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:
         message = f"sprint {sprint.id}: {fault.message}"
@@ -201,14 +201,15 @@ class _Drafts:
 
     def _notice_oddities(self, sprint: Sprint, raw: Mapping[str, Any]) -> None:
         if sounds_like_merge(sprint) and sprint.type is None and raw["issue_type"] != "beads-ralph-merge":
-            message = (
-                f"sprint {sprint.id}: '{sprint.title}' sounds like a merge, but has fewer than two sprints "
-                "to merge; it is a work bead (say **Type**: work or merge to settle it)"
-            )
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.line))
+            said = "sounds like a merge, but has fewer than two sprints to merge; it is a work bead"
+            settled = "say **Type**: work or merge to settle it"
+            self._warn(f"sprint {sprint.id}: '{sprint.title}' {said} ({settled})", sprint.line)
         if self.setting.schema == "legacy" and len(sprint.dev_agents) > 1:
-            message = f"sprint {sprint.id}: the legacy schema holds one dev agent; the others are left out"
-            self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, sprint.dev_agents[1].line))
+            said = "the legacy schema holds one dev agent; the others are left out"
+            self._warn(f"sprint {sprint.id}: {said}", sprint.dev_agents[1].line)
+
+    def _warn(self, message: str, line: int) -> None:
+        self.warnings.append(Fault(Code.CONSTRAINT, message, self.plan.file, line))
 
     # --- the whole
 
@@ -239,13 +240,6 @@ class _Drafts:
                 formula = sprints[name].formula
                 line = formula.line if formula else sprints[name].line
                 yield name, Fault(Code.DUPLICATE_ID, message, self.plan.file, line)
-
-
-def _remedy(label: str) -> str:
-    key = label.lower().replace(" ", "_")
-    if label == "Tasks":
-        return "Add **Tasks**: and at least one bullet below it"
-    return f"Add **{label}** to the sprint, or {key} to the plan's front matter or to beads-ralph.yaml"
 
 
 def _line_of(sprint: Sprint, field: str) -> int:
@@ -309,6 +303,48 @@ def _phase_warnings(plan: Plan) -> Iterator[Fault]:
 
 def read_plan(path: Path) -> Plan:
     return parse(text_files.read_text(path), str(path))
+
+
+def setting_of(workspace: Workspace, file: Path) -> Setting:
+    """What is known besides a file from which beads are made."""
+    return Setting(
+        root=workspace.root,
+        plan_file=workspace.relative(file),
+        now=datetime.now(UTC),
+        config=workspace.config,
+        branches=workspace.branches(),
+        warnings=workspace.warnings,
+    )
+
+
+def plan_setting(
+    workspace: Workspace,
+    plan: Plan,
+    *,
+    schema: Literal["4.1a", "legacy"] = "4.1a",
+    id_suffix: str = "",
+    agent_check: bool = True,
+) -> Setting:
+    """The same besides a plan, with the formulas that it names."""
+    return replace(
+        setting_of(workspace, Path(plan.file)),
+        schema=schema,
+        id_suffix=id_suffix,
+        agent_check=agent_check,
+        formulas=_formulas(workspace, plan),
+    )
+
+
+def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphError]:
+    """The formulas that the plan names, or why one cannot be poured."""
+    folders = Folders.of(workspace.root, workspace.checkout)
+    found: dict[str, Formula | RalphError] = {}
+    for name in sorted({sprint.formula.value for sprint in plan.sprints if sprint.formula}):
+        try:
+            found[name] = folders.load(name)
+        except RalphError as error:
+            found[name] = error
+    return found
 
 
 def compile_plan(workspace: Workspace, path: Path, *, agent_check: bool = True) -> Built:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from beads_ralph.bead import graph, personas, run_state
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS
-from beads_ralph.compile.load import Batch, StoredPlan
+from beads_ralph.compile.load import Batch, StoredPlan, stored_of
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.store.protocol import Changes, Progress, Store, Stored, silent
@@ -30,7 +30,7 @@ class Change:
 
     @property
     def locked(self) -> bool:
-        return self.bead.status in ("in_progress", "closed")
+        return is_locked(self.bead)
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,22 @@ class ItemDiff:
 
     def warnings(self) -> list[Fault]:
         """Warnings about what is left alone, and what to do about it."""
-        told = [
+        told = []
+        for change in self.changed:
+            both = (f"{name} is {old!r}, planned {new!r}" for name, (old, new) in change.fields.items())
+            said = f"keeps what it says: {', '.join(both)}"
+            told.append((change.item, said, "Do what the plan says, then"))
+        for item in self.gone:
+            said = "is no longer in the plan, and stays open"
+            told.append((item, said, "Where nothing is left to do"))
+        return [
             Fault(
                 Code.CONSTRAINT,
-                f"{change.item.id} ({change.item.title}) keeps what it says: {_told(change.fields)}",
-                suggested_action=f"Do what the plan says, then: beads-ralph close {change.item.id}",
+                f"{item.id} ({item.title}) {said}",
+                suggested_action=f"{when}: beads-ralph close {item.id}",
             )
-            for change in self.changed
+            for item, said, when in told
         ]
-        told += [
-            Fault(
-                Code.CONSTRAINT,
-                f"{item.id} ({item.title}) is no longer in the plan, and stays open",
-                suggested_action=f"Where nothing is left to do: beads-ralph close {item.id}",
-            )
-            for item in self.gone
-        ]
-        return told
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,10 +78,6 @@ class ItemDiff:
             ],
             "gone": [_item_row(item) for item in self.gone],
         }
-
-
-def _told(fields: Mapping[str, tuple[Any, Any]]) -> str:
-    return ", ".join(f"{name} is {old!r}, planned {new!r}" for name, (old, new) in fields.items())
 
 
 def _item_row(item: Item) -> dict[str, Any]:
@@ -108,11 +103,7 @@ class Diff:
         return {
             "added": [_row(bead) for bead in self.added],
             "changed": [
-                {
-                    **_row(change.bead),
-                    "locked": change.locked,
-                    "fields": _fields_json(change.fields),
-                }
+                {**_row(change.bead), "locked": change.locked, "fields": _fields_json(change.fields)}
                 for change in self.changed
             ],
             "orphaned": [{**_row(bead), "locked": is_locked(bead)} for bead in self.orphaned],
@@ -167,7 +158,7 @@ def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
             suggested_action="Give the sprint a **Bead Name** of its own; what is there is orphaned then",
         )
         for name, part in planned.parts.items()
-        for each in (part.batch if isinstance(part, Molecule) else [part])
+        for each in stored_of(part)
         if each.id in (beads if isinstance(each, Item) else items)
     ]
     if faults:
@@ -181,13 +172,10 @@ def _is_gone(bead: Bead, planned: Batch) -> bool:
     """
     sprint, molecule = bead.metadata.plan_sprint_id, bead.metadata.molecule
     part = planned.parts.get(sprint)
-    if part is None or (molecule is not None) != isinstance(part, Molecule):
-        return True
-    return (
-        isinstance(part, Molecule)
-        and molecule == part.root.id
-        and bead.id not in {member.id for member in part.members}
-    )
+    if not isinstance(part, Molecule):
+        return part is None or molecule is not None
+    left = molecule == part.root.id and bead.id not in {member.id for member in part.members}
+    return molecule is None or left
 
 
 def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
@@ -195,7 +183,10 @@ def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
     wanted = [each for each in planned.stored if isinstance(each, Item)]
     both = [(there[item.id], item) for item in wanted if item.id in there]
     changes = [ItemChange(old, _item_fields(old, new)) for old, new in both if _is_waiting(old)]
-    current = {root.id for root in stored.roots if root.id not in _second_roots(stored, planned)}
+    # Not those of --id-suffix, molecules beside the one that the plan means.
+    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
+    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
+    current = {root for root, sprint in named if meant.get(sprint, root) == root}
     gone = [item for item in stored.items if _root_of(item, there) in current]
     ids = {item.id for item in wanted}
     return ItemDiff(
@@ -209,13 +200,6 @@ def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
 def _is_waiting(item: Item) -> bool:
     """True where a person or the world still has to act; containers follow their members."""
     return item.status != "closed" and item.issue_type not in CONTAINERS
-
-
-def _second_roots(stored: StoredPlan, planned: Batch) -> set[str]:
-    """Molecules beside the one that the plan means: those of --id-suffix."""
-    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
-    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
-    return {root for root, sprint in named if sprint in meant and meant[sprint] != root}
 
 
 def _root_of(item: Item, there: Mapping[str, Item]) -> str:
@@ -260,12 +244,14 @@ def _differs(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 # --- applying it ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class Applied:
-    created: tuple[str, ...]
-    updated: tuple[str, ...]
-    orphaned: tuple[str, ...]
-    left_alone: tuple[str, ...]
+    """The changes so far, and what was left alone because work on it runs or is done."""
+
+    created: list[str]
+    updated: list[str] = field(default_factory=list)
+    orphaned: list[str] = field(default_factory=list)
+    left_alone: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -282,51 +268,35 @@ def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
     """
     order = _safe_order(diff)
     fresh: list[Stored] = [*diff.items.added, *diff.added]
-    created = store.create(fresh, progress) if fresh else []
-    done = _Progress(store)
+    done = Applied(store.create(fresh, progress) if fresh else [])
     try:
         for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
-            if done.take(change.bead, _changes(change)):
-                done.updated.append(change.bead.id)
+            taken = _update(store, change.bead, _changes(change))
+            (done.updated if taken else done.left_alone).append(change.bead.id)
         for bead in diff.orphaned:
-            if done.take(bead, _orphaning(bead)):
-                store.comment(
-                    bead.id, AUTHOR, f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
-                )
-                done.orphaned.append(bead.id)
+            # Blocked, not closed: closed would claim that its work was done.
+            taken = _update(store, bead, Changes(status="blocked", labels=[*bead.labels, ORPHANED]))
+            if taken:
+                gone = f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
+                store.comment(bead.id, AUTHOR, gone)
+            (done.orphaned if taken else done.left_alone).append(bead.id)
     except RalphError as error:
-        error.data |= {"beads_created": created, **done.applied(created).to_json()}
+        error.data |= {"beads_created": done.created, **done.to_json()}
         raise
-    return done.applied(created)
+    return done
 
 
-class _Progress:
-    """The changes so far, and what was left alone because work on it runs or is done."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.updated: list[str] = []
-        self.orphaned: list[str] = []
-        self.left_alone: list[str] = []
-
-    def take(self, bead: Bead, changes: Changes) -> bool:
-        """Change a bead, unless it is locked or became so since we looked."""
-        taken = not is_locked(bead) and self._update(bead, changes)
-        if not taken:
-            self.left_alone.append(bead.id)
-        return taken
-
-    def _update(self, bead: Bead, changes: Changes) -> bool:
-        try:
-            self.store.update(bead.id, replace(changes, expected_status=bead.status))
-        except RalphError as error:
-            if error.code != Code.CONFLICT:
-                raise
-            return False
-        return True
-
-    def applied(self, created: Sequence[str]) -> Applied:
-        return Applied(tuple(created), tuple(self.updated), tuple(self.orphaned), tuple(self.left_alone))
+def _update(store: Store, bead: Bead, changes: Changes) -> bool:
+    """Change a bead, unless it is locked or became so since we looked."""
+    if is_locked(bead):
+        return False
+    try:
+        store.update(bead.id, replace(changes, expected_status=bead.status))
+    except RalphError as error:
+        if error.code != Code.CONFLICT:
+            raise
+        return False
+    return True
 
 
 def _changes(change: Change) -> Changes:
@@ -341,24 +311,15 @@ def _changes(change: Change) -> Changes:
     return Changes(**core, metadata=metadata or None, status="open" if revived else None)
 
 
-def _orphaning(bead: Bead) -> Changes:
-    """Blocked, not closed: closed would claim that its work was done."""
-    return Changes(status="blocked", labels=[*bead.labels, ORPHANED])
-
-
 def _safe_order(diff: Diff) -> dict[str, int]:
     """An order in which no update closes a cycle for a moment: what a bead will wait for comes first.
 
     Locked beads keep their old dependencies, which may not fit the edited ones; that is refused.
     """
-    edges: dict[str, Sequence[str]] = {
-        bead.id: bead.dependencies for bead in (*diff.unchanged, *diff.orphaned)
-    }
-    edges |= {bead.id: bead.dependencies for bead in diff.added}
-    edges |= {item.id: item.dependencies for item in (*diff.items.kept, *diff.items.added)}
-    for change in diff.changed:
-        chosen = change.bead if change.locked else change.planned
-        edges[chosen.id] = chosen.dependencies
+    changed = [change.bead if change.locked else change.planned for change in diff.changed]
+    items = (*diff.items.kept, *diff.items.added)
+    after: list[Stored] = [*diff.unchanged, *diff.orphaned, *diff.added, *items, *changed]
+    edges = {each.id: each.dependencies for each in after}
     path = graph.cycle(edges)
     if path:
         raise RalphError(

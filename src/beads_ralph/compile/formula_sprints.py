@@ -15,7 +15,7 @@ from beads_ralph.compile.sprints import labels
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import Formula, Var
-from beads_ralph.formula.variables import used_names, values
+from beads_ralph.formula.variables import accepted, values
 from beads_ralph.plan import At, Given, Plan, Sprint
 
 
@@ -27,48 +27,42 @@ class SprintPours:
     setting: Setting
     defaults: PlanDefaults
 
-    def molecule(self, sprint: Sprint, around: Around) -> tuple[Molecule | None, list[Fault]]:
+    def molecule(self, sprint: Sprint, around: Place) -> tuple[Molecule | None, list[Fault]]:
         """The molecule of a sprint, or every fault of its values and of the beads they make."""
         if sprint.formula is None:
             return None, []  # the plan's own faults say what is wrong with its **Pour**
         if self.setting.schema == "legacy":
             return None, [self._legacy(sprint, sprint.formula)]
         found = self.setting.formulas.get(sprint.formula.value)
-        if not isinstance(found, Formula):
-            return None, self._refused(
-                sprint,
-                found or RalphError(Code.FORMULA_NOT_FOUND, f"there is no formula {sprint.formula.value}"),
-            )
         try:
+            if not isinstance(found, Formula):
+                raise found or RalphError(
+                    Code.FORMULA_NOT_FOUND, f"there is no formula {sprint.formula.value}"
+                )
             molecule = self._composed(sprint, found, around)
         except RalphError as error:
-            return None, self._refused(sprint, error)
+            own = Fault(error.code, error.message, suggested_action=error.suggested_action)
+            return None, [self._at(sprint, fault) for fault in error.faults or (own,)]
         faults = [replace(fault, file=self.plan.file) for fault in molecule.faults]
         return (None if faults else molecule), faults
 
-    def _composed(self, sprint: Sprint, formula: Formula, around: Around) -> Molecule:
+    def _composed(self, sprint: Sprint, formula: Formula, around: Place) -> Molecule:
         given = {name: value.value for name, value in sprint.pour.values.items()} if sprint.pour else {}
         offered = offer(sprint, self.setting, self.defaults, around)
         found = values(formula, offered.to(formula, given))
-        molecule = compose(formula, found, self.setting, self._place(sprint, formula, around))
-        return replace(molecule, root=molecule.root.model_copy(update=self._root(sprint, around, molecule)))
-
-    def _place(self, sprint: Sprint, formula: Formula, around: Around) -> Place:
         known = self.setting.molecules.get(sprint.id.text)
-        return Place(
-            root_id=around.root_id,
-            file=self.setting.plan_file,
+        place = replace(
+            around,
             sprint=_left(sprint, formula),
-            branch=around.branch,
-            waits=tuple(around.waits),
-            branches=around.branches,
             defaults=self.defaults,
             known=known.steps if known else {},
             line=_line(sprint),
             label=f"sprint {sprint.id}",
         )
+        molecule = compose(formula, found, self.setting, place)
+        return replace(molecule, root=molecule.root.model_copy(update=self._root(sprint, around, molecule)))
 
-    def _root(self, sprint: Sprint, around: Around, molecule: Molecule) -> dict[str, object]:
+    def _root(self, sprint: Sprint, around: Place, molecule: Molecule) -> dict[str, object]:
         """The root stands for the sprint; what is in its metadata finds it again, whatever its title."""
         place = {
             "plan_file": self.setting.plan_file,
@@ -76,10 +70,9 @@ class SprintPours:
             "plan_sprint_id": sprint.id.text,
             "branch": around.branch,
         }
-        words = "\n\n".join(part for part in (sprint.description, *sprint.notes) if part)
         return {
             "title": sprint.title,
-            "description": words or molecule.root.description,
+            "description": _prose(sprint) or molecule.root.description,
             "labels": labels(sprint, self.defaults),
             "metadata": {**molecule.root.metadata, **place},
         }
@@ -93,13 +86,10 @@ class SprintPours:
         action = "Leave out --schema legacy, or write the sprint's tasks instead of the formula"
         return Fault(Code.CONSTRAINT, message, self.plan.file, formula.line, None, action)
 
-    def _refused(self, sprint: Sprint, error: RalphError) -> list[Fault]:
-        faults = error.faults or (Fault(error.code, error.message, suggested_action=error.suggested_action),)
-        return [self._at(sprint, fault) for fault in faults]
-
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:
-        name = (fault.field or "").removeprefix("vars.") if (fault.field or "").startswith("vars.") else None
-        given = sprint.pour.values.get(name) if sprint.pour and name else None
+        kind, _, name = (fault.field or "").partition("vars.")
+        name = "" if kind else name
+        given = sprint.pour.values.get(name) if sprint.pour else None
         where = f"{fault.place}: " if fault.file else ""
         message = f"sprint {sprint.id}: {where}{fault.message}"
         action = fault.suggested_action
@@ -123,12 +113,16 @@ TAKEN: Final = {
 
 def _left(sprint: Sprint, formula: Formula) -> Sprint:
     """The sprint without what its formula takes as a variable: that goes where the formula puts it."""
-    names = {*formula.vars, *used_names(formula)}
-    taken = {field for field, words in TAKEN.items() if names.intersection(words)}
+    names = accepted(formula)
+    taken = {field for field, words in TAKEN.items() if not set(words).isdisjoint(names)}
     empty: dict[str, Any] = {field: "" if field == "description" else () for field in taken}
     if "description" in taken:
         empty["notes"] = ()
     return replace(sprint, **empty)
+
+
+def _prose(sprint: Sprint) -> str:
+    return "\n\n".join(part for part in (sprint.description, *sprint.notes) if part)
 
 
 def _line(sprint: Sprint) -> int:
@@ -148,18 +142,15 @@ class Offer:
     def to(self, formula: Formula, given: Mapping[str, Given]) -> dict[str, Given]:
         """Values for the variables that the formula has; what the **Pour** block gives goes first."""
         values = dict(given)
-        for name in dict.fromkeys((*formula.vars, *used_names(formula))):
+        for name in accepted(formula):
             var = formula.vars.get(name, Var())
-            value = self._for(name, var)
-            if value is not None and name not in values:
+            value = self.said.get(name)
+            if value is None and var.default is None:
+                value = self.assumed.get(name)
+            # What follows from another variable does so whoever gives that one.
+            if value is not None and name not in values and not var.derive:
                 values[name] = _shaped(value, var)
         return values
-
-    def _for(self, name: str, var: Var) -> Given | None:
-        if var.derive:
-            return None  # it follows from another variable, whoever gives that one
-        said = self.said.get(name)
-        return self.assumed.get(name) if said is None and var.default is None else said
 
 
 def _shaped(value: Given, var: Var) -> Given:
@@ -169,27 +160,14 @@ def _shaped(value: Given, var: Var) -> Given:
     return (value,) if var.type == "list" else value
 
 
-@dataclass(frozen=True)
-class Around:
-    """A sprint's surroundings in the plan: its id and branch, and what it waits for."""
-
-    root_id: str
-    branch: str | None
-    """None where only the formula knows the branch that the work starts from."""
-    waits: Sequence[str]
-    """Ids; of a sprint before it that is poured too, those of its last steps."""
-    branches: Mapping[str, str]
-    """Id → branch of the beads before it."""
-
-
-def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> Offer:
+def offer(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Place) -> Offer:
     said = {
         **_identity(sprint, setting, defaults, around),
         **_words(sprint),
         **_agents("dev", [agent.value for agent in sprint.dev_agents]),
         **_agents("qa", [agent.value for agent in sprint.qa_agents]),
-        "depends_on": tuple(around.waits),
-        "after": tuple(around.waits),
+        "depends_on": around.waits,
+        "after": around.waits,
     }
     assumed = {
         "source_branch": defaults.source_branch or "",
@@ -228,16 +206,17 @@ def _filled(values: Mapping[str, Given], keep: Iterable[str] = ()) -> dict[str, 
     return {name: value for name, value in values.items() if value or name in keep}
 
 
-def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Around) -> dict[str, Given]:
+def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: Place) -> dict[str, Given]:
     made = setting.worktree(around.branch, defaults) if around.branch else ""
     folder = setting.absolute(sprint.worktree.value) if sprint.worktree else made
+    given = sprint.bead_name.value if sprint.bead_name else ""
     return {
         "sprint_id": sprint.id.text,
         "sprint_slug": sprint.id.dashed,
         "phase": sprint.id.phase,
         "phase_number": f"{sprint.id.phase_number:02d}",
         "title": sprint.title,
-        "name": _name(sprint),
+        "name": given if given and not given.startswith(f"{ID_PREFIX}-") else slug(sprint.title),
         "bead_id": around.root_id,
         "branch": around.branch or "",
         "worktree_path": folder,
@@ -247,14 +226,9 @@ def _identity(sprint: Sprint, setting: Setting, defaults: PlanDefaults, around: 
     }
 
 
-def _name(sprint: Sprint) -> str:
-    given = sprint.bead_name.value if sprint.bead_name else ""
-    return slug(sprint.title) if not given or given.startswith(f"{ID_PREFIX}-") else given
-
-
 def _words(sprint: Sprint) -> dict[str, Given]:
     return {
-        "description": "\n\n".join(part for part in (sprint.description, *sprint.notes) if part),
+        "description": _prose(sprint),
         "source_branch": sprint.source_branch.value if sprint.source_branch else "",
         "team": sprint.team.value if sprint.team else "",
         "tasks": tuple(task.value for task in sprint.tasks),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,22 +12,14 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
-from beads_ralph.compile.build import Built, build, read_plan
+from beads_ralph.compile.build import Built, build, plan_setting, read_plan
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import KnownMolecule, Setting, plan_setting
+from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
-from beads_ralph.store.protocol import (
-    AnyBead,
-    ItemQuery,
-    Progress,
-    Query,
-    Store,
-    Stored,
-    UnreadableBead,
-    silent,
-)
+from beads_ralph.store.protocol import AnyBead, Progress, Store, Stored, silent
+from beads_ralph.store.query import ItemQuery, Query, UnreadableBead
 
 Mode = Literal["direct", "formula", "mixed"]
 
@@ -45,7 +37,7 @@ class Batch:
     @property
     def stored(self) -> list[Stored]:
         """All that goes into the store."""
-        return [each for part in self.parts.values() for each in _stored(part)]
+        return [each for part in self.parts.values() for each in stored_of(part)]
 
     @property
     def members(self) -> list[Stored]:
@@ -61,7 +53,7 @@ class Batch:
     @property
     def ids(self) -> dict[str, str]:
         """Sprint → its bead, or the root of its molecule."""
-        return {name: _stored(part)[0].id for name, part in self.parts.items()}
+        return {name: stored_of(part)[0].id for name, part in self.parts.items()}
 
     @property
     def mode(self) -> Mode:
@@ -71,7 +63,7 @@ class Batch:
         return "formula" if len(self.molecules) == len(self.parts) else "mixed"
 
 
-def _stored(part: AnyBead | Molecule) -> Sequence[Stored]:
+def stored_of(part: AnyBead | Molecule) -> Sequence[Stored]:
     return part.batch if isinstance(part, Molecule) else [part]
 
 
@@ -90,9 +82,14 @@ class Loaded:
     def to_json(self, *, annotated: bool, file_changed: bool) -> dict[str, Any]:
         """The seed's result; `beads_skipped` is there for reruns."""
         done = "poured" if self.mode == "formula" else "inserted"
+        pours = {
+            "formulas_created": 0,
+            "formulas_poured": len(self.molecules),
+            "molecules_created": list(self.molecules),
+        }
         return {
             "mode": self.mode,
-            **self._pours(),
+            **(pours if self.mode != "direct" else {}),
             "beads_created": len(self.created),
             "bead_ids": list(self.created),
             "sprints_processed": list(self.sprints),
@@ -100,15 +97,6 @@ class Loaded:
             "plan_annotated": annotated,
             "plan_file_updated": file_changed,
             "beads_skipped": list(self.skipped),
-        }
-
-    def _pours(self) -> dict[str, Any]:
-        if self.mode == "direct":
-            return {}
-        return {
-            "formulas_created": 0,
-            "formulas_poured": len(self.molecules),
-            "molecules_created": list(self.molecules),
         }
 
 
@@ -120,32 +108,29 @@ def choose(plan: Plan, wanted: Iterable[str] | None) -> list[str]:
     asked = [word for word in (text.strip() for text in wanted) if word]
     if not asked:
         raise RalphError(Code.USAGE, "the sprint filter is empty", suggested_action="Name sprints: 1.1,1.2a")
-    faults = [_unknown(plan, word) for word in asked if word not in order]
+    faults = []
+    for word in (word for word in asked if word not in order):
+        code = Code.UNRESOLVED if SprintId.parse(word) else Code.PLAN_PATTERN
+        faults.append(Fault(code, f"the sprint filter names {word}, which is not in the plan", plan.file))
     if faults:
         raise gathered(faults, plan.file)
     return [sprint for sprint in order if sprint in asked]
 
 
-def _unknown(plan: Plan, word: str) -> Fault:
-    code = Code.UNRESOLVED if SprintId.parse(word) else Code.PLAN_PATTERN
-    return Fault(code, f"the sprint filter names {word}, which is not in the plan", plan.file)
-
-
 def require_valid(built: Built, chosen: Collection[str]) -> Batch:
-    """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault."""
-    concerned = dict.fromkeys((*chosen, *_poured_before(built, chosen)))
+    """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault.
+
+    Poured sprints that a chosen one waits for concern it: only with them is it known which beads those are.
+    """
+    poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
+    before = [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
+    concerned = dict.fromkeys((*chosen, *before))
     own = [fault for sprint in concerned for fault in built.sprint_faults.get(sprint, ())]
     faults = sorted([*built.faults, *own], key=lambda fault: fault.line or 0)
     if faults:
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
     return Batch({sprint: parts[sprint] for sprint in chosen})
-
-
-def _poured_before(built: Built, chosen: Collection[str]) -> list[str]:
-    """Poured sprints that a chosen one waits for: only with them is it known which beads those are."""
-    poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
-    return [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
 
 
 # --- what is there already --------------------------------------------------------------------------
@@ -238,21 +223,24 @@ def _existing(store: Store, batch: Batch) -> frozenset[str]:
     """The ids that are there already; an id that another plan has taken is no such thing."""
     planned = {each.id: each for each in batch.stored}
     listing = store.find(Query(ids=list(planned)))
-    faults = [_taken(bead) for bead in listing.beads if not _same_bead(bead, planned[bead.id])]
+    faults = [
+        _taken(bead.id, "bead", bead.metadata.to_json())
+        for bead in listing.beads
+        if isinstance(other := planned[bead.id], Item) or other.metadata.plan_file != bead.metadata.plan_file
+    ]
     there = {bead.id for bead in listing.beads} | {bead.id for bead in listing.unreadable}
     if batch.molecules:
         items = store.items.find(ItemQuery(ids=list(planned)))
-        faults += [_taken_item(item) for item in items if not _same_item(item, planned[item.id])]
+        faults += [
+            _taken(item.id, item.issue_type, item.metadata)
+            for item in items
+            if not _same_item(item, planned[item.id])
+        ]
         there |= {item.id for item in items}
-    if not faults:
-        faults = [_half(name, part, there) for name, part in batch.parts.items() if _is_half(part, there)]
+    faults = faults or list(_halves(batch, there))
     if faults:
         raise gathered(faults, "the plan")
     return frozenset(there)
-
-
-def _same_bead(stored: Bead, planned: Stored) -> bool:
-    return not isinstance(planned, Item) and stored.metadata.plan_file == planned.metadata.plan_file
 
 
 def _same_item(stored: Item, planned: Stored) -> bool:
@@ -264,35 +252,23 @@ def _same_item(stored: Item, planned: Stored) -> bool:
     return same and stored.parent == planned.parent
 
 
-def _is_half(part: AnyBead | Molecule, there: Collection[str]) -> bool:
-    return 0 < sum(each.id in there for each in _stored(part)) < len(_stored(part))
+def _halves(batch: Batch, there: Collection[str]) -> Iterator[Fault]:
+    """The sprints that the store has only a part of."""
+    look, then = "beads-ralph plan diff PLAN", "beads-ralph mason PLAN --update"
+    action = f"See what is different with: {look}, then apply it with: {then}"
+    for name, part in batch.parts.items():
+        missing = [each.id for each in stored_of(part) if each.id not in there]
+        if 0 < len(missing) < len(stored_of(part)):
+            said = f"sprint {name} is in the store, but without {', '.join(missing)}"
+            message = f"{said}: its formula or its values changed"
+            yield Fault(Code.CONFLICT, message, suggested_action=action)
 
 
-def _half(name: str, part: AnyBead | Molecule, there: Collection[str]) -> Fault:
-    missing = [each.id for each in _stored(part) if each.id not in there]
-    message = (
-        f"sprint {name} is in the store, but without {', '.join(missing)}: its formula or its values changed"
-    )
-    return Fault(
-        Code.CONFLICT,
-        message,
-        suggested_action="See what is different with: beads-ralph plan diff PLAN, then apply it with: "
-        "beads-ralph mason PLAN --update",
-    )
-
-
-def _taken(bead: Bead) -> Fault:
-    whose = f"a bead of {bead.metadata.plan_file}, sprint {bead.metadata.plan_sprint_id}"
-    return Fault(Code.DUPLICATE_ID, f"{bead.id} is {whose}", suggested_action=RENAME)
-
-
-def _taken_item(item: Item) -> Fault:
-    plan, sprint = item.metadata.get("plan_file"), item.metadata.get("plan_sprint_id")
+def _taken(identity: str, kind: str, said: Mapping[str, Any]) -> Fault:
+    plan, sprint = said.get("plan_file"), said.get("plan_sprint_id")
     whose = f" of {plan}, sprint {sprint}" if plan else ""
-    return Fault(Code.DUPLICATE_ID, f"{item.id} is a {item.issue_type}{whose}", suggested_action=RENAME)
-
-
-RENAME = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
+    action = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
+    return Fault(Code.DUPLICATE_ID, f"{identity} is a {kind}{whose}", suggested_action=action)
 
 
 # --- a plan beside the store ------------------------------------------------------------------------

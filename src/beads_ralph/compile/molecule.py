@@ -65,9 +65,12 @@ def compose(
     first = render(formula, values)
     steps = list(_steps(first.steps, formula.name, ""))
     for at, (other, own) in enumerate(attached):
-        prefix = _prefix(other.name, [part.name for part, _ in attached[:at]])
+        times = [part.name for part, _ in attached[:at]].count(other.name)
+        prefix = f"{other.name}-{times + 1}." if times else f"{other.name}."
         added = list(_steps(render(other, own).steps, other.name, prefix))
-        steps = _followed(steps, added)
+        # The first of the added steps wait for the last ones of those before them.
+        ends, begins = _ends(steps), _begins(added)
+        steps += [replace(one, needs=(*one.needs, *ends)) if one.key in begins else one for one in added]
     root = Item(
         id=place.root_id,
         title=first.title.strip()[:MAX_TITLE] or formula.name,
@@ -80,43 +83,15 @@ def compose(
     return composing.molecule(root.model_copy(update=composing.mark))
 
 
-def _prefix(name: str, before: Sequence[str]) -> str:
-    times = before.count(name)
-    return f"{name}." if not times else f"{name}-{times + 1}."
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A step, and the formula it is from."""
-
-    step: Ready
-    formula: str
-
-    @property
-    def key(self) -> str:
-        return self.step.key
-
-
-def _steps(steps: Iterable[Ready], formula: str, prefix: str) -> Iterator[Placed]:
+def _steps(steps: Iterable[Ready], formula: str, prefix: str) -> Iterator[Ready]:
     for step in steps:
-        moved = replace(
+        yield replace(
             step,
             key=prefix + step.key,
             needs=tuple(prefix + key for key in step.needs),
             parent=None if step.parent is None else prefix + step.parent,
+            formula=formula,
         )
-        yield Placed(moved, formula)
-
-
-def _followed(steps: list[Placed], added: list[Placed]) -> list[Placed]:
-    """The first of the added steps wait for the last ones of those before them."""
-    last = tuple(_ends(steps))
-    first = {placed.key for placed in _begins(added)}
-    return [*steps, *(_waiting(one, last) if one.key in first else one for one in added)]
-
-
-def _waiting(placed: Placed, last: tuple[str, ...]) -> Placed:
-    return replace(placed, step=replace(placed.step, needs=(*placed.step.needs, *last)))
 
 
 def _is_work(step: Ready) -> bool:
@@ -124,30 +99,31 @@ def _is_work(step: Ready) -> bool:
     return not step.is_epic and step.issue_type != GATE
 
 
-def _begins(steps: Sequence[Placed]) -> list[Placed]:
+def _begins(steps: Iterable[Ready]) -> list[str]:
     """The steps that need no other one."""
-    work = {placed.key for placed in steps if _is_work(placed.step)}
-    return [placed for placed in steps if placed.key in work and not work.intersection(placed.step.needs)]
+    work = {step.key: step for step in steps if _is_work(step)}
+    return [key for key, step in work.items() if work.keys().isdisjoint(step.needs)]
 
 
-def _ends(steps: Sequence[Placed]) -> list[str]:
+def _ends(steps: Iterable[Ready]) -> list[str]:
     """The steps that no other needs."""
-    needed = {key for placed in steps if _is_work(placed.step) for key in placed.step.needs}
-    return [placed.key for placed in steps if _is_work(placed.step) and placed.key not in needed]
+    work = {step.key: step for step in steps if _is_work(step)}
+    needed = {key for step in work.values() for key in step.needs}
+    return [key for key in work if key not in needed]
 
 
 class _Composing:
     def __init__(
-        self, steps: Sequence[Placed], values: Values, setting: Setting, place: Place, *, wisp: bool
+        self, steps: Sequence[Ready], values: Values, setting: Setting, place: Place, *, wisp: bool
     ) -> None:
-        self.steps = {placed.key: placed for placed in steps}
+        self.steps = {step.key: step for step in steps}
         self.values = values
         self.setting = setting
         self.place = place
         self.mark: dict[str, Any] = {"ephemeral": True} if wisp else {}
         self.faults: list[Fault] = []
-        self.ids = {key: self._id(placed.step) for key, placed in self.steps.items()}
-        self.begins = {placed.key for placed in _begins(steps)}
+        self.ids = {key: self._id(step) for key, step in self.steps.items()}
+        self.begins = frozenset(_begins(steps))
         self.sprints = self._sprints()
         self.alone = len(self.sprints) == 1
         self.branches = {self.ids[key]: self._branch(key, sprint) for key, sprint in self.sprints.items()}
@@ -156,11 +132,11 @@ class _Composing:
         members = [member for key in self.steps for member in self._members(key)]
         self.faults += self._same_ids()
         self.faults += self._cycles()
-        entries = [self.ids[key] for key in self.steps if key in self.begins]
-        given = [self.ids[key] for key, placed in self.steps.items() if placed.step.bead_id]
-        return Molecule(
-            root, tuple(members), tuple(self.faults), tuple(entries), tuple(self._exits()), frozenset(given)
-        )
+        ends = _ends(self.steps.values())
+        exits = dict.fromkeys((*(self.ids[key] for key in ends), *self._beads_behind(ends)))
+        entries = tuple(self.ids[key] for key in self.steps if key in self.begins)
+        given = frozenset(self.ids[key] for key, step in self.steps.items() if step.bead_id)
+        return Molecule(root, tuple(members), tuple(self.faults), entries, tuple(exits), given)
 
     # --- ids and sprints
 
@@ -174,18 +150,14 @@ class _Composing:
             return given
         return member_id(self.place.root_id, step.key)  # in a plan the sprint's own id is the root's
 
-    def _branches_among(self, ids: Iterable[str]) -> dict[str, str]:
-        known = (self.branches, self.place.branches)
-        return {one: there[one] for one in ids for there in known if one in there}
-
     def _branch(self, key: str, sprint: SprintId) -> str:
         word = self._word(key, sprint)
-        return branch_of(self.steps[key].step, self.setting, self.place, word, alone=self.alone)
+        return branch_of(self.steps[key], self.setting, self.place, word, alone=self.alone)
 
     def _sprints(self) -> dict[str, SprintId]:
         """Step → sprint, of the beads; without a word of their own they are counted."""
         found: dict[str, SprintId] = {}
-        beads = [placed.step for placed in self.steps.values() if placed.step.issue_type in ISSUE_TYPES]
+        beads = [step for step in self.steps.values() if step.issue_type in ISSUE_TYPES]
         for at, step in enumerate(beads, 1):
             text = self._sprint_text(step, at)
             sprint = SprintId.parse(text) if isinstance(text, str) else None
@@ -199,46 +171,36 @@ class _Composing:
     def _sprint_text(self, step: Ready, at: int) -> Any:
         if self.place.sprint is not None:
             return self.place.sprint.id.text
-        if "sprint" in step.metadata:
-            return step.metadata["sprint"]
-        return self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
+        given = self.values.text("sprint_id") if "sprint_id" in self.values else f"{self.place.number}.{at}"
+        return step.metadata.get("sprint", given)
 
     def _word(self, key: str, sprint: SprintId) -> str:
         """The sprint's word in a branch. Counted ones are the same in every formula, so that there
         the formula and the number of the pour stand for them."""
         counted = self.place.sprint is None and "sprint_id" not in self.values
-        if counted and "sprint" not in self.steps[key].step.metadata:
+        if counted and "sprint" not in self.steps[key].metadata:
             return self.place.root_id.partition("-")[2]
         return sprint.text
 
     # --- members
 
     def _members(self, key: str) -> Iterator[Bead | Item]:
-        step = self.steps[key].step
+        step = self.steps[key]
         member = self._bead(key) if step.issue_type in ISSUE_TYPES else self._item(step)
         if member is not None:
             yield member
-        if step.gate is not None:
-            gate = self._gate(step, step.gate)
-            if gate is not None:
-                yield gate
+        gate = self._gate(step, step.gate) if step.gate is not None else None
+        if gate is not None:
+            yield gate
 
     def _bead(self, key: str) -> Bead | None:
-        placed = self.steps[key]
-        step = placed.step
         if key not in self.sprints:
             return None
-        sprint = self.sprints[key]
+        step, identity = self.steps[key], self.ids[key]
         waits = self._waits(step)
-        slot = Slot(
-            self.ids[key],
-            sprint,
-            self._word(key, sprint),
-            waits,
-            self._branches_among((self.ids[key], *waits)),
-            placed.formula,
-            self.alone,
-        )
+        known = (self.branches, self.place.branches)
+        branches = {one: there[one] for one in (identity, *waits) for there in known if one in there}
+        slot = Slot(identity, self.sprints[key], waits, branches, self.alone)
         raw, faults = raw_bead(step, slot, self.setting, self.place)
         bead: Bead | None = None
         if raw is not None:
@@ -307,45 +269,34 @@ class _Composing:
     def _waits(self, step: Ready) -> list[str]:
         """The dependencies of a step. One that waits for something that is no bead, such as a person's task,
         also waits for the beads before that: their branches go into its own."""
-        own = list(self._direct(step))
+        own = [*(self.ids[key] for key in step.needs), *self._outside(step)]
         if step.issue_type in ISSUE_TYPES:
             own += self._beads_behind(step.needs)
         if step.gate is not None:
             own.append(self._gate_id(step))
         return list(dict.fromkeys(own))
 
-    def _direct(self, step: Ready) -> Iterator[str]:
-        yield from (self.ids[key] for key in step.needs)
-        yield from step.after
-        if step.key in self.begins:
-            yield from self.place.waits
+    def _outside(self, step: Ready) -> Sequence[str]:
+        """Ids outside of the molecule that a step waits for."""
+        return (*step.after, *(self.place.waits if step.key in self.begins else ()))
 
     def _beads_behind(self, keys: Iterable[str]) -> Iterator[str]:
         """The nearest beads behind the items among these, and what those items wait for outside."""
         left, seen = list(keys), set[str]()
         while left:
             key = left.pop(0)
-            placed = self.steps[key].step
-            if key in seen or placed.issue_type in ISSUE_TYPES:
+            step = self.steps[key]
+            if key in seen or step.issue_type in ISSUE_TYPES:
                 continue
             seen.add(key)
-            for other in placed.needs:
-                if self.steps[other].step.issue_type in ISSUE_TYPES:
-                    yield self.ids[other]
-            left += placed.needs
-            yield from placed.after
-            if key in self.begins:
-                yield from self.place.waits
-
-    def _exits(self) -> list[str]:
-        ends = [self.steps[key].step for key in _ends(list(self.steps.values()))]
-        found = [self.ids[step.key] for step in ends]
-        return list(dict.fromkeys((*found, *self._beads_behind(step.key for step in ends))))
+            yield from (self.ids[one] for one in step.needs if self.steps[one].issue_type in ISSUE_TYPES)
+            left += step.needs
+            yield from self._outside(step)
 
     # --- the whole
 
     def _same_ids(self) -> Iterator[Fault]:
-        gates = {f"gate-{key}": self._gate_id(one.step) for key, one in self.steps.items() if one.step.gate}
+        gates = {f"gate-{key}": self._gate_id(step) for key, step in self.steps.items() if step.gate}
         everyone: Mapping[str, str] = {**self.ids, **gates}
         counts = Counter([self.place.root_id, *everyone.values()])
         for key, identity in everyone.items():
@@ -354,7 +305,7 @@ class _Composing:
                 yield Fault(Code.DUPLICATE_ID, message, self.place.file, self.place.line, f"steps.{key}")
 
     def _cycles(self) -> Iterator[Fault]:
-        path = graph.cycle({key: placed.step.needs for key, placed in self.steps.items()})
+        path = graph.cycle({key: step.needs for key, step in self.steps.items()})
         if path:
             message = f"the steps wait for one another: {' → '.join(path)}"
             field = f"steps.{path[0]}.needs"

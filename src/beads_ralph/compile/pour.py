@@ -16,7 +16,8 @@ from beads_ralph.compile.setting import number_in
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.formula.model import all_steps
 from beads_ralph.formula.render import render
-from beads_ralph.store.protocol import ItemQuery, Pours, Query, Store
+from beads_ralph.store.protocol import Pours, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 BATCH: Final = 60
 """So many beads and items go into the store in one step; a row is never divided."""
@@ -45,13 +46,9 @@ class Account:
         return len(self.roots)
 
     def to_json(self) -> dict[str, Any]:
-        failure = None
-        if self.failed is not None:
-            failure = {
-                "row": self.failed_row,
-                "code": str(self.failed.code),
-                "message": self.failed.message,
-            }
+        error, failure = self.failed, None
+        if error is not None:
+            failure = {"row": self.failed_row, "code": str(error.code), "message": error.message}
         not_tried = self.rows - self.poured - (self.failed is not None)
         return {"rows": self.rows, "poured": self.poured, "failed": failure, "not_tried": not_tried}
 
@@ -100,18 +97,17 @@ def _store_faults(
     store: Store, recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]
 ) -> list[Fault]:
     """Ids that are taken, and dependencies that are nowhere."""
-    given = frozenset[str]().union(*(molecule.given_ids for molecule in made))
+    given = {identity for molecule in made for identity in molecule.given_ids}
     coming = {member.id for molecule in made for member in molecule.members}
-    outside = frozenset[str]().union(*(molecule.outside for molecule in made)) - coming
+    outside = {identity for molecule in made for identity in molecule.outside} - coming
     there = held(store, [*given, *outside])
     faults: list[Fault] = []
     for order, molecule in zip(ordered, made, strict=True):
-        start = f"{order.row.label}: " if order.row.label else ""
         for identity in sorted(molecule.given_ids & there):
-            message = f"{start}{identity} is in the store already"
+            message = f"{order.row.start}{identity} is in the store already"
             faults.append(Fault(Code.DUPLICATE_ID, message, recipe.file, None, "bead_id", TAKEN))
         for identity in sorted(molecule.outside - coming - there):
-            message = f"{start}a step waits for {identity}, which is not in the store"
+            message = f"{order.row.start}a step waits for {identity}, which is not in the store"
             faults.append(Fault(Code.UNRESOLVED, message, recipe.file, None, "after", ABSENT))
     return faults
 
@@ -186,27 +182,24 @@ def _run(way: _Rendered | _Plain, ordered: Sequence[FilledRow], tell: Tell) -> A
 
 
 class _Plain:
+    """One row after the other, by the store itself."""
+
     def __init__(self, store: Pours, recipe: Recipe, ordered: Sequence[FilledRow]) -> None:
         self.store, self.recipe, self.ordered = store, recipe, ordered
 
     def step(self, account: Account) -> None:
-        order = self.ordered[account.poured]
-        given = {
-            name: text for name, text in order.values[0].texts().items() if text or self._has_default(name)
-        }
-        poured = self.store.pour(
-            self.recipe.formula.name, given, wisp=self.recipe.wisp, assignee=self.recipe.assignee
-        )
+        recipe, texts = self.recipe, self.ordered[account.poured].values[0].texts()
+        # bd takes an empty value for a missing one, unless there is a default that it replaces.
+        replaced = {name for name, var in recipe.formula.vars.items() if var.default}
+        given = {name: text for name, text in texts.items() if text or name in replaced}
+        poured = self.store.pour(recipe.formula.name, given, wisp=recipe.wisp, assignee=recipe.assignee)
         account.roots.append(poured.root)
         account.members += [identity for identity in poured.ids.values() if identity != poured.root]
 
-    def _has_default(self, name: str) -> bool:
-        """bd takes an empty value for a missing one, unless there is a default that it replaces."""
-        var = self.recipe.formula.vars.get(name)
-        return var is not None and bool(var.default)
-
 
 class _Rendered:
+    """Batches of molecules that were made here."""
+
     def __init__(self, store: Store, prepared: PreparedPour) -> None:
         self.store = store
         self.recipe, self.ordered = prepared.recipe, prepared.ordered
@@ -240,17 +233,14 @@ class _Rendered:
 
     def _recover(self, error: RalphError, batch: Sequence[Molecule], start: int) -> None:
         """Another process had the same numbers: take the next ones. One row is to blame: find it."""
-        if error.code is Code.DUPLICATE_ID and self.tries and not self._taken(batch):
+        given = {identity for molecule in batch for identity in molecule.given_ids}
+        if error.code is Code.DUPLICATE_ID and self.tries and not held(self.store, sorted(given)):
             self.tries -= 1
             self._renumber(start)
         elif error.code in OF_A_ROW and not error.data and len(batch) > 1 and self.size:
             self.size = 0
         else:
             raise error
-
-    def _taken(self, batch: Sequence[Molecule]) -> frozenset[str]:
-        given = frozenset[str]().union(*(molecule.given_ids for molecule in batch))
-        return held(self.store, sorted(given))
 
     def _renumber(self, start: int) -> None:
         used = number_in(self.made[start].root.id, self.recipe.formula.name) or 0

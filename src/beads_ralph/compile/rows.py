@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, Final
 
 from beads_ralph.bead import schema
@@ -20,7 +21,7 @@ from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files.text_files import MAX_BYTES
 from beads_ralph.formula.definitions import BeadJson, Instance
 from beads_ralph.formula.model import Formula
-from beads_ralph.formula.variables import Given, Values, unknown_variable, used_names, values
+from beads_ralph.formula.variables import Given, Values, accepted, unknown_variable, values
 
 RANGE: Final = re.compile(r"(?P<first>\d{1,9})?(?P<dash>-)?(?P<last>\d{1,9})?")
 
@@ -37,6 +38,11 @@ class ValueRow:
     @property
     def label(self) -> str:
         return f"{self.file} row {self.number}" if self.number is not None else ""
+
+    @property
+    def start(self) -> str:
+        """The beginning of a message about the row."""
+        return f"{self.label}: " if self.label else ""
 
 
 def read(text: str, file: str) -> list[ValueRow]:
@@ -82,16 +88,17 @@ def _csv_rows(text: str, file: str) -> Iterator[ValueRow]:
     names = [name.strip() for name in header]
     if not any(names):
         raise _refused(file, "is empty", "Write the names of the variables into its first line")
-    _check_header(names, file)
+    twice = [name for name, count in Counter(filter(None, names)).items() if count > 1]
+    if twice:
+        raise _refused(file, f"has the column {twice[0]} twice", "Keep one of the two")
     for number, cells in records:
-        filled = dict(enumerate(cells))
-        stray = [at for at, cell in filled.items() if cell.strip() and (at >= len(names) or not names[at])]
+        columns = list(zip_longest(names, cells, fillvalue=""))[: len(cells)]
+        stray = [cell for name, cell in columns if cell.strip() and not name]
         if stray:
-            message = f"row {number} has a cell without a heading: {cells[stray[0]]!r}"
+            message = f"row {number} has a cell without a heading: {stray[0]!r}"
             raise _refused(file, message, "Quote a value that holds a comma, or name the column")
-        given = {name: cells[at] for at, name in enumerate(names) if name and at < len(cells) and cells[at]}
         if any(cells):
-            yield ValueRow(number, given, file)
+            yield ValueRow(number, {name: cell for name, cell in columns if name and cell}, file)
 
 
 def _records(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
@@ -104,12 +111,6 @@ def _records(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
         raise _refused(file, f"cannot be read near line {reader.line_num}: {problem}", None) from None
 
 
-def _check_header(names: Sequence[str], file: str) -> None:
-    twice = [name for name, count in Counter(filter(None, names)).items() if count > 1]
-    if twice:
-        raise _refused(file, f"has the column {twice[0]} twice", "Keep one of the two")
-
-
 # --- JSON -------------------------------------------------------------------------------------------
 
 
@@ -120,13 +121,9 @@ def _json_rows(text: str, file: str) -> Iterator[ValueRow]:
         raise _refused(file, f"is {problem.message}", "Write an array of objects, one a pour") from None
     if not isinstance(said, list):
         raise _refused(file, "is no array", "Write an array of objects, one a pour")
-    faults = [
-        _fault(file, f"row {number} is no object")
-        for number, entry in enumerate(said, 1)
-        if not isinstance(entry, dict)
-    ]
-    if faults:
-        raise gathered(faults, file)
+    strange = [number for number, entry in enumerate(said, 1) if not isinstance(entry, dict)]
+    if strange:
+        raise gathered([_fault(file, f"row {number} is no object") for number in strange], file)
     for number, entry in enumerate(said, 1):
         yield ValueRow(number, dict(_given(entry, f"{file} row {number}")), file)
 
@@ -134,16 +131,13 @@ def _json_rows(text: str, file: str) -> Iterator[ValueRow]:
 def _given(entry: Mapping[str, Any], row: str) -> Iterator[tuple[str, Given]]:
     """null is not given; a number with a fraction is the text that stands for it."""
     for name, value in entry.items():
-        if isinstance(value, dict) or (isinstance(value, list) and not _is_flat(value)):
+        flat = all(isinstance(entry, str | int) for entry in value) if isinstance(value, list) else True
+        if isinstance(value, dict) or not flat:
             raise gathered([_fault(row, f"{name} is neither a text, a number, true, false nor a list")], row)
         if isinstance(value, float):
             yield name, repr(value)
         elif value is not None:
             yield name, value
-
-
-def _is_flat(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str | int) for value in values)
 
 
 def _fault(file: str, message: str, action: str | None = None) -> Fault:
@@ -152,9 +146,7 @@ def _fault(file: str, message: str, action: str | None = None) -> Fault:
 
 def _refused(file: str, message: str, action: str | None) -> RalphError:
     fault = _fault(file, message, action)
-    return RalphError(
-        fault.code, f"{file} {message}", faults=[fault], suggested_action=action or fault.remedy
-    )
+    return RalphError(fault.code, f"{file} {message}", faults=[fault], suggested_action=fault.remedy)
 
 
 def spelled(numbers: Sequence[int]) -> str:
@@ -187,13 +179,8 @@ class Recipe:
         return (self.formula, *self.attached)
 
     def molecule(self, order: FilledRow, number: int) -> Molecule:
-        place = Place(
-            root_id(self.formula.name, number),
-            self.file,
-            number,
-            branches=self.branches,
-            label=order.row.label,
-        )
+        root = root_id(self.formula.name, number)
+        place = Place(root, self.file, number, branches=self.branches, label=order.row.label)
         own, *others = order.values
         return compose(
             self.formula,
@@ -224,7 +211,9 @@ def orders(recipe: Recipe, rows: Sequence[ValueRow], common: Mapping[str, Given]
     for row in rows:
         given = {**common, **row.given}
         try:
-            found.append(FilledRow(row, tuple(_values(one, given, row.label) for one in recipe.formulas)))
+            own = [{name: given[name] for name in accepted(one) if name in given} for one in recipe.formulas]
+            pairs = zip(recipe.formulas, own, strict=True)
+            found.append(FilledRow(row, tuple(values(one, said, row=row.label) for one, said in pairs)))
         except RalphError as error:
             faults += error.faults
     faults += _strange_names(recipe.formulas, rows, common)
@@ -233,16 +222,11 @@ def orders(recipe: Recipe, rows: Sequence[ValueRow], common: Mapping[str, Given]
     return found
 
 
-def _values(formula: Formula, given: Mapping[str, Given], label: str) -> Values:
-    known = {*formula.vars, *used_names(formula)}
-    return values(formula, {name: value for name, value in given.items() if name in known}, row=label)
-
-
 def _strange_names(
     formulas: Sequence[Formula], rows: Sequence[ValueRow], common: Mapping[str, Given]
 ) -> list[Fault]:
     """Names that are variables of none of the formulas, each told once."""
-    known = list(dict.fromkeys(name for one in formulas for name in (*one.vars, *used_names(one))))
+    known = list(dict.fromkeys(name for one in formulas for name in accepted(one)))
     strange = {name: "" for name in common if name not in known}
     for row in rows:
         strange |= {name: row.label for name in row.given if name not in known and name not in strange}
@@ -262,7 +246,7 @@ def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[
         except RalphError as error:
             if error.code is Code.FORMULA_UNSUPPORTED:  # whatever the values are
                 raise
-            unfit += [_of_row(fault, order.row) for fault in error.faults]
+            unfit += [replace(fault, message=order.row.start + fault.message) for fault in error.faults]
     if unfit:
         raise gathered(unfit, recipe.formula.name)
     faults = [fault for molecule in made for fault in molecule.faults]
@@ -271,10 +255,6 @@ def molecules(recipe: Recipe, ordered: Sequence[FilledRow], first: int) -> list[
     if faults:
         raise refused(recipe, faults)
     return made
-
-
-def _of_row(fault: Fault, row: ValueRow) -> Fault:
-    return replace(fault, message=f"{row.label}: {fault.message}") if row.label else fault
 
 
 def _twice(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
@@ -291,8 +271,8 @@ def _twice(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule
 def _clashes(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecule]) -> Iterable[Fault]:
     beads: dict[str, Bead] = {}
     for order, molecule in zip(ordered, made, strict=True):
-        start = f"{order.row.label}: " if order.row.label else ""
-        beads |= {f"{start}{bead.id}": bead for bead in molecule.members if isinstance(bead, Bead)}
+        members = (member for member in molecule.members if isinstance(member, Bead))
+        beads |= {order.row.start + bead.id: bead for bead in members}
     for clash in setting.branch_clashes(beads):
         yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,11 +14,9 @@ from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import branch_slug
 from beads_ralph.config.model import Config, PlanDefaults
-from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Fault, RalphError
-from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
-from beads_ralph.plan import Plan, Sprint
+from beads_ralph.plan import Sprint
 from beads_ralph.store.protocol import AnyBead
 
 DEFAULT_RIG: Final = "beads-ralph"
@@ -66,9 +64,10 @@ class Setting:
 
     def branch(self, source: str, sprint: str, title: str, defaults: PlanDefaults) -> str:
         """`<source>/<sprint>-<name>`, or the clash-free form where git could not hold both names."""
-        template = defaults.branch_template
-        if template is None:
-            template = self._free_template(source)
+        # git cannot hold both a branch `main` and a branch `main/x`.
+        second = SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
+        free = second if source in self.branches else BRANCH_TEMPLATE
+        template = free if defaults.branch_template is None else defaults.branch_template
         names = {
             "source": source.replace(".", "-"),
             "sprint": sprint.replace(".", "-"),
@@ -77,15 +76,18 @@ class Setting:
         }
         return _filled(template, names).rstrip("-/")
 
-    def _free_template(self, source: str) -> str:
-        """git cannot hold both a branch `main` and a branch `main/x`."""
-        if source not in self.branches:
-            return BRANCH_TEMPLATE
-        return SECOND_CLASH_TEMPLATE if "feature" in self.branches else CLASH_TEMPLATE
-
     def is_impossible(self, branch: str) -> bool:
         """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""
         return any(branch.startswith(f"{other}/") for other in self.branches)
+
+    def known_place(self, sprint: Sprint) -> tuple[str | None, str | None]:
+        """The id and the branch that a sprint has already. One that was written out and is poured now, or
+        the other way round, has none yet."""
+        if sprint.is_poured:
+            molecule = self.molecules.get(sprint.id.text)
+            return (molecule.root, molecule.branch) if molecule else (None, None)
+        bead = self.known.get(sprint.id.text)
+        return (bead.id, bead.metadata.branch) if bead else (None, None)
 
     def worktree(self, branch: str, defaults: PlanDefaults) -> str:
         place = _filled(defaults.worktree_root or WORKTREE_ROOT, {"repo": self.repo_name})
@@ -104,52 +106,6 @@ def _filled(template: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         template = template.replace("{" + name + "}", value)
     return template
-
-
-def setting_of(workspace: Workspace, file: Path) -> Setting:
-    """What is known besides a file from which beads are made."""
-    return Setting(
-        root=workspace.root,
-        plan_file=workspace.relative(file),
-        now=datetime.now(UTC),
-        config=workspace.config,
-        branches=workspace.branches(),
-        warnings=workspace.warnings,
-    )
-
-
-def plan_setting(
-    workspace: Workspace,
-    plan: Plan,
-    *,
-    schema: Literal["4.1a", "legacy"] = "4.1a",
-    id_suffix: str = "",
-    agent_check: bool = True,
-) -> Setting:
-    """The same besides a plan, with the formulas that it names."""
-    return replace(
-        setting_of(workspace, Path(plan.file)),
-        schema=schema,
-        id_suffix=id_suffix,
-        agent_check=agent_check,
-        formulas=_formulas(workspace, plan),
-    )
-
-
-def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphError]:
-    """The formulas that the plan names, or why one cannot be poured."""
-    names = {sprint.formula.value for sprint in plan.sprints if sprint.formula}
-    if not names:
-        return {}
-    folders = Folders.of(workspace.root, workspace.checkout)
-    return {name: _formula(folders, name) for name in sorted(names)}
-
-
-def _formula(folders: Folders, name: str) -> Formula | RalphError:
-    try:
-        return folders.load(name)
-    except RalphError as error:
-        return error
 
 
 # --- the place of a molecule ------------------------------------------------------------------------
@@ -223,13 +179,8 @@ class BranchClash:
 
 
 def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """All of them; the keys say whose each bead is, in the words for people, such as `sprint 1.2`."""
-    yield from _shared(beads)
-    yield from _nested(beads)
-
-
-def _shared(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """git keeps a branch in one worktree and a worktree on one branch."""
+    """git keeps a branch in one worktree, a worktree on one branch, and branches as files: where there is
+    `a`, there is no `a/b`. The keys say whose each bead is, in the words for people: `sprint 1.2`."""
     by_worktree: dict[str, tuple[str, str]] = {}
     by_branch: dict[str, tuple[str, str]] = {}
     for owner, bead in beads.items():
@@ -242,15 +193,11 @@ def _shared(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
         if taken != worktree:
             message = f"{owner}: branch {branch} has the worktree {taken} of {other} already"
             yield BranchClash(owner, "metadata.branch", message)
-
-
-def _nested(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """git keeps branches as files: where there is `a`, there is no `a/b`."""
     owners = {bead.metadata.branch: owner for owner, bead in beads.items()}
     for branch, owner in owners.items():
         parts = branch.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        taken = next((folder for folder in above if folder in owners), None)
-        if taken is not None:
-            message = f"{owner}: git cannot have branch {branch} beside {taken} of {owners[taken]}"
+        folder = next((name for name in above if name in owners), None)
+        if folder is not None:
+            message = f"{owner}: git cannot have branch {branch} beside {folder} of {owners[folder]}"
             yield BranchClash(owner, "metadata.branch", message)

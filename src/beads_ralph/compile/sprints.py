@@ -38,7 +38,6 @@ def bead_json(
         kind, merged = WORK, None
     priority = sprint.priority.value if sprint.priority else defaults.priority
     place = _place(sprint, setting, defaults, branches[sprint.id.text])
-    agents = _legacy_agents if setting.schema == "legacy" else _agents
     return {
         "id": ids[sprint.id.text],
         "title": sprint.title,
@@ -58,7 +57,7 @@ def bead_json(
         "metadata": {
             **place,
             "branches_to_merge": merged,
-            **agents(sprint, setting, defaults),
+            **_agents(sprint, setting, defaults),
             **tracking(setting, defaults),
             **_extras(sprint, setting, defaults),
         },
@@ -79,9 +78,8 @@ def issue_type(sprint: Sprint, waits: Sequence[str]) -> str:
     """The plan's own word; else a merge where the title says so and there are branches to merge."""
     if sprint.type is not None:
         return sprint.type.value
-    if sprint.branches_to_merge:
-        return MERGE
-    return MERGE if sounds_like_merge(sprint) and len(waits) >= TWO else WORK
+    merges = sprint.branches_to_merge or (sounds_like_merge(sprint) and len(waits) >= TWO)
+    return MERGE if merges else WORK
 
 
 def branches_to_merge(
@@ -115,9 +113,7 @@ def _place(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str
         "plan_section": sprint.heading,
         "plan_sprint_id": sprint.id.text,
     }
-    if setting.schema == "legacy":
-        return place
-    return place | {"team_name": _team(sprint, setting, defaults)}
+    return place if setting.schema == "legacy" else place | {"team_name": _team(sprint, setting, defaults)}
 
 
 def _team(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> str:
@@ -168,21 +164,23 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
 
 
 def _agents(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
+    dev = [agent.value for agent in sprint.dev_agents] or defaults.dev_agents or []
+    qa = [agent.value for agent in sprint.qa_agents] or defaults.qa_agents or []
+    tasks = [task.value for task in sprint.tasks]
+    if setting.schema == "legacy":
+        return {
+            "dev_agent_path": dev[0].agent.removesuffix(".md"),
+            "dev_model": dev[0].model or "sonnet",
+            "dev_prompts": tasks,
+            "qa_agents": [_legacy_qa(spec) for spec in qa],
+        }
     scrum_master = setting.scrum_master(defaults).to_json()
     return {
         "scrum_master_agent": {"context": f"Sprint {sprint.id} - {sprint.title}", **scrum_master},
-        "dev_agents": [spec.to_json() for spec in _dev_agents(sprint, defaults)],
-        "dev_prompts": [task.value for task in sprint.tasks],
-        "qa_agents": [_qa_agent(spec, sprint) for spec in _qa_agents(sprint, defaults)],
+        "dev_agents": [spec.to_json() for spec in dev],
+        "dev_prompts": tasks,
+        "qa_agents": [_qa_agent(spec, sprint) for spec in qa],
     }
-
-
-def _dev_agents(sprint: Sprint, defaults: PlanDefaults) -> list[AgentSpec]:
-    return [agent.value for agent in sprint.dev_agents] or defaults.dev_agents or []
-
-
-def _qa_agents(sprint: Sprint, defaults: PlanDefaults) -> list[AgentSpec]:
-    return [agent.value for agent in sprint.qa_agents] or defaults.qa_agents or []
 
 
 def _qa_agent(spec: AgentSpec, sprint: Sprint) -> dict[str, Any]:
@@ -194,16 +192,6 @@ def _qa_agent(spec: AgentSpec, sprint: Sprint) -> dict[str, Any]:
         parts = [given.get("context"), f"Acceptance criteria:\n{criteria}"]
         given["context"] = "\n\n".join(part for part in parts if part)
     return given
-
-
-def _legacy_agents(sprint: Sprint, _setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
-    dev = _dev_agents(sprint, defaults)[0]
-    return {
-        "dev_agent_path": dev.agent.removesuffix(".md"),
-        "dev_model": dev.model or "sonnet",
-        "dev_prompts": [task.value for task in sprint.tasks],
-        "qa_agents": [_legacy_qa(spec) for spec in _qa_agents(sprint, defaults)],
-    }
 
 
 def _legacy_qa(spec: AgentSpec) -> dict[str, Any]:
@@ -233,29 +221,19 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
     ids: dict[str, str] = {}
     faults: list[tuple[str, Fault]] = []
     for sprint in unique(plan.sprints):
-        known = _known_id(sprint, setting)
+        known, _ = setting.known_place(sprint)
         ids[sprint.id.text] = known or bead_id(sprint, setting.id_suffix)
         if sprint.bead_name is None and not slug(sprint.title) and known is None:
             message = f"sprint {sprint.id}: the title '{sprint.title}' has no letter to name a bead by"
             action = "Add a line such as: **Bead Name**: setup"
-            faults.append(
-                (sprint.id.text, Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line, None, action))
-            )
+            fault = Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line, None, action)
+            faults.append((sprint.id.text, fault))
     counts = Counter(ids.values())
     for sprint in unique(plan.sprints):
         if counts[ids[sprint.id.text]] > 1:
             message = f"sprint {sprint.id}: another sprint has the bead id {ids[sprint.id.text]} too"
             faults.append((sprint.id.text, Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)))
     return ids, faults
-
-
-def _known_id(sprint: Sprint, setting: Setting) -> str | None:
-    """A sprint that was written out and is poured now, or the other way round, has no id yet."""
-    if sprint.is_poured:
-        molecule = setting.molecules.get(sprint.id.text)
-        return molecule.root if molecule else None
-    bead = setting.known.get(sprint.id.text)
-    return bead.id if bead else None
 
 
 def bead_id(sprint: Sprint, suffix: str = "") -> str:
@@ -299,13 +277,10 @@ def _reference_fault(
 ) -> Fault | None:
     if reference == sprint.id.text:
         return Fault(Code.SELF_DEP, f"Self-dependency: {reference} depends on itself", plan.file, line)
-    if reference in sprints:
-        return None
-    if re.fullmatch(r"[^\W\d_][^/]*-[^/]+", reference):
-        return None  # a bead outside the plan; the store knows whether it exists
-    why = "which does not exist"
-    if any(struck.id.text == reference for struck in plan.struck):
-        why = "which is struck out"
+    if reference in sprints or re.fullmatch(r"[^\W\d_][^/]*-[^/]+", reference):
+        return None  # in the plan, or a bead outside; the store knows whether that exists
+    struck = any(struck.id.text == reference for struck in plan.struck)
+    why = "which is struck out" if struck else "which does not exist"
     message = f"Unknown dependency: {sprint.id} depends on {reference} {why}"
     return Fault(Code.UNRESOLVED, message, plan.file, line)
 

@@ -27,7 +27,7 @@ REQUIRED: Final = frozenset(
 PLACE: Final = ("phase", "sprint", "plan_file", "plan_section", "plan_sprint_id")
 """Where in a plan a bead stands."""
 AGENT_KEYS: Final = ("dev_agents", "qa_agents")
-AGENTS: Final = frozenset({*AGENT_KEYS, "scrum_master_agent"})
+AGENT_FIELDS: Final = (*AGENT_KEYS, "scrum_master_agent")
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,9 @@ class Slot:
 
     id: str
     sprint: SprintId
-    word: str
-    """The word for the sprint in the name of a branch."""
     waits: Sequence[str]
     branches: Mapping[str, str]
     """Id → branch, its own included."""
-    formula: str
     alone: bool
     """True for the only bead of its molecule."""
 
@@ -64,16 +61,20 @@ def branch_of(step: Ready, setting: Setting, place: Place, word: str, *, alone: 
         return known
     if place.branch is not None:
         return place.branch if alone else f"{place.branch}-{id_word(step.key)}"
-    source = _text(step.metadata, "source_branch") or _source(setting, place)
-    return setting.branch(source, word, step.title, _defaults(setting, place))
+    defaults = _defaults(setting, place)
+    own = place.sprint.source_branch.value if place.sprint and place.sprint.source_branch else ""
+    source = _text(step.metadata, "source_branch") or own or defaults.source_branch or ""
+    return setting.branch(source, word, step.title, defaults)
 
 
 def raw_bead(
     step: Ready, slot: Slot, setting: Setting, place: Place
 ) -> tuple[dict[str, Any] | None, list[Fault]]:
     """The bead as JSON; None where something that a bead needs is nowhere said, or cannot be read."""
-    shaped, faults = _Shaping(step).all()
-    defaults = _step_defaults(shaped, _defaults(setting, place))
+    shaped, faults = _shaped(step.metadata)
+    defaults = _defaults(setting, place)
+    for master in shaped.get("scrum_master_agent", ()):
+        defaults = defaults.model_copy(update={"scrum_master": master})
     sprint = _sprint(step, shaped, slot, place)
     faults += _missing(sprint, defaults) if not is_complete(step) else []
     faults += _of_runs(step)
@@ -85,7 +86,7 @@ def raw_bead(
     raw = bead_json(sprint, own, defaults, {slot.sprint.text: slot.id}, slot.waits, branches)
     if step.assignee:
         raw["assignee"] = step.assignee
-    made = {"formula": slot.formula, "molecule": place.root_id, "step": step.key}
+    made = {"formula": step.formula, "molecule": place.root_id, "step": step.key}
     if place.sprint is not None:  # however it is written, it must be found again as the plan's own
         made |= {key: raw["metadata"][key] for key in PLACE}
     if is_complete(step):
@@ -108,7 +109,7 @@ def _own(step: Ready) -> Iterator[tuple[str, Any]]:
     for key, value in step.metadata.items():
         if key == "dod":
             yield key, _with_commands(value)
-        elif key not in AGENTS and not (key in COMPLETED and isinstance(value, str)):
+        elif key not in AGENT_FIELDS and not (key in COMPLETED and isinstance(value, str)):
             yield key, value
 
 
@@ -126,7 +127,7 @@ def _with_commands(dod: Any) -> Any:
 def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) -> Sprint:
     """A sprint that says what the step says, over what the plan's own sprint says."""
     said = step.metadata
-    base = place.sprint or Sprint(slot.sprint, step.title, f"{slot.formula}: {step.key}", place.line or 0)
+    base = place.sprint or Sprint(slot.sprint, step.title, f"{step.formula}: {step.key}", place.line or 0)
     own = [step.description.strip() or step.title, *(task.value for task in base.tasks)]
     tasks = _texts(said.get("dev_prompts")) or own
     given: dict[str, Any] = {
@@ -162,50 +163,31 @@ def _worktree(step: Ready, slot: Slot, base: Sprint) -> str:
     return f"{base.worktree.value}-{id_word(step.key)}"
 
 
-def _step_defaults(shaped: Mapping[str, Any], defaults: PlanDefaults) -> PlanDefaults:
-    master = shaped.get("scrum_master_agent")
-    return defaults if master is None else defaults.model_copy(update={"scrum_master": master})
-
-
 def _missing(sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
     wanted = {
         "source_branch": sprint.source_branch or defaults.source_branch,
         "dev_agents": sprint.dev_agents or defaults.dev_agents,
         "qa_agents": sprint.qa_agents or defaults.qa_agents,
     }
-    return [
-        Fault(
-            Code.MISSING_FIELD,
-            f"there is no {key}: neither the step nor the settings name one",
-            field=f"metadata.{key}",
-            suggested_action=f"Add {key} to the step's metadata, or to plan: in beads-ralph.yaml",
-        )
-        for key, value in wanted.items()
-        if not value
-    ]
+    faults = []
+    for key in (key for key, value in wanted.items() if not value):
+        message = f"there is no {key}: neither the step nor the settings name one"
+        action = f"Add {key} to the step's metadata, or to plan: in beads-ralph.yaml"
+        faults.append(Fault(Code.MISSING_FIELD, message, None, None, f"metadata.{key}", action))
+    return faults
 
 
 def _of_runs(step: Ready) -> list[Fault]:
-    return [
-        Fault(
-            Code.CONSTRAINT,
-            f"field metadata.{key} {run_state.RESERVED}",
-            field=f"metadata.{key}",
-            suggested_action=f"Take {key} out of the step's metadata",
-        )
-        for key, value in step.metadata.items()
-        if run_state.is_said(key, value)
-    ]
+    faults = []
+    for key in (key for key, value in step.metadata.items() if run_state.is_said(key, value)):
+        message = f"field metadata.{key} {run_state.RESERVED}"
+        action = f"Take {key} out of the step's metadata"
+        faults.append(Fault(Code.CONSTRAINT, message, None, None, f"metadata.{key}", action))
+    return faults
 
 
 def _defaults(setting: Setting, place: Place) -> PlanDefaults:
     return place.defaults or setting.config.plan
-
-
-def _source(setting: Setting, place: Place) -> str:
-    if place.sprint is not None and place.sprint.source_branch is not None:
-        return place.sprint.source_branch.value
-    return _defaults(setting, place).source_branch or ""
 
 
 # --- shapes -----------------------------------------------------------------------------------------
@@ -213,30 +195,19 @@ def _source(setting: Setting, place: Place) -> str:
 AGENT: Final[TypeAdapter[AgentSpec]] = TypeAdapter(Agent)
 
 
-class _Shaping:
-    """Agents and checks in the short forms of a plan, or spelled out."""
-
-    def __init__(self, step: Ready) -> None:
-        self.said = step.metadata
-        self.faults: list[Fault] = []
-
-    def all(self) -> tuple[dict[str, Any], list[Fault]]:
-        shaped: dict[str, Any] = {}
-        for key in AGENT_KEYS:
-            if key in self.said:
-                shaped[key] = list(self._each(AGENT, key, _listed(self.said[key])))
-        if "scrum_master_agent" in self.said:
-            master = list(self._each(AGENT, "scrum_master_agent", [self.said["scrum_master_agent"]]))
-            shaped["scrum_master_agent"] = master[0] if master else None
-        return shaped, self.faults
-
-    def _each(self, kind: TypeAdapter[Any], key: str, entries: Sequence[Any]) -> Iterator[Any]:
+def _shaped(said: Mapping[str, Any]) -> tuple[dict[str, list[AgentSpec]], list[Fault]]:
+    """Agents in the short form of a plan, or spelled out, as they are; and why others cannot be read."""
+    shaped: dict[str, list[AgentSpec]] = {}
+    faults: list[Fault] = []
+    for key in (key for key in AGENT_FIELDS if key in said):
+        entries = _listed(said[key]) if key in AGENT_KEYS else [said[key]]
+        shaped[key] = []
         for at, entry in enumerate(entries):
             try:
-                yield kind.validate_python(entry)
+                shaped[key].append(AGENT.validate_python(entry))
             except ValidationError as problem:
-                field = f"metadata.{key}.{at}"
-                self.faults += [_below(fault, field) for fault in schema.faults_of(problem)]
+                faults += [_below(fault, f"metadata.{key}.{at}") for fault in schema.faults_of(problem)]
+    return shaped, faults
 
 
 def _below(fault: Fault, field: str) -> Fault:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
 from beads_ralph.config.kinds import Agent, Command, Seconds
-from beads_ralph.config.store_settings import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 # --- the settings -----------------------------------------------------------------------------------

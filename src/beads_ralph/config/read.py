@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,11 +14,10 @@ from pydantic import BaseModel, ValidationError
 from beads_ralph.bead.model import AgentSpec, Expectation, Verifier
 from beads_ralph.bead.schema import faults_of
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
-from beads_ralph.config.store_settings import CONFIG_NAME
+from beads_ralph.config.settings_file import CONFIG_NAME, settings_file
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
 
-VARIABLE: Final = "BEADS_RALPH_CONFIG"
 PARTS: Final[Mapping[str, type[BaseModel]]] = {
     "plan.scrum_master": AgentSpec,
     "plan.dev_agents": AgentSpec,
@@ -51,13 +49,11 @@ def load(root: Path, explicit: Path | None = None) -> tuple[Config, list[Fault]]
 
 def read(root: Path, explicit: Path | None = None) -> LoadedConfig:
     """The same, with where everything comes from."""
-    given = os.environ.get(VARIABLE)
-    named = explicit or (Path(given) if given else None)
-    path = named or root / CONFIG_NAME
-    if named is None and not path.exists():
+    file = settings_file(root, explicit)
+    if file is None:
         return LoadedConfig()
-    named_by = "--config" if explicit else VARIABLE if given else ""
-    return replace(_read(text_files.read_text(path), str(path)), file=path, named_by=named_by)
+    loaded = _read(text_files.read_text(file.path), str(file.path))
+    return replace(loaded, file=file.path, named_by=file.named_by)
 
 
 def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:

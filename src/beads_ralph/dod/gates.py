@@ -32,7 +32,8 @@ from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import verify
 from beads_ralph.session.verify import Bench, Subject
-from beads_ralph.store.protocol import Changes, Findings, ItemQuery, Query, Store
+from beads_ralph.store.protocol import Changes, Findings, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 FOLDER: Final = "gates"
 LAST: Final = "gate-checks.json"
@@ -246,7 +247,8 @@ class Checker:
         if gate.colour == "waiting":
             return gate
         if not gate.verifiers:
-            return replace(gate, colour="red", reason=gate.reason or _empty(gate))
+            text = f"{gate.source} has no verifiers, so nothing can turn it green"
+            return replace(gate, colour="red", reason=gate.reason or text)
         subject = Subject(gate.key, 0, place, commit, label="gate")
         rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
         verdict = verify.verdict(rows)
@@ -344,10 +346,6 @@ class Checker:
             said |= {OVERRIDE: note} if lasting else {}
             gate.file.save(self.root / RALPH_DIR / FOLDER / "changed", **said)
         return replace(gate, override=note)
-
-
-def _empty(gate: Gate) -> str:
-    return f"{gate.source} has no verifiers, so nothing can turn it green"
 
 
 def _reason(verdict: Verdict) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from pathlib import Path
@@ -57,9 +56,8 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 def _bounded(data: bytes, path: str, limit: int) -> bytes:
     if len(data) > limit:
-        raise RalphError(
-            Code.TOO_LARGE, f"{path} is larger than {limit / 2**20:.0f} MiB, the most that is read"
-        )
+        most = f"{limit / 2**20:.0f} MiB, the most that is read"
+        raise RalphError(Code.TOO_LARGE, f"{path} is larger than {most}")
     return data
 
 
@@ -77,7 +75,7 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
     """Replace the file in one step, keeping its mode; on any failure the old one stays as it was. Without
     `sync` it may take the disk a moment: for what can be made again from elsewhere."""
     target = path.resolve()  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("xb") as out:
             out.write(text.encode("utf-8"))

@@ -92,11 +92,9 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
     persist(push, network.retry)
     held = head(root, remote, proposal.branch, network, *config)
     if held != proposal.commit:
-        raise RalphError(
-            Code.GIT_ERROR,
-            f"git push reported success, but {remote} has {proposal.branch} at {held or 'nothing'}",
-            suggested_action=f"Look at the remote: git ls-remote {remote} refs/heads/{proposal.branch}",
-        )
+        message = f"git push reported success, but {remote} has {proposal.branch} at {held or 'nothing'}"
+        action = f"Look at the remote: git ls-remote {remote} refs/heads/{proposal.branch}"
+        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
 def head(root: Path, remote: str, branch: str, network: Network, *config: str) -> str | None:
@@ -117,12 +115,10 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
 def _not_pushed(ended: Exit, remote: str, branch: str, network: Network) -> RalphError:
     if not OVERTAKEN.search(ended.stderr):
         return _failed(ended, f"git push {remote} {branch} failed", network.push_timeout)
-    return RalphError(
-        Code.FORGE_DIVERGED,
-        f"{remote} has commits on {branch} that are not here; they are not overwritten",
-        details=words_of(ended, network.push_timeout),
-        suggested_action=f"Look at them: git fetch {remote} {branch} && git log {branch}..FETCH_HEAD",
-    )
+    message = f"{remote} has commits on {branch} that are not here; they are not overwritten"
+    action = f"Look at them: git fetch {remote} {branch} && git log {branch}..FETCH_HEAD"
+    said = words_of(ended, network.push_timeout)
+    return RalphError(Code.FORGE_DIVERGED, message, details=said, suggested_action=action)
 
 
 def _failed(ended: Exit, message: str, timeout: float) -> RalphError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from beads_ralph.bead.names import ISSUE_TYPES
@@ -22,11 +24,8 @@ ACTION: Final = "Leave it out, or pour a plain formula on the bd store; docs/for
 
 def unsupported(formula: Formula) -> list[Fault]:
     """Every field that cannot be honoured where the formula is rendered here."""
-    file = str(formula.file) if formula.file is not None else None
-    return [
-        Fault(Code.FORMULA_UNSUPPORTED, f"{path}: {what}", file=file, field=path, suggested_action=ACTION)
-        for path, what in _beyond(formula)
-    ]
+    faults = [formula.fault(path, what, Code.FORMULA_UNSUPPORTED) for path, what in _beyond(formula)]
+    return [replace(fault, suggested_action=ACTION) for fault in faults]
 
 
 def _beyond(formula: Formula) -> Iterator[tuple[str, str]]:
@@ -56,7 +55,7 @@ def _beyond_in(step: Step) -> Iterator[tuple[str, str]]:
 # --- better not left to bd --------------------------------------------------------------------------
 
 
-UNFILLED: Final = ("labels", "assignee", "metadata", "type", "gate.type", "gate.timeout")
+UNFILLED: Final = frozenset({"labels", "assignee", "metadata", "type", "gate.type", "gate.timeout"})
 """Where bd leaves a placeholder as it is."""
 FILLED_IN_LOOPS: Final = ("title", "description")
 """Where bd fills in the number of a round."""
@@ -91,18 +90,13 @@ def _reasons_of(step: Step) -> Iterator[str]:
             yield f".{name} is not known to bd"
     if isinstance(step.priority, str):
         yield ".priority is a variable, which bd does not take"
-    yield from (f".{name} has a placeholder, which bd does not fill in there" for name in _unfilled(step))
+    for name, text in texts_of(step):
+        if {name, re.split(r"[.[]", name)[0]} & UNFILLED and names_in(text):
+            yield f".{name} has a placeholder, which bd does not fill in there"
     if step.loop is not None:
         yield from _loop_reasons(step, step.loop)
     if step.children and all(child.condition for child in step.children):
         yield " may lose all its children to conditions, and bd would make a task of it"
-
-
-def _unfilled(step: Step) -> Iterator[str]:
-    for name, text in texts_of(step):
-        asked = name in UNFILLED or name.partition("[")[0].partition(".")[0] in UNFILLED
-        if asked and names_in(text):
-            yield name
 
 
 def _loop_reasons(step: Step, loop: StepLoop) -> Iterator[str]:
@@ -141,42 +135,32 @@ def _is_chain(body: list[Step]) -> bool:
 
 def _lost_needs(formula: Formula) -> Iterator[str]:
     """Steps that others wait for and bd makes nothing of: loops, and what a condition left out."""
-    branches = formula.compose.branch if formula.compose is not None else []
-    steps = [step for _, step in all_steps(formula.steps)]
-    needed = {name for step in steps for name in step.waits}
-    needed |= {name for branch in branches for name in (branch.from_, *branch.steps)}
-    waiting = {step.id for step in steps if step.waits or step.waits_for}
-    waiting |= {name for branch in branches for name in (*branch.steps, branch.join)}
-    for path, step in all_steps(formula.steps):
+    steps = list(all_steps(formula.steps))
+    needed = {name for _, step in steps for name in step.waits}
+    needed |= {name for branch in formula.branches for name in (branch.from_, *branch.steps)}
+    waiting = {step.id for _, step in steps if step.waits or step.waits_for}
+    waiting |= {name for branch in formula.branches for name in (*branch.steps, branch.join)}
+    for path, step in steps:
         if step.loop is not None and step.id in needed:
             yield f"{path} is a loop that another step needs, which bd forgets"
-    for path in _cut(formula.steps, "steps", needed, waiting, _Around()):
+    for path in _cut(formula.steps, "steps", needed, waiting):
         yield f"{path} may be left out by its condition, and bd would forget what it waits for"
 
 
-@dataclass(frozen=True)
-class _Around:
-    """Properties that a step inherits from what it is in."""
-
-    optional: bool = False
-    needed: bool = False
-    waiting: bool = False
-
-
 def _cut(
-    steps: list[Step], path: str, needed: Container[str], waiting: Container[str], around: _Around
+    steps: list[Step],
+    path: str,
+    needed: Container[str],
+    waiting: Container[str],
+    around: tuple[bool, ...] = (False, False, False),
 ) -> Iterator[str]:
-    """The steps between others that may not be there."""
+    """The steps between others that may not be there. A step that is optional, needed or waiting
+    hands that on to the steps inside."""
     for at, step in enumerate(steps):
         here = f"{path}[{at}]"
-        own = _Around(
-            around.optional or bool(step.condition),
-            around.needed or step.id in needed,
-            around.waiting or step.id in waiting,
-        )
-        if own == _Around(optional=True, needed=True, waiting=True):
+        said = (bool(step.condition), step.id in needed, step.id in waiting)
+        own = tuple(map(operator.or_, around, said))
+        if all(own):
             yield here
-        yield from _cut(step.children, f"{here}.children", needed, waiting, own)
-        yield from _cut(
-            step.loop.body if step.loop is not None else [], f"{here}.loop.body", needed, waiting, own
-        )
+        inside = f"{here}.children" if step.loop is None else f"{here}.loop.body"
+        yield from _cut(step.inner, inside, needed, waiting, own)

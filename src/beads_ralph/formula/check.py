@@ -15,6 +15,7 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
 from beads_ralph.formula.model import (
     GATE_TYPES,
+    PRIORITIES,
     READERS_OWN,
     Formula,
     Step,
@@ -25,25 +26,16 @@ from beads_ralph.formula.model import (
     is_duration,
     meant,
 )
-from beads_ralph.formula.references import References
-from beads_ralph.formula.tree import MOST_STEPS
+from beads_ralph.formula.tree import MOST_STEPS, References
 from beads_ralph.formula.variables import default_refusal, names_in, sole_name, texts_of, used_names
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEP_ID: Final = re.compile(r"\w[\w.-]*")
 LONGEST_ID: Final = 80
 ID_RULE: Final = f"letters, digits, _, - and single dots, at most {LONGEST_ID}"
-PRIORITIES: Final = range(5)
 OF_NO_USE: Final = (
-    "description",
-    "notes",
-    "type",
-    "priority",
-    "labels",
-    "metadata",
-    "assignee",
-    "bead_id",
-    "after",
+    *("description", "notes", "type", "priority", "labels"),
+    *("metadata", "assignee", "bead_id", "after"),
 )
 """Fields without effect on a loop's own step."""
 
@@ -114,9 +106,7 @@ class _Looking:
 
     def _fault(self, path: str, message: str) -> Fault:
         file, there = self._place(path)
-        return Fault(
-            Code.FORMULA_INVALID, f"{there}: {message}" if there else message, file=file, field=there
-        )
+        return Fault(Code.FORMULA_INVALID, f"{there}: {message}" if there else message, file, field=there)
 
     # --- the head and the variables
 
@@ -148,10 +138,8 @@ class _Looking:
             self.wrong(f"{path}.pattern", f"{var.pattern!r} is no regular expression for bd: {broken}")
         elif (refusal := default_refusal(var)) is not None:
             self.wrong(f"{path}.default", f"breaks the variable's own rule: it {refusal}")
-        for at, word in enumerate(var.enum):
-            refusal = (
-                None if broken else default_refusal(var.model_copy(update={"default": word, "enum": []}))
-            )
+        for at, word in enumerate(var.enum if broken is None else ()):
+            refusal = default_refusal(var.model_copy(update={"default": word, "enum": []}))
             if refusal is not None:
                 self.wrong(f"{path}.enum[{at}]", f"breaks the variable's own rule: it {refusal}")
 
@@ -161,10 +149,8 @@ class _Looking:
             rules = ", ".join(expressions.DERIVATIONS)
             self.wrong(path, f"{var.derive!r} must be rule(variable), the rule one of {rules}")
             return
-        source = self.formula.vars.get(call.source)
-        if source is None:
-            self.wrong(path, f"{call.source} is no variable{meant(call.source, self.formula.vars)}")
-        elif source.derive:
+        self._known(path, call.source)
+        if self.formula.vars.get(call.source, Var()).derive:
             self.wrong(path, f"{call.source} follows from another one itself")
         if var.required or var.default is not None:
             self.wrong(path, "what follows from another variable is neither required nor has a default")
@@ -181,12 +167,13 @@ class _Looking:
         if not step.title.strip() and not step.expand:
             self.wrong(f"{path}.title", "is required")
         if step.type.strip() in ISSUE_TYPES and step.children:
-            self.wrong(
-                f"{path}.type", f"a step with children cannot be a {step.type.strip()}: who would work on it?"
-            )
-        self._priority(path, step)
-        self._condition(path, step)
-        self._run_state(path, step)
+            kind = step.type.strip()
+            self.wrong(f"{path}.type", f"a step with children cannot be a {kind}: who would work on it?")
+        self._priority(f"{path}.priority", step.priority)
+        self._condition(f"{path}.condition", step.condition)
+        if step.type.strip() in ISSUE_TYPES:  # a person's task may say what it likes
+            for key in (key for key, value in step.metadata.items() if run_state.is_said(key, value)):
+                self.wrong(f"{path}.metadata.{key}", run_state.RESERVED)
         if step.gate is not None:
             self._gate(f"{path}.gate", step.gate)
         if step.loop is not None:
@@ -194,33 +181,25 @@ class _Looking:
         if step.on_complete is not None:
             self._on_complete(f"{path}.on_complete", step.on_complete)
 
-    def _run_state(self, path: str, step: Step) -> None:
-        """Of a step that becomes a bead: a person's task may say what it likes."""
-        if step.type.strip() in ISSUE_TYPES:
-            for key in (key for key, value in step.metadata.items() if run_state.is_said(key, value)):
-                self.wrong(f"{path}.metadata.{key}", run_state.RESERVED)
-
-    def _priority(self, path: str, step: Step) -> None:
-        said = step.priority
+    def _priority(self, path: str, said: int | str | None) -> None:
         if isinstance(said, str):
             var = self.formula.vars.get(sole_name(said) or "")
             if var is None or var.type != "int":
-                self.wrong(f"{path}.priority", f"must be 0 to 4, or the placeholder of an int, not {said!r}")
+                self.wrong(path, f"must be 0 to 4, or the placeholder of an int, not {said!r}")
         elif said is not None and said not in PRIORITIES:
-            self.wrong(f"{path}.priority", f"must be 0 to 4, not {said}")
+            self.wrong(path, f"must be 0 to 4, not {said}")
 
-    def _condition(self, path: str, step: Step) -> None:
-        if not step.condition.strip():
-            return
-        condition = expressions.parse_condition(step.condition)
-        if condition is None:
+    def _condition(self, path: str, said: str) -> None:
+        condition = expressions.parse_condition(said)
+        if condition is not None:
+            self._known(path, condition.name)
+        elif said.strip():
             forms = "{{name}}, !{{name}}, {{name}} == value or {{name}} != value"
-            self.wrong(f"{path}.condition", f"{step.condition!r} is no condition; write {forms}")
-        elif condition.name not in self.formula.vars:
-            self.wrong(
-                f"{path}.condition",
-                f"{condition.name} is no variable{meant(condition.name, self.formula.vars)}",
-            )
+            self.wrong(path, f"{said!r} is no condition; write {forms}")
+
+    def _known(self, path: str, name: str) -> None:
+        if name not in self.formula.vars:
+            self.wrong(path, f"{name} is no variable{meant(name, self.formula.vars)}")
 
     def _gate(self, path: str, gate: StepGate) -> None:
         if not names_in(gate.type) and gate.type not in GATE_TYPES:
@@ -238,9 +217,8 @@ class _Looking:
         if not loop.body:
             self.wrong(f"{here}.body", "is required: the steps to repeat")
         if sum(ways) != 1:
-            self.wrong(
-                here, "must have one of count, range and until" + ("" if not any(ways) else ", not several")
-            )
+            several = ", not several" if any(ways) else ""
+            self.wrong(here, f"must have one of count, range and until{several}")
         if loop.count is not None and not 1 <= loop.count <= MOST_STEPS:
             self.wrong(f"{here}.count", f"must be 1 to {MOST_STEPS}, not {loop.count}")
         if loop.until and (loop.max is None or loop.max < 1):
@@ -248,7 +226,7 @@ class _Looking:
         if loop.var:
             self._round_name(here, loop)
         if loop.range:
-            self._range(here, loop)
+            self._range(f"{here}.range", loop)
         if step.children:
             self.wrong(f"{path}.children", "a loop repeats its body, and has no children")
         for name in OF_NO_USE:
@@ -263,22 +241,19 @@ class _Looking:
         elif loop.var in self.formula.vars:
             self.wrong(f"{here}.var", f"{loop.var} is a variable already")
 
-    def _range(self, here: str, loop: StepLoop) -> None:
+    def _range(self, path: str, loop: StepLoop) -> None:
         names = expressions.range_names(loop.range)
-        around = {
-            inner.loop.var for _, inner in self.steps if inner.loop is not None and inner.loop is not loop
-        }
-        unknown = [name for name in names if name not in self.formula.vars and name not in around]
-        for name in unknown:
-            self.wrong(f"{here}.range", f"{name} is no variable{meant(name, self.formula.vars)}")
+        others = [step.loop for _, step in self.steps if step.loop is not None and step.loop is not loop]
+        for name in (name for name in names if name not in {other.var for other in others}):
+            self._known(path, name)
         try:
             first, last = expressions.range_bounds(loop.range, dict.fromkeys(names, "1"))
         except expressions.RangeError as problem:
             if not (names and "before it starts" in str(problem)):  # other values may well do
-                self.wrong(f"{here}.range", f"{loop.range!r} {problem}")
+                self.wrong(path, f"{loop.range!r} {problem}")
             return
         if not names and last - first >= MOST_STEPS:
-            self.wrong(f"{here}.range", f"makes more than {MOST_STEPS} rounds")
+            self.wrong(path, f"makes more than {MOST_STEPS} rounds")
 
     def _on_complete(self, path: str, said: Mapping[str, Any]) -> None:
         each, bond = said.get("for_each"), said.get("bond")
@@ -297,8 +272,7 @@ class _Looking:
             self.wrong(path, message)
         for path, message in references.hints:
             self.warn(path, message)
-        circle = references.circle()
-        if circle:
+        if circle := references.circle():
             ids = dict(self.steps)
             names = " → ".join(dict.fromkeys(ids[path].id for path in circle))
             self.wrong(f"{circle[0]}.needs", f"the steps wait for one another: {names}")
@@ -311,14 +285,10 @@ class _Looking:
                 self.warn(f"vars.{name}", "is not used by any step")
         if not self.formula.vars:
             return
-        for path, step in self.steps:
-            for field_name, text in texts_of(step):
-                for name in names_in(text):
-                    if name not in self.formula.vars and meant(name, self.formula.vars):
-                        self.warn(
-                            f"{path}.{field_name}",
-                            f"{{{{{name}}}}} is no variable{meant(name, self.formula.vars)}",
-                        )
+        texts = [(f"{path}.{name}", text) for path, step in self.steps for name, text in texts_of(step)]
+        for path, name in ((path, name) for path, text in texts for name in names_in(text)):
+            if name not in self.formula.vars and (close := meant(name, self.formula.vars)):
+                self.warn(path, f"{{{{{name}}}}} is no variable{close}")
 
 
 def _fits_an_id(text: str) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from beads_ralph.bead.names import AGENTS_DIR, persona_name
 from beads_ralph.formula.expressions import DERIVATIONS
+from beads_ralph.formula.model import PLACEHOLDER
 
 # --- templates --------------------------------------------------------------------------------------
 
 
-PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_]*\}\}")
 SAMPLE: Final = 4
 """Instances read side by side; the others only confirm what these say."""
 TRIES: Final = 8
@@ -204,13 +204,6 @@ OWN: Final = frozenset({"title", "description", "tasks", "task", "criteria", "cr
 NAMES: Final = frozenset({"name", "bead_id", "branch", "worktree_path", "team_name", "plan_section"})
 
 
-@dataclass(frozen=True)
-class Splice:
-    """A list variable among the entries of a list."""
-
-    variable: Variable
-
-
 @dataclass
 class Columns:
     """Reads the columns of one step, and makes variables of what nothing else explains."""
@@ -246,25 +239,21 @@ class Columns:
 
     def text(self, base: str, values: Sequence[str], extra: Sequence[Ingredient] = ()) -> Template:
         """A text that stays, or one made of what is known, or a variable."""
-        template = self._constant(values) or self._made_of_words(base, values, extra)
-        if template is None and self.count == 1 and base not in NAMES | OWN and is_plain(values[0]):
-            template = (values[0],)
-        return template or (self.variable(base, values),)
+        return self._explained(base, values, NAMES | OWN, extra) or (self.variable(base, values),)
 
-    def _constant(self, values: Sequence[str]) -> Template | None:
-        """Seen once is not seen to be the same: then even a constant may hide a name in it."""
-        if self.count == 1 or len(set(values)) > 1 or not is_plain(values[0]):
-            return None
-        return (values[0],)
-
-    def _made_of_words(
-        self, base: str, values: Sequence[str], extra: Sequence[Ingredient]
+    def _explained(
+        self, base: str, values: Sequence[str], own: Container[str], extra: Sequence[Ingredient] = ()
     ) -> Template | None:
-        if self.count == 1 and base in OWN and not extra:
-            return None
-        template = express(values, [*self.words, *extra])
-        has_words = template is not None and any(isinstance(piece, Variable) for piece in template)
-        return template if has_words else None
+        """A text without a variable of its own, if there is one. Seen once is not seen to be the same:
+        then even a constant may hide a name in it, and what is the sprint's `own` may be anything."""
+        constant = (values[0],) if len(set(values)) == 1 and is_plain(values[0]) else None
+        if self.count > 1 and constant is not None:
+            return constant
+        if self.count > 1 or base not in OWN or extra:
+            template = express(values, [*self.words, *extra])
+            if template is not None and any(isinstance(piece, Variable) for piece in template):
+                return template
+        return constant if self.count == 1 and base not in own else None
 
     def persona(self, base: str, values: Sequence[str]) -> Template:
         """Agents are called by name; where the files lie is the same for all."""
@@ -276,32 +265,32 @@ class Columns:
 
     # --- lists
 
-    def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Splice]:
+    def texts(self, base: str, rows: Sequence[Sequence[str]]) -> list[Template | Variable]:
         """Keep the entries that all lists begin and end with; a variable carries those between."""
         shortest = min(map(len, rows))
-        begin = list(self._explained(base, [[row[at] for row in rows] for at in range(shortest)]))
+        begin = list(self._run(base, [[row[at] for row in rows] for at in range(shortest)]))
         left = range(1, shortest - len(begin) + 1)
-        end = list(self._explained(base, [[row[-at] for row in rows] for at in left]))[::-1]
+        end = list(self._run(base, [[row[-at] for row in rows] for at in left]))[::-1]
         middle = [list(row[len(begin) : len(row) - len(end)]) for row in rows]
         if not any(middle):
             return [*begin, *end]
         return [*begin, self._between(base, middle, is_framed=bool(begin or end)), *end]
 
-    def _explained(self, base: str, entries: Sequence[Sequence[str]]) -> Iterator[Template]:
+    def _run(self, base: str, entries: Iterable[Sequence[str]]) -> Iterator[Template]:
+        """Entries from the first one on, as far as they need no variable."""
         for values in entries:
-            template = self._constant(values) or self._made_of_words(base, values, ())
-            if template is None and self.count == 1 and base not in OWN and is_plain(values[0]):
-                template = (values[0],)
+            template = self._explained(base, values, OWN)
             if template is None:
                 return
             yield template
 
-    def _between(self, base: str, middle: Sequence[list[str]], *, is_framed: bool) -> Template | Splice:
-        """One entry among others that stay is a text; a list of its own may grow."""
+    def _between(self, base: str, middle: Sequence[list[str]], *, is_framed: bool) -> Template | Variable:
+        """One entry among others that stay is a text; a list of its own may grow, its variable alone in the
+        place of the entries."""
         if is_framed and all(len(row) == 1 for row in middle):
             single = SINGLES.get(base, f"{base}_entry")
             return (self.variable(single, [row[0] for row in middle]),)
-        return Splice(self.variable(base, middle, "list"))
+        return self.variable(base, middle, "list")
 
     # --- everything
 
@@ -332,12 +321,6 @@ class Columns:
 
     def _list(self, path: Sequence[str | int], values: Sequence[Any]) -> list[Any]:
         if all(isinstance(entry, str) for value in values for entry in value):
-            if (
-                all(value == values[0] for value in values)
-                and all(map(is_plain, values[0]))
-                and self.count > 1
-            ):
-                return list(values[0])
             return list(self.texts(base_name(path), values))
         return [self.node((*path, at), [value[at] for value in values]) for at in range(len(values[0]))]
 
@@ -357,8 +340,8 @@ def base_name(path: Sequence[str | int]) -> str:
 
 def said(node: Any) -> Any:
     """The node as the formula's file has it, once its variables have names."""
-    if isinstance(node, Splice):
-        return node.variable.placeholder
+    if isinstance(node, Variable):
+        return node.placeholder
     if isinstance(node, tuple):
         return text_of(node)
     if isinstance(node, dict):
@@ -368,9 +351,7 @@ def said(node: Any) -> Any:
 
 def used(node: Any) -> Iterator[Variable]:
     """The variables of a node in the order of their appearance, each behind those that it follows from."""
-    if isinstance(node, Splice):
-        yield node.variable
-    elif isinstance(node, Variable):
+    if isinstance(node, Variable):
         if node.derive is not None:
             yield from used(node.derive[1])
         yield node

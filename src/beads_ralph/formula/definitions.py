@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, Final, get_args
 
 from beads_ralph.bead import run_state
@@ -13,6 +15,7 @@ from beads_ralph.bead.model import MODELS, TemplateName
 from beads_ralph.bead.names import ID_LENGTH, MERGE, branch_slug
 from beads_ralph.bead.personas import without_sessions
 from beads_ralph.formula.columns import Variable, used
+from beads_ralph.formula.model import leaves
 
 BeadJson = Mapping[str, Any]
 Instance = Sequence[BeadJson]
@@ -30,10 +33,18 @@ def essence(bead: BeadJson) -> dict[str, Any]:
     return {**{key: bead[key] for key in core}, "metadata": metadata}
 
 
-def shape(bead: BeadJson) -> Hashable:
-    """Equal for two beads exactly where they differ in texts and numbers alone."""
-    found = essence(bead)
-    return (found["issue_type"], _form(found["metadata"]))
+def by_shape(instances: Iterable[Instance]) -> list[list[Instance]]:
+    groups: dict[Hashable, list[Instance]] = defaultdict(list)
+    for instance in instances:
+        groups[instance_shape(instance)].append(instance)
+    return list(groups.values())
+
+
+def instance_shape(instance: Instance) -> Hashable:
+    """Equal for two instances exactly where they differ in texts and numbers alone."""
+    found = [essence(bead) for bead in instance]
+    forms = tuple((bead["issue_type"], _form(bead["metadata"])) for bead in found)
+    return forms, inner_edges(instance)
 
 
 def _form(value: Any) -> Hashable:
@@ -42,19 +53,12 @@ def _form(value: Any) -> Hashable:
             return tuple((key, _form(value[key])) for key in sorted(value))
         case list():
             # a list of texts may be of any length: one variable carries it
-            return "texts" if _is_texts(value) else ("list", tuple(map(_form, value)))
+            is_texts = all(isinstance(entry, str) for entry in value)
+            return "texts" if is_texts else ("list", tuple(map(_form, value)))
         case float():
             return value
         case _:
             return type(value).__name__
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def instance_shape(instance: Instance) -> Hashable:
-    return (tuple(map(shape, instance)), inner_edges(instance))
 
 
 def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
@@ -68,30 +72,52 @@ def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
 # --- where two part ---------------------------------------------------------------------------------
 
 
-def parting(one: Instance, other: Instance) -> tuple[str, str, str] | None:
-    """The first field that keeps two instances apart, and what each has there; None for one shape."""
+@dataclass(frozen=True)
+class Parting:
+    """Why instances are no repetition of one another."""
+
+    field: str
+    one: str
+    """The first instance's value there."""
+    other: str
+    odd: str
+    """The first instance that is different."""
+    fitting: Sequence[str]
+    """The groups that would go together, as `--sprints` takes them, the largest first."""
+
+
+def find_parting(instances: Sequence[Instance]) -> Parting | None:
+    """Where the first instances part; None where all have one shape."""
+    groups = by_shape(instances)
+    if len(groups) == 1:
+        return None
+    first, second = (group[0] for group in groups[:2])
+    fitting = [",".join(map(written, group)) for group in sorted(groups, key=len, reverse=True)]
+    return Parting(*next(_partings(first, second)), written(second), fitting)
+
+
+def written(instance: Instance) -> str:
+    """`2.1+2.2`"""
+    return "+".join(bead["metadata"]["sprint"] for bead in instance)
+
+
+def _partings(one: Instance, other: Instance) -> Iterator[tuple[str, str, str]]:
+    """The fields that keep two instances apart, and what each has there."""
     if len(one) != len(other):
-        return "sprints", str(len(one)), str(len(other))
-    for a, b in zip(one, other, strict=True):
-        found = next(_partings(a, b), None)
-        if found is not None:
-            return found
-    if inner_edges(one) != inner_edges(other):
-        return "dependencies", _shown_edges(one), _shown_edges(other)
-    return None
-
-
-def _partings(one: BeadJson, other: BeadJson) -> Iterator[tuple[str, str, str]]:
-    if one["issue_type"] != other["issue_type"]:
-        yield "issue_type", one["issue_type"], other["issue_type"]
-    yield from _differences("metadata", essence(one)["metadata"], essence(other)["metadata"])
+        yield "sprints", str(len(one)), str(len(other))
+    for a, b in zip(one, other, strict=False):
+        if a["issue_type"] != b["issue_type"]:
+            yield "issue_type", a["issue_type"], b["issue_type"]
+        yield from _differences("metadata", essence(a)["metadata"], essence(b)["metadata"])
+    yield "dependencies", _shown_edges(one), _shown_edges(other)
 
 
 def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             if key not in one or key not in other:
-                yield f"{path}.{key}", _presence(key in one), _presence(key in other)
+                has = ("has it", "has none") if key in one else ("has none", "has it")
+                yield f"{path}.{key}", *has
             else:
                 yield from _differences(f"{path}.{key}", one[key], other[key])
     elif _form(one) == _form(other):
@@ -101,10 +127,6 @@ def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, str, st
             yield from _differences(f"{path}.{at}", a, b)
     else:
         yield path, _noun(one), _noun(other)
-
-
-def _presence(is_there: bool) -> str:
-    return "has it" if is_there else "has none"
 
 
 def _noun(value: Any) -> str:
@@ -130,10 +152,10 @@ def step_keys(instances: Sequence[Instance]) -> list[str]:
         titles = {instance[at]["title"] for instance in instances}
         shared = len(instances) > 1 and len(titles) == 1 and len(instances[0]) > 1
         found.append((shared and branch_slug(bead["title"])[:ID_LENGTH].strip("-")) or kind)
-    return _numbered(found)
+    return numbered(found)
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """Those that stand there twice get numbers."""
     counts = Counter(names)
     taken = {name for name in names if counts[name] == 1}
@@ -157,21 +179,12 @@ def name_all(variables: Iterable[Variable], keys: Sequence[str]) -> None:
     for variable in variables:
         name = variable.base
         if counts[variable.base] > 1 and variable.step is not None:
-            name = f"{_identifier(keys[variable.step])}_{variable.base}"
-        variable.name = _free(name, taken)
+            plain = re.sub(r"[^A-Za-z0-9_]+", "_", keys[variable.step]).strip("_")
+            key = plain if plain and not plain[0].isdigit() else f"step_{plain}".rstrip("_")
+            name = f"{key}_{variable.base}"
+        several = (f"{name}_{number}" for number in count(2))
+        variable.name = next(one for one in chain([name], several) if one not in taken)
         taken.add(variable.name)
-
-
-def _identifier(key: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
-    return plain if plain and not plain[0].isdigit() else f"step_{plain}".rstrip("_")
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, found = 2, name
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found
 
 
 FIRST: Final = ("phase", "phase_number", "sprint_id", "sprint_slug", "title", "name")
@@ -194,21 +207,10 @@ def ordered(variables: Iterable[Variable]) -> list[Variable]:
 def fields_of(variables: Iterable[Variable], nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Variable → the first field that it stands in."""
     found: dict[str, str] = {}
-    for at, node in enumerate(nodes):
-        _note_fields(node, f"steps[{at}]", found)
-    return {variable.name: found.get(variable.name, variable.base) for variable in variables}
-
-
-def _note_fields(node: Any, path: str, found: dict[str, str]) -> None:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            _note_fields(value, f"{path}.{key}", found)
-    elif isinstance(node, list):
-        for at, entry in enumerate(node):
-            _note_fields(entry, f"{path}[{at}]", found)
-    else:
-        for variable in used(node):
+    for path, leaf in leaves(list(nodes), "steps"):
+        for variable in used(leaf):
             found.setdefault(variable.name, path)
+    return {variable.name: found.get(variable.name, variable.base) for variable in variables}
 
 
 # --- definitions ------------------------------------------------------------------------------------

@@ -48,12 +48,9 @@ def parse_condition(text: str) -> Condition | None:
         return None
     if found["left"] is None:
         return Condition(found["name"], None, found["not"] is not None)
-    return Condition(found["left"], _unquoted(found["right"].strip()), found["sign"] == "!=")
-
-
-def _unquoted(text: str) -> str:
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-    return text[1:-1] if quoted else text
+    right = found["right"].strip()
+    quoted = len(right) > 1 and right[0] == right[-1] and right[0] in "\"'"
+    return Condition(found["left"], right[1:-1] if quoted else right, found["sign"] == "!=")
 
 
 # --- ranges -----------------------------------------------------------------------------------------

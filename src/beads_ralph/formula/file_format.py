@@ -16,12 +16,11 @@ from pydantic_core import ErrorDetails
 from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.formula.model import READERS_OWN, Formula, Place
+from beads_ralph.formula.model import READERS_OWN, Formula, Place, leaves, shown
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
 BOM: Final = "\ufeff"
-SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _beyond_bd(variables: Mapping[str, Any], *, is_json: bool) -> Iterator[str]:
 def _toml(text: str, file: Path) -> Any:
     try:
         value = tomllib.loads(text.removeprefix(BOM))
-        as_json = json.dumps(value, default=_moment, ensure_ascii=False)
+        as_json = json.dumps(value, default=lambda moment: moment.isoformat(), ensure_ascii=False)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         said = str(problem)
         found = LINE.search(said)
@@ -110,11 +109,6 @@ def _toml(text: str, file: Path) -> Any:
     except RalphError as error:
         said = error.faults[0].message.removeprefix("not valid JSON: ")
         raise _syntax(file, said.replace(" is not JSON", " cannot be kept"), None) from None
-
-
-def _moment(value: Any) -> str:
-    """TOML knows dates and times."""
-    return str(value.isoformat())
 
 
 def _json(text: str, file: Path) -> Any:
@@ -140,8 +134,7 @@ def _in_words(error: ErrorDetails, file: Path) -> Fault:
     if error["type"] == "missing":
         return _fault(file, path, "is required")
     said = re.sub(r"^(Input|List|String|Value error,) ", "", error["msg"])
-    found = json.dumps(error["input"], ensure_ascii=False, default=str)
-    return _fault(file, path, f"{said} (found {found if len(found) <= SHOWN else found[:SHOWN] + '…'})")
+    return _fault(file, path, f"{said} (found {shown(error['input'])})")
 
 
 def field_path(parts: Iterable[int | str]) -> str:
@@ -171,16 +164,9 @@ def dumps(formula: Mapping[str, Any], form: Format) -> str:
     return "\n".join(_table((), formula)).lstrip("\n") + "\n"
 
 
-def null_in(value: Any, path: str = "") -> str | None:
+def null_in(value: Any) -> str | None:
     """Where the first null stands, which JSON can say and TOML cannot; None where there is none."""
-    if value is None:
-        return path
-    inner: Sequence[tuple[str, Any]] = ()
-    if isinstance(value, Mapping):
-        inner = [(f"{path}.{key}" if path else str(key), entry) for key, entry in value.items()]
-    elif isinstance(value, list):
-        inner = [(f"{path}[{at}]", entry) for at, entry in enumerate(value)]
-    return next((found for place, entry in inner if (found := null_in(entry, place)) is not None), None)
+    return next((path.removeprefix(".") for path, leaf in leaves(value, "") if leaf is None), None)
 
 
 # --- TOML -------------------------------------------------------------------------------------------
@@ -194,18 +180,13 @@ def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
     for key, value in table.items():
         below = (*path, key)
         header = ".".join(map(_key, below))
-        if _is_table(value):
-            yield from _section(f"[{header}]", below, value)
+        if _is_table(value):  # without a header of its own where it holds tables alone
+            if not value or not all(_is_table(entry) or _is_tables(entry) for entry in value.values()):
+                yield from ("", f"[{header}]")
+            yield from _table(below, value)
         elif _is_tables(value):
             for entry in value:
                 yield from ("", f"[[{header}]]", *_table(below, entry))
-
-
-def _section(header: str, path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
-    """Without a header of its own where it holds tables alone."""
-    if not table or any(not _is_table(value) and not _is_tables(value) for value in table.values()):
-        yield from ("", header)
-    yield from _table(path, table)
 
 
 def _is_table(value: Any) -> bool:
@@ -244,15 +225,11 @@ def _array(entries: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    if "\n" not in text:
-        return f"'{text}'" if _reads_as_it_is(text) else _basic(text)
+    if "\n" not in text:  # patterns read best without escapes
+        as_it_is = "\\" in text and "'" not in text and CONTROL.search(text) is None
+        return f"'{text}'" if as_it_is else _basic(text)
     escaped = CLOSING.sub(r'\\"', _escaped(text.replace("\\", "\\\\")))
     return f'"""\n{escaped}"""'
-
-
-def _reads_as_it_is(text: str) -> bool:
-    """Patterns read best without escapes."""
-    return "\\" in text and "'" not in text and CONTROL.search(text) is None
 
 
 def _basic(text: str) -> str:

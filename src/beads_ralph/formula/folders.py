@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ SHIPPED: Final = Path(__file__).parent / "shipped"
 
 @dataclass(frozen=True)
 class ListedFormula:
-    """One file of a listing: the formula with what it extends, or its faults."""
+    """One file of a listing: not read yet, or the formula with what it extends, or its faults."""
 
     name: str
     file: Path
@@ -32,7 +32,7 @@ class ListedFormula:
     shadowed: bool = False
     """Another file of this name is found first."""
     formula: Formula | None = None
-    """None where it has faults."""
+    """None where it has faults, or is not read yet."""
     faults: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
 
@@ -40,15 +40,6 @@ class ListedFormula:
         if self.formula is None:
             raise gathered(self.faults, str(self.file), self.warnings)
         return self.formula
-
-
-@dataclass(frozen=True)
-class FormulaFile:
-    """A file that may be a formula, not read yet."""
-
-    name: str
-    file: Path
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Folders:
                 places.setdefault(path, place)
         return cls(tuple(places.items()))
 
-    def found(self) -> list[FormulaFile]:
+    def found(self) -> list[ListedFormula]:
         """Every file, in the order of the search; of two of one name the first counts."""
         return [found for path, place in self.places for found in _in_folder(path, place)]
 
@@ -101,14 +92,13 @@ class Folders:
         """A file's; it has a place where its name would lead to it, too."""
         if not file.name.endswith(SUFFIXES):
             message = "a formula is a .formula.toml or .formula.json file"
-            return ListedFormula(
-                file.name, file, None, faults=(Fault(Code.FORMULA_INVALID, message, str(file)),)
-            )
+            fault = Fault(Code.FORMULA_INVALID, message, str(file))
+            return ListedFormula(file.name, file, None, faults=(fault,))
         found = self.file_of(name_of(file))
-        known = found is not None and _same(found.file, file)
-        return self._entry(file, found.place if found is not None and known else None)
+        place = found.place if found is not None and _same(found.file, file) else None
+        return self._entry(file, place)
 
-    def file_of(self, name: str) -> FormulaFile | None:
+    def file_of(self, name: str) -> ListedFormula | None:
         return next((found for found in self.found() if found.name == name), None)
 
     def _entry(self, file: Path, place: Place | None) -> ListedFormula:
@@ -139,7 +129,7 @@ def _same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _in_folder(folder: Path, place: Place) -> Iterator[FormulaFile]:
+def _in_folder(folder: Path, place: Place) -> Iterator[ListedFormula]:
     """By name, and of one name the TOML file first; what editors leave behind begins with a dot."""
     try:
         files = list(folder.iterdir())
@@ -150,28 +140,16 @@ def _in_folder(folder: Path, place: Place) -> Iterator[FormulaFile]:
             return
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.FILE_NOT_FOUND
         raise RalphError(code, f"cannot look into {folder}: {problem.strerror}") from None
-    found = [FormulaFile(name_of(file), file, place) for file in files if _is_formula(file)]
+    known = (file for file in files if file.name.endswith(EXTENSIONS) and not file.name.startswith("."))
+    found = [ListedFormula(name_of(file), file, place) for file in known]
     yield from sorted(found, key=lambda one: (one.name, not one.file.name.endswith(EXTENSIONS[0])))
-
-
-def _is_formula(file: Path) -> bool:
-    return file.name.endswith(EXTENSIONS) and not file.name.startswith(".")
 
 
 # --- extends ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """A formula with what it extends, and where its parts come from."""
-
-    formula: Formula
-    steps: tuple[tuple[Path, int], ...]
-    variables: Mapping[str, Path]
-
-    @property
-    def origins(self) -> Origins:
-        return Origins(self.formula.file, self.steps, self.variables)
+_Merged = tuple[Formula, Origins]
+"""A formula with what it extends, and where its parts come from."""
 
 
 class _Resolving:
@@ -186,8 +164,8 @@ class _Resolving:
         plain = ListedFormula(name_of(file), file, place)
         if merged is None or self.faults:
             return replace(plain, faults=tuple(dict.fromkeys(self.faults)))
-        report = check(merged.formula, merged.origins)
-        sound = None if report.faults else merged.formula
+        report = check(*merged)
+        sound = None if report.faults else merged[0]
         return replace(plain, formula=sound, faults=report.faults, warnings=report.warnings)
 
     def _merged(self, file: Path, place: Place | None, chain: tuple[Path, ...]) -> _Merged | None:
@@ -196,8 +174,8 @@ class _Resolving:
         if said.formula is None:
             return None
         formula = said.formula
-        own = tuple((file, at) for at in range(len(formula.steps)))
-        merged = _Merged(formula, own, dict.fromkeys(formula.vars, file))
+        steps = [(file, at) for at in range(len(formula.steps))]
+        merged = formula, Origins(file, steps, dict.fromkeys(formula.vars, file))
         parents = [self._parent(formula, at, (*chain, file)) for at in range(len(formula.extends))]
         return _extended(merged, [parent for parent in parents if parent is not None]) if parents else merged
 
@@ -205,63 +183,52 @@ class _Resolving:
         name, path = formula.extends[at], f"extends[{at}]"
         found = self.folders.file_of(name)
         if found is None:
-            self._wrong(formula, path, f"there is no formula {name!r}")
+            self.faults.append(formula.fault(path, f"there is no formula {name!r}"))
             return None
         if any(_same(found.file, file) for file in chain):
             names = [name_of(file) for file in chain]
             circle = " → ".join((*names[names.index(name) if name in names else 0 :], name))
-            self._wrong(formula, path, f"the formulas extend one another: {circle}")
+            self.faults.append(formula.fault(path, f"the formulas extend one another: {circle}"))
             return None
         parent = self._merged(found.file, found.place, chain)
-        if parent is not None:
-            self.faults += check(parent.formula, parent.origins).faults
+        self.faults += check(*parent).faults if parent is not None else ()
         return parent
-
-    def _wrong(self, formula: Formula, path: str, message: str) -> None:
-        self.faults.append(Fault(Code.FORMULA_INVALID, f"{path}: {message}", str(formula.file), field=path))
 
 
 def _extended(child: _Merged, parents: Sequence[_Merged]) -> _Merged:
     """As bd merges: the parents' steps, replaced in their place by the child's of the same id; then the
     child's other steps. Of variables the child's count, then those of the first parent that has them."""
-    steps = [pair for parent in parents for pair in zip(parent.formula.steps, parent.steps, strict=True)]
+    own, origin = child
+    steps = [pair for formula, origins in parents for pair in zip(formula.steps, origins.steps, strict=True)]
     places = {step.id: at for at, (step, _) in enumerate(steps)}
-    for step, origin in zip(child.formula.steps, child.steps, strict=True):
+    for step, place in zip(own.steps, origin.steps, strict=True):
         if step.id in places:
-            steps[places[step.id]] = (step, origin)
+            steps[places[step.id]] = (step, place)
         else:
-            steps.append((step, origin))
-    families = [child, *parents]
-    variables: dict[str, tuple[Var, Path]] = {}
-    for one in families:
-        for name, var in one.formula.vars.items():
-            variables.setdefault(name, (var, one.variables[name]))
-    merged = child.formula.model_copy(
+            steps.append((step, place))
+    variables: dict[str, Var] = {}
+    files: dict[str, Path] = {}
+    for formula, origins in reversed((child, *parents)):
+        variables = formula.vars | {name: var for name, var in variables.items() if name not in formula.vars}
+        files |= origins.variables
+    formulas = [formula for formula, _ in parents]
+    merged = own.model_copy(
         update={
             "steps": [step for step, _ in steps],
-            "vars": {name: var for name, (var, _) in variables.items()},
-            "compose": _composed([one.formula for one in (*parents, child)]),
-            "only_here": _only_here(child.formula, [one.formula for one in parents]),
+            "vars": variables,
+            "compose": _composed([*formulas, own]),
+            "only_here": _only_here(own, formulas),
         }
     )
-    origins = {name: file for name, (_, file) in variables.items()}
-    return _Merged(merged, tuple(origin for _, origin in steps), origins)
+    return merged, Origins(own.file, [place for _, place in steps], files)
 
 
 def _composed(formulas: Sequence[Formula]) -> Compose | None:
     said = [formula.compose for formula in formulas if formula.compose is not None]
     if len(said) <= 1:
         return said[0] if said else None
-    return Compose.model_validate(
-        {
-            key: [*value]
-            for key in _KEYS
-            if (value := [row for one in said for row in one.to_json().get(key, ())])
-        }
-    )
-
-
-_KEYS: Final = tuple(Compose.model_fields)
+    rows = {key: [row for one in said for row in one.to_json().get(key, ())] for key in Compose.model_fields}
+    return Compose.model_validate({key: value for key, value in rows.items() if value})
 
 
 def _only_here(child: Formula, parents: Sequence[Formula]) -> tuple[str, ...]:
@@ -269,8 +236,8 @@ def _only_here(child: Formula, parents: Sequence[Formula]) -> tuple[str, ...]:
     reasons = [reason for formula in (child, *parents) for reason in formula.only_here]
     if child.pour:
         reasons.append("pour is forgotten by bd where a formula extends another")
-    branched = [formula for formula in (child, *parents) if formula.compose is not None]
-    if len(branched) > 1 and any(formula.compose and formula.compose.branch for formula in branched):
+    composed = [formula for formula in (child, *parents) if formula.compose is not None]
+    if len(composed) > 1 and any(formula.branches for formula in composed):
         reasons.append("compose.branch is forgotten by bd where both formulas have compose")
     if any(formula.place == "shipped" for formula in parents):
         reasons.append("it extends a formula that comes with beads-ralph, where bd does not look")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
 from beads_ralph.bead.field_types import FrozenModel, one_of
+from beads_ralph.errors import Code, Fault
 
 PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 EXTENSIONS: Final = (".formula.toml", ".formula.json")
@@ -22,6 +23,9 @@ VarType = Literal["string", "int", "bool", "list"]
 Place = Literal["project", "checkout", "user", "gt_root", "shipped"]
 """Where a formula was found; docs/formula-reference.md has the folders."""
 DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
+CHILDREN_OF: Final = re.compile(r"children-of\((.*)\)")
+SHOWN: Final = 60
+PRIORITIES: Final = range(5)
 GATE_TYPES: Final = ("human", "timer", "gh:run", "gh:pr", "bead", "mail")
 
 
@@ -29,6 +33,18 @@ def meant(name: str, known: Iterable[str]) -> str:
     """A question to add to a fault about a name that is nearly one of those known."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every value inside of objects and lists that is neither of them, with its field path."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{at}]")
+    else:
+        yield path, value
 
 
 def plain_text(value: Any) -> Any:
@@ -40,6 +56,12 @@ def plain_text(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(entry, str | int) for entry in value):
         return json.dumps([plain_text(entry) for entry in value], ensure_ascii=False)
     return value
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, for a fault: cut off where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
 Text = Annotated[str, BeforeValidator(plain_text)]
@@ -117,6 +139,17 @@ class Step(FrozenModel):
         """The steps that it names as those it waits for, each once."""
         return list(dict.fromkeys((*self.depends_on, *self.needs)))
 
+    @property
+    def inner(self) -> list[Step]:
+        """The steps inside: its children, or those of its loop."""
+        return [*self.children, *(self.loop.body if self.loop is not None else ())]
+
+    @property
+    def children_of(self) -> str | None:
+        """The step that `waits_for` names; without a name it means the first of `needs`, as in bd."""
+        named = CHILDREN_OF.fullmatch(self.waits_for)
+        return named[1] if named is not None else None
+
 
 class BranchRule(FrozenModel):
     """`steps` run side by side after `from`, and `join` waits for all of them."""
@@ -172,6 +205,15 @@ class Formula(FrozenModel):
         """By which it is asked for: the file's name, and the field `formula` where there is no file."""
         return self.formula if self.file is None else name_of(self.file)
 
+    @property
+    def branches(self) -> list[BranchRule]:
+        return self.compose.branch if self.compose is not None else []
+
+    def fault(self, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> Fault:
+        """At a field; the file is the formula's own, also where the step comes from one that it extends."""
+        file = str(self.file) if self.file is not None else None
+        return Fault(code, f"{path}: {message}", file=file, field=path)
+
 
 READERS_OWN: Final = ("file", "place", "only_here")
 
@@ -185,7 +227,7 @@ def name_of(file: Path) -> str:
 
 
 def is_duration(text: str) -> bool:
-    """Whether it is a time as in `1h30m`."""
+    """True for a time as in `1h30m`."""
     return DURATION.fullmatch(text) is not None
 
 
@@ -195,5 +237,4 @@ def all_steps(steps: list[Step], path: str = "steps") -> Iterator[tuple[str, Ste
         here = f"{path}[{at}]"
         yield here, step
         yield from all_steps(step.children, f"{here}.children")
-        if step.loop is not None:
-            yield from all_steps(step.loop.body, f"{here}.loop.body")
+        yield from all_steps(step.loop.body if step.loop is not None else [], f"{here}.loop.body")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.bead.names import ASSIGNEE, MERGE, slug
-from beads_ralph.formula import definitions
 from beads_ralph.formula.columns import (
     Columns,
     Ingredient,
-    Splice,
     Template,
     Variable,
     known,
@@ -24,15 +22,16 @@ from beads_ralph.formula.columns import (
 from beads_ralph.formula.definitions import (
     BeadJson,
     Instance,
+    by_shape,
+    definition,
     essence,
     fields_of,
     inner_edges,
-    instance_shape,
     name_all,
+    numbered,
     ordered,
-    parting,
-    shape,
     step_keys,
+    written,
 )
 
 SHOWN_SPRINTS: Final = 8
@@ -73,36 +72,38 @@ class _Making:
         self.around = around
         self.count = len(instances)
         self.keys = step_keys(instances)
-        self.shared = Columns(self.count, None)
-        self.plan_file = Variable("plan_file", self._column(0, "plan_file"))
-        self.steps = [self._reader(at) for at in range(len(self.keys))]
+        self.plan_file = Variable("plan_file", self._column("plan_file"))
+        shared = Columns(self.count, None)
+        self.steps: list[_Step] = []
+        for at in range(len(self.keys)):
+            own = at if len(self.keys) > 1 else None
+            columns = Columns(self.count, own, [], shared.variables, shared.followers)
+            self.steps.append(_Step(at, [instance[at] for instance in instances], columns))
 
     def made(self) -> Made:
         self._name_instances()
         nodes = [step.node(self) for step in self.steps]
-        variables = list(dict.fromkeys(used(nodes)))
-        name_all(variables, self.keys)
-        fields = fields_of(variables, nodes)
+        found = list(dict.fromkeys(used(nodes)))
+        name_all(found, self.keys)
+        fields = fields_of(found, nodes)
+        variables = ordered(found)
+        # What is poured later is no sprint of that plan, and waits for nothing unless somebody says so.
+        usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
         formula = {
             "formula": self.around.name,
             "description": self._description(),
             "version": 1,
             "type": "workflow",
             "phase": "liquid",
-            "vars": {variable.name: self._definition(variable, fields) for variable in ordered(variables)},
+            "vars": {one.name: definition(one, fields[one.name], usual.get(one.base)) for one in variables},
             "steps": [said(node) for node in nodes],
         }
-        given = [variable for variable in ordered(variables) if variable.derive is None]
+        given = [variable for variable in variables if variable.derive is None]
         rows = [{variable.name: variable.values[at] for variable in given} for at in range(self.count)]
         return Made(formula, rows, fields)
 
-    def _reader(self, at: int) -> _Step:
-        own = at if len(self.keys) > 1 else None
-        columns = Columns(self.count, own, [], self.shared.variables, self.shared.followers)
-        return _Step(at, [instance[at] for instance in self.instances], columns)
-
-    def _column(self, step: int, key: str) -> list[Any]:
-        return [instance[step]["metadata"][key] for instance in self.instances]
+    def _column(self, key: str) -> list[Any]:
+        return [instance[0]["metadata"][key] for instance in self.instances]
 
     def _name_instances(self) -> None:
         """Name what tells one instance from the next: a phase where all steps lie in it, else their sprints.
@@ -119,25 +120,17 @@ class _Making:
         """Where the sprints of every instance have the same places in one phase, its number says it all."""
         if len(self.steps) == 1:
             return None
-        parts = {
-            tuple(bead["metadata"]["sprint"].partition(".")[2] for bead in instance)
-            for instance in self.instances
-        }
-        alone = all(len({bead["metadata"]["phase"] for bead in instance}) == 1 for instance in self.instances)
-        return Variable("phase", self._column(0, "phase")) if alone and len(parts) == 1 else None
+        rows = [[bead["metadata"] for bead in instance] for instance in self.instances]
+        parts = {tuple(one["sprint"].partition(".")[2] for one in row) for row in rows}
+        alone = all(len({one["phase"] for one in row}) == 1 for row in rows)
+        return Variable("phase", self._column("phase")) if alone and len(parts) == 1 else None
 
     def _description(self) -> str:
-        sprints = ["+".join(bead["metadata"]["sprint"] for bead in instance) for instance in self.instances]
+        sprints = [written(instance) for instance in self.instances]
         named = ", ".join(sprints[:SHOWN_SPRINTS])
         more = f" and {len(sprints) - SHOWN_SPRINTS} more" if len(sprints) > SHOWN_SPRINTS else ""
         plan = self.around.plan.replace("{", "(").replace("}", ")")  # braces would read as a variable
         return f"Made from {'sprint' if len(sprints) == 1 else 'sprints'} {named}{more} of {plan}"
-
-    def _definition(self, variable: Variable, fields: Mapping[str, str]) -> dict[str, Any]:
-        # What is poured later is no sprint of that plan, and waits for nothing unless somebody says so.
-        usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
-        own = usual.get(variable.base)
-        return definitions.definition(variable, fields[variable.name], own)
 
 
 class _Step:
@@ -170,36 +163,31 @@ class _Step:
             self.sprint, self.slug, self.phase = (phase, f".{part}"), (phase, f"-{part}"), (phase,)
             number = columns.derived("phase_number", "phase_number", phase)
         self.phase_number = (number,)
-        columns.words += [self._word(self.sprint), self._word(self.slug)]
+        self._add_words(self.sprint, self.slug)
         if phase is not None and len(self.beads) > 1:
-            columns.words.append(self._word(self.phase))
-
-    def _word(self, template: Template) -> Ingredient:
-        return macro(template, len(self.beads))
+            self._add_words(self.phase)
 
     def take_title(self) -> None:
-        columns = self.columns
-        self.title = columns.text("title", [bead["title"] for bead in self.beads])
-        self._add_word(self.title)
+        self.title = self.columns.text("title", [bead["title"] for bead in self.beads])
+        self._add_words(self.title)
         self.bead_id = self._id()
         if len(self.beads) > 1 and _sole(self.sprint):  # a lone digit, seen once, says nothing
-            columns.words.append(self._word(self.phase))
+            self._add_words(self.phase)
 
-    def _add_word(self, template: Template) -> None:
-        if any(isinstance(piece, Variable) for piece in template):
-            self.columns.words.append(self._word(template))
+    def _add_words(self, *templates: Template) -> None:
+        """Other texts may be made of these, where they vary."""
+        varying = [one for one in templates if any(isinstance(piece, Variable) for piece in one)]
+        self.columns.words += [macro(template, len(self.beads)) for template in varying]
 
     def _id(self) -> Template:
         """`bd-<sprint>-<name>` as mason names beads, with the name as a variable of its own."""
         ids = [bead["id"] for bead in self.beads]
-        prefixes = [f"bd-{sprint.replace('.', '-')}-" for sprint in self.sprints]
-        names = [ident.removeprefix(prefix) for ident, prefix in zip(ids, prefixes, strict=True)]
-        if not all(names) or any(
-            prefix + name != ident for prefix, name, ident in zip(prefixes, names, ids, strict=True)
-        ):
+        starts = [f"bd-{sprint.replace('.', '-')}-" for sprint in self.sprints]
+        pairs = list(zip(ids, starts, strict=True))
+        if not all(ident.startswith(start) and ident != start for ident, start in pairs):
             return self.columns.text("bead_id", ids)
-        name = self._name(names)
-        self._add_word(name)
+        name = self._name([ident.removeprefix(start) for ident, start in pairs])
+        self._add_words(name)
         return ("bd-", *self.slug, "-", *name)
 
     def _name(self, names: Sequence[str]) -> Template:
@@ -214,7 +202,7 @@ class _Step:
     def node(self, making: _Making) -> dict[str, Any]:
         bead = [essence(bead) for bead in self.beads]
         metadata = self._metadata(making, [one["metadata"] for one in bead])
-        node: dict[str, Any] = {
+        return {
             "id": making.keys[self.at],
             "title": self.title,
             "description": self._description([one["description"] for one in bead], metadata),
@@ -226,28 +214,25 @@ class _Step:
             **self._waits(making),
             "metadata": metadata,
         }
-        return node if node["description"] != ("",) else {**node, "description": ""}
 
     def _metadata(self, making: _Making, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         columns = self.columns
-        bound: dict[str, Any] = {
-            "sprint": self.sprint,
-            "plan_sprint_id": self.sprint,
-            "phase": self.phase,
-            "plan_file": (making.plan_file,),
-        }
-        if any(row["plan_sprint_id"] != row["sprint"] for row in rows):
-            del bound["plan_sprint_id"]
+        bound = {"sprint": self.sprint, "phase": self.phase, "plan_file": (making.plan_file,)}
+        if all(row["plan_sprint_id"] == row["sprint"] for row in rows):
+            bound["plan_sprint_id"] = self.sprint
         found: dict[str, Any] = {}
         for key in _in_order(rows[0]):
             values = [row[key] for row in rows]
             if key in bound:
                 found[key] = bound[key]
             elif key == "worktree_path":
-                found |= self._worktree(making.around, values, [row["branch"] for row in rows])
+                if values != [making.around.worktree(row["branch"]) for row in rows]:
+                    # Left out where the branch says it: the folder belongs to this machine.
+                    paths = [making.around.relative(value) for value in values]
+                    found[key] = columns.text(key, paths, self._title_words())
             elif key in ("branch", "team_name"):
                 found[key] = columns.text(key, values, self._title_words())
-                self._add_word(found[key] if key == "branch" else ())
+                self._add_words(found[key] if key == "branch" else ())
             else:
                 found[key] = columns.node((key,), values)
             self._learn(key, found.get(key))
@@ -266,28 +251,19 @@ class _Step:
         if key not in ("dev_prompts", "acceptance_criteria") or not isinstance(node, list):
             return
         for entry in node:
-            if isinstance(entry, Splice) and key == "acceptance_criteria":
-                bullets = self.columns.derived("criteria_bullets", "bullets", entry.variable)
+            if isinstance(entry, Variable) and key == "acceptance_criteria":
+                bullets = self.columns.derived("criteria_bullets", "bullets", entry)
                 self.columns.words.append(known(bullets))
-            elif not isinstance(entry, Splice) and isinstance(entry, tuple):
-                self._add_word(entry)
+            elif isinstance(entry, tuple):
+                self._add_words(entry)
 
     def _description(self, values: Sequence[str], metadata: Mapping[str, Any]) -> Template:
         extra = [
-            known(self.columns.derived("tasks_prose", "sentences", entry.variable))
+            known(self.columns.derived("tasks_prose", "sentences", entry))
             for entry in metadata["dev_prompts"]
-            if isinstance(entry, Splice)
+            if isinstance(entry, Variable)
         ]
         return self.columns.text("description", values, extra)
-
-    def _worktree(
-        self, around: InferenceContext, values: Sequence[str], branches: Sequence[str]
-    ) -> dict[str, Any]:
-        """Left out where the branch says it: the folder belongs to this machine."""
-        if all(around.worktree(branch) == value for branch, value in zip(branches, values, strict=True)):
-            return {}
-        paths = [around.relative(value) for value in values]
-        return {"worktree_path": self.columns.text("worktree_path", paths, self._title_words())}
 
     def _labels(self, rows: Sequence[Sequence[str]]) -> list[Any]:
         own = [f"phase-{int(re.match(r'[0-9]+', sprint)[0]):02d}" for sprint in self.sprints]  # type: ignore[index]
@@ -304,7 +280,7 @@ class _Step:
         ]
         found: dict[str, Any] = {"needs": needs} if needs else {}
         if any(after):
-            found["after"] = [Splice(self.columns.variable("after", after, "list"))]
+            found["after"] = [self.columns.variable("after", after, "list")]
         return found
 
 
@@ -356,28 +332,15 @@ class Pattern:
 
 def find(beads: Mapping[str, BeadJson], around: Callable[[str], InferenceContext]) -> list[Pattern]:
     """Every pattern that comes at least twice, those that would replace most beads first."""
-    groups = [*_same_sprints(beads), *_same_phases(beads)]
-    groups.sort(key=lambda group: (-sum(map(len, group)), -len(group[0])))
-    names = _names(groups)
-    return [_pattern(name, group, around(name)) for name, group in zip(names, groups, strict=True)]
-
-
-def _same_sprints(beads: Mapping[str, BeadJson]) -> Iterator[list[Instance]]:
-    groups: dict[Hashable, list[Instance]] = defaultdict(list)
-    for bead in beads.values():
-        groups[shape(bead)].append([bead])
-    return (group for group in groups.values() if len(group) >= WORTHWHILE)
-
-
-def _same_phases(beads: Mapping[str, BeadJson]) -> Iterator[list[Instance]]:
     phases: dict[str, list[BeadJson]] = defaultdict(list)
     for bead in beads.values():
         phases[bead["metadata"]["phase"]].append(bead)
-    groups: dict[Hashable, list[Instance]] = defaultdict(list)
-    for phase in phases.values():
-        if len(phase) > 1:
-            groups[instance_shape(phase)].append(phase)
-    return (group for group in groups.values() if len(group) >= WORTHWHILE)
+    sprints = by_shape([bead] for bead in beads.values())
+    groups = [*sprints, *by_shape(phase for phase in phases.values() if len(phase) > 1)]
+    groups = [group for group in groups if len(group) >= WORTHWHILE]
+    groups.sort(key=lambda group: (-sum(map(len, group)), -len(group[0])))
+    names = numbered([_name(group) for group in groups])
+    return [_pattern(name, group, around(name)) for name, group in zip(names, groups, strict=True)]
 
 
 def _pattern(name: str, group: Sequence[Instance], around: InferenceContext) -> Pattern:
@@ -424,21 +387,8 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from _leaves(entry, f"{path}.{key}" if path else str(key))
 
 
-# --- names ------------------------------------------------------------------------------------------
-
-
-def _names(groups: Sequence[Sequence[Instance]]) -> list[str]:
-    """A name for each, of the words that all its titles have."""
-    wanted = [_name(group) for group in groups]
-    counts, seen = Counter(wanted), Counter[str]()
-    found: list[str] = []
-    for name in wanted:
-        seen[name] += 1
-        found.append(f"{name}-{seen[name]}" if counts[name] > 1 else name)
-    return found
-
-
 def _name(group: Sequence[Instance]) -> str:
+    """Made of the words that all its titles have."""
     if len(group[0]) > 1:
         return f"phase-of-{len(group[0])}"
     words = slug(group[0][0]["title"]).split("-")
@@ -447,38 +397,3 @@ def _name(group: Sequence[Instance]) -> str:
         words = [word for word in words if word in own]
     kind = "merge-sprint" if group[0][0]["issue_type"] == MERGE else "work-sprint"
     return "-".join(word for word in words if len(word) >= SHORTEST) or kind
-
-
-# --- instances that do not go together --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parting:
-    """Why instances are no repetition of one another."""
-
-    field: str
-    one: str
-    """The first instance's value there."""
-    other: str
-    odd: str
-    """The first instance that is different."""
-    fitting: Sequence[str]
-    """The groups that would go together, as `--sprints` takes them, the largest first."""
-
-
-def find_parting(instances: Sequence[Instance]) -> Parting | None:
-    """Where the first instances part; None where all have one shape."""
-    groups: dict[Hashable, list[Instance]] = defaultdict(list)
-    for instance in instances:
-        groups[instance_shape(instance)].append(instance)
-    if len(groups) == 1:
-        return None
-    first, second = (group[0] for group in list(groups.values())[:2])
-    found = parting(first, second) or ("shape", "", "")
-    fitting = sorted((group for group in groups.values()), key=len, reverse=True)
-    return Parting(*found, written(second), [",".join(map(written, group)) for group in fitting])
-
-
-def written(instance: Instance) -> str:
-    """`2.1+2.2`"""
-    return "+".join(bead["metadata"]["sprint"] for bead in instance)

@@ -13,8 +13,8 @@ from beads_ralph.bead.names import EPIC, GATE, ISSUE_TYPES, TASK
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula import expressions
 from beads_ralph.formula.bd_compatible import unsupported
-from beads_ralph.formula.model import Formula, StepGate, Var, all_steps, is_duration
-from beads_ralph.formula.tree import Edges, Growing, StepNode, around, fault_of, invalid
+from beads_ralph.formula.model import PRIORITIES, Formula, StepGate, Var, all_steps, is_duration
+from beads_ralph.formula.tree import Edges, Growing, StepNode, around
 from beads_ralph.formula.variables import Filling, Value, Values, typed_default
 
 ALIASES: Final = {
@@ -29,7 +29,6 @@ ALIASES: Final = {
     "ms": "milestone",
 }
 """Other words for bd's types."""
-PRIORITIES: Final = range(5)
 GATE_FIELDS: Final = ("type", "id", "await_id", "timeout", "repo")
 KEPT: Final = tuple(GateRule.model_fields)
 
@@ -55,6 +54,8 @@ class Ready:
     """Its gate. The gate of a container or a loop is a step of its own, of the type gate: all
     that the container begins with needs it."""
     is_epic: bool = False
+    formula: str = ""
+    """Its formula, where several are poured together."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def render(formula: Formula, values: Values) -> Rendered:
     beyond = unsupported(formula)
     if beyond:
         raise gathered(beyond, formula.name)
-    steps = rendered_steps(formula, remaining(Growing(formula, values).grow()))
+    steps = _Rendering(formula, list(remaining(Growing(formula, values).grow()))).steps()
     if not steps:
-        raise invalid(formula, "steps", "no step is left to pour")
+        raise gathered([formula.fault("steps", "no step is left to pour")], formula.name)
     filling = Filling(values)
     title = values.text("title") if "title" in formula.vars and "title" in values else ""
     described = values.text("desc") if "desc" in formula.vars and "desc" in values else formula.description
@@ -88,17 +89,13 @@ def remaining(nodes: Iterable[StepNode]) -> Iterator[StepNode]:
             yield from remaining(node.inner())
 
 
-def rendered_steps(formula: Formula, nodes: Iterable[StepNode]) -> list[Ready]:
-    return _Rendering(formula, list(nodes)).steps()
-
-
 class _Rendering:
     """The remaining nodes of one formula, each as a Ready."""
 
     def __init__(self, formula: Formula, nodes: Sequence[StepNode]) -> None:
         self.formula = formula
         self.nodes = nodes
-        self.edges = Edges(formula.compose.branch if formula.compose is not None else ())
+        self.edges = Edges(formula.branches)
         self.faults: list[Fault] = []
 
     def steps(self) -> list[Ready]:
@@ -120,7 +117,7 @@ class _Rendering:
         kind = filling.text(step.type).strip()
         return Ready(
             key=node.key,
-            title=self._filled(node, "title"),
+            title=self._title(node),
             description=filling.text(step.description),
             notes=filling.text(step.notes),
             issue_type=ALIASES.get(kind.lower(), kind) or (EPIC if node.is_epic else TASK),
@@ -128,9 +125,7 @@ class _Rendering:
             labels=tuple(dict.fromkeys(filling.entries(step.labels))),
             assignee=filling.text(step.assignee).strip(),
             metadata=filling.json(step.metadata),
-            needs=tuple(
-                dict.fromkeys((*self._gates_of(node), *(other.key for other in self.edges.needs(node))))
-            ),
+            needs=tuple(dict.fromkeys(self._needs(node))),
             after=tuple(dict.fromkeys(filling.entries(step.after))),
             parent=_parent(node),
             bead_id=filling.text(step.bead_id).strip() or None,
@@ -138,10 +133,11 @@ class _Rendering:
             is_epic=node.is_epic,
         )
 
-    def _gates_of(self, node: StepNode) -> Iterator[str]:
-        """The gates of containers and loops that this step is among the first to wait for."""
+    def _needs(self, node: StepNode) -> Iterator[str]:
+        """The gates of containers and loops that this step is among the first of, and the steps before it."""
         holders = [node] if node.is_epic else self.edges.beginning(node)
         yield from (f"{GATE}-{holder.key}" for holder in holders if holder.step.gate is not None)
+        yield from (other.key for other in self.edges.needs(node))
 
     def _gate_step(self, node: StepNode, gate: StepGate) -> Ready:
         rule = self._rule(node, gate)
@@ -155,10 +151,10 @@ class _Rendering:
             parent=_parent(node),
         )
 
-    def _filled(self, node: StepNode, name: str) -> str:
-        text = node.filling.text(getattr(node.step, name)).strip()
+    def _title(self, node: StepNode) -> str:
+        text = node.filling.text(node.step.title).strip()
         if not text:
-            self._fault(node, name, "is empty with these values")
+            self._fault(node, "title", "is empty with these values")
         return text
 
     def _priority(self, node: StepNode) -> int | None:
@@ -182,7 +178,7 @@ class _Rendering:
         return GateRule.model_validate({name: said[name] for name in KEPT if said[name]})
 
     def _fault(self, node: StepNode, name: str, message: str) -> None:
-        self.faults.append(fault_of(self.formula, f"{node.path}.{name}", message))
+        self.faults.append(self.formula.fault(f"{node.path}.{name}", message))
 
 
 def _parent(node: StepNode) -> str | None:
@@ -194,19 +190,15 @@ def _parent(node: StepNode) -> str | None:
 
 def _clashes(formula: Formula, steps: Sequence[Ready]) -> Iterator[Fault]:
     """Faults among several steps: the same id twice, and circles."""
-    for name in (name for name, count in Counter(_ids_of(steps)).items() if count > 1):
-        yield fault_of(formula, "steps", f"two steps would have the id {name}")
+    gates = [f"{GATE}-{step.key}" for step in steps if step.gate is not None]
+    keys = [*(step.key for step in steps if not step.bead_id), *gates]
+    # As the ids of beads are made of them, in which a dot is a dash.
+    ids = [*(step.bead_id for step in steps if step.bead_id), *(key.replace(".", "-") for key in keys)]
+    for name in (name for name, count in Counter(ids).items() if count > 1):
+        yield formula.fault("steps", f"two steps would have the id {name}")
     circle = graph.cycle({step.key: step.needs for step in steps})
     if circle:
-        yield fault_of(formula, "steps", f"the steps wait for one another: {' → '.join(circle)}")
-
-
-def _ids_of(steps: Sequence[Ready]) -> Iterator[str]:
-    """As the ids of beads are made of them, in which a dot is a dash."""
-    for step in steps:
-        yield step.bead_id or step.key.replace(".", "-")
-        if step.gate is not None:
-            yield f"{GATE}-{step.key}".replace(".", "-")
+        yield formula.fault("steps", f"the steps wait for one another: {' → '.join(circle)}")
 
 
 # --- before there are values ------------------------------------------------------------------------
@@ -256,7 +248,7 @@ def outline(formula: Formula) -> Outline:
         return Outline(hindrances=tuple(beyond))
     try:
         nodes = list(remaining(Growing(formula, examples(formula), ask=False).grow()))
-        steps = rendered_steps(formula, nodes)
+        steps = _Rendering(formula, nodes).steps()
     except RalphError as error:
         return Outline(hindrances=error.faults)
     conditions = {node.key: " and ".join(_asked(node)) for node in nodes if any(_asked(node))}

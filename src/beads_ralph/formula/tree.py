@@ -1,19 +1,46 @@
-"""Steps → a tree with loops written out and conditions asked, and what each step of it waits for."""
+"""Steps → a tree with loops written out and conditions asked; and who names whom, and waits for whom."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.bead import graph
+from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.formula import expressions
-from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop
+from beads_ralph.formula.model import BranchRule, Formula, Step, StepLoop, meant
 from beads_ralph.formula.variables import Filling, Values
 
 MOST_STEPS: Final = 10_000
 """Of one pour: a slip in a range must not fill the store."""
-Scope = Mapping[str, "StepNode"]
+
+
+@dataclass(eq=False)
+class Round:
+    """One round of a loop; the formula's own steps are a round of no loop."""
+
+    filling: Filling
+    prefix: str = ""
+    loop: StepNode | None = None
+    earlier: Round | None = None
+    """The nearest round before it that has something to do."""
+    nodes: list[StepNode] = field(default_factory=list)
+    scope: dict[str, StepNode] = field(default_factory=dict)
+    """The steps that may name one another; those around the loop come behind them."""
+
+    def leaves(self) -> Iterator[StepNode]:
+        return (leaf for node in self.nodes for leaf in node.leaves())
+
+    def left_out_leaves(self) -> Iterator[StepNode]:
+        return (leaf for node in self.nodes for leaf in node.left_out_leaves())
+
+    def named(self, name: str) -> StepNode | None:
+        """The step that a name means here: the nearest one."""
+        if name in self.scope or self.loop is None:
+            return self.scope.get(name)
+        return self.loop.round.named(name)
 
 
 @dataclass(eq=False)
@@ -24,15 +51,15 @@ class StepNode:
     path: str
     """Its field in the formula, such as `steps[2].children[0]`."""
     step: Step
-    filling: Filling
-    scope: dict[str, StepNode]
-    """The steps that it may name; those around a loop are behind `outer`."""
+    round: Round
     parent: StepNode | None
-    above: Round | None
-    """The round of a loop that it is an immediate part of."""
     children: list[StepNode] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     left_out: bool = False
+
+    @property
+    def filling(self) -> Filling:
+        return self.round.filling
 
     @property
     def is_epic(self) -> bool:
@@ -62,42 +89,13 @@ class StepNode:
         for one in self.rounds:
             yield from one.nodes
 
-    def named(self, name: str) -> StepNode | None:
-        """The step that a name means here: the nearest one."""
-        place: StepNode | None = self
-        while place is not None:
-            if name in place.scope:
-                return place.scope[name]
-            place = place.outer
-        return None
 
-    @property
-    def outer(self) -> StepNode | None:
-        """The loop whose body it is in."""
-        place = self
-        while place.above is None:
-            if place.parent is None:
-                return None
-            place = place.parent
-        return place.above.loop
-
-
-@dataclass(eq=False)
-class Round:
-    """One round of a loop."""
-
-    loop: StepNode
-    earlier: Round | None
-    """The nearest round before it that has something to do."""
-    nodes: list[StepNode] = field(default_factory=list)
-
-    def leaves(self) -> Iterator[StepNode]:
-        for node in self.nodes:
-            yield from node.leaves()
-
-    def left_out_leaves(self) -> Iterator[StepNode]:
-        for node in self.nodes:
-            yield from node.left_out_leaves()
+def around(node: StepNode) -> Iterator[StepNode | Round]:
+    """The containers, rounds and loops that a node is in, the nearest first."""
+    if node.parent is not None:
+        yield from (node.parent, *around(node.parent))
+    elif node.round.loop is not None:
+        yield from (node.round, node.round.loop, *around(node.round.loop))
 
 
 class Growing:
@@ -110,31 +108,23 @@ class Growing:
         self.count = 0
 
     def grow(self) -> list[StepNode]:
-        return self._steps(self.formula.steps, "steps", "", Filling(self.values), {}, None, None)
+        return self._steps(self.formula.steps, "steps", Round(Filling(self.values)), None)
 
-    def _steps(
-        self,
-        steps: Sequence[Step],
-        path: str,
-        prefix: str,
-        filling: Filling,
-        scope: dict[str, StepNode],
-        parent: StepNode | None,
-        above: Round | None,
-    ) -> list[StepNode]:
+    def _steps(self, steps: Sequence[Step], path: str, one: Round, parent: StepNode | None) -> list[StepNode]:
         nodes = []
         for at, step in enumerate(steps):
-            self._count(path)
-            node = StepNode(f"{prefix}{step.id}", f"{path}[{at}]", step, filling, scope, parent, above)
-            scope[step.id] = node
-            around = parent or (above.loop if above is not None else None)
-            node.left_out = (around is not None and around.left_out) or not self._holds(node)
+            self.count += 1
+            if self.count > MOST_STEPS:
+                raise self._fault(path, f"makes more than {MOST_STEPS} steps")
+            node = StepNode(f"{one.prefix}{step.id}", f"{path}[{at}]", step, one, parent)
+            one.scope[step.id] = node
+            holder = parent or one.loop
+            node.left_out = (holder is not None and holder.left_out) or not self._holds(node)
             nodes.append(node)
             if step.loop is not None:
                 node.rounds = list(self._rounds(node, step.loop))
             else:
-                below = f"{node.path}.children"
-                node.children = self._steps(step.children, below, prefix, filling, scope, node, None)
+                node.children = self._steps(step.children, f"{node.path}.children", one, node)
         return nodes
 
     def _holds(self, node: StepNode) -> bool:
@@ -151,10 +141,8 @@ class Growing:
         earlier: Round | None = None
         for number, value in enumerate(range(first, last + 1), 1):
             said = {**node.filling.rounds, **({loop.var: str(value)} if loop.var else {})}
-            one = Round(node, earlier)
-            prefix, path = f"{node.key}.iter{number}.", f"{node.path}.loop.body"
-            filling = Filling(self.values, said)
-            one.nodes = self._steps(loop.body, path, prefix, filling, {}, None, one)
+            one = Round(Filling(self.values, said), f"{node.key}.iter{number}.", node, earlier)
+            one.nodes = self._steps(loop.body, f"{node.path}.loop.body", one, None)
             yield one
             earlier = one if any(one.leaves()) else earlier
 
@@ -170,38 +158,118 @@ class Growing:
             code = Code.INVALID_VAR if varies else Code.FORMULA_INVALID
             raise self._fault(f"{node.path}.loop.range", f"{shown} {problem}", code) from None
 
-    def _count(self, path: str) -> None:
-        self.count += 1
-        if self.count > MOST_STEPS:
-            raise self._fault(path, f"makes more than {MOST_STEPS} steps")
-
     def _fault(self, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> RalphError:
-        return invalid(self.formula, path, message, code)
+        return gathered([self.formula.fault(path, message, code)], self.formula.name)
 
 
-def invalid(formula: Formula, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> RalphError:
-    fault = fault_of(formula, path, message, code)
-    return gathered([fault], formula.name)
+# --- who names whom ---------------------------------------------------------------------------------
 
 
-def fault_of(formula: Formula, path: str, message: str, code: Code = Code.FORMULA_INVALID) -> Fault:
-    """At a field of a formula; the file is its own, also where the step comes from one that it extends."""
-    file = str(formula.file) if formula.file is not None else None
-    return Fault(code, f"{path}: {message}", file=file, field=path)
+Finding = tuple[str, str]
+"""A field path, and what is wrong there."""
+Scope = ChainMap[str, str]
+"""Id → field path of the steps that may name one another: those of a loop's body, then those around it."""
 
 
-# --- what each step waits for -----------------------------------------------------------------------
+class References:
+    """Faults of the names in a formula, and the graph of its steps: each name once, known, in no circle."""
+
+    def __init__(self, formula: Formula) -> None:
+        self.findings: list[Finding] = []
+        self.hints: list[Finding] = []
+        """Warnings: legal, but hardly meant."""
+        self.edges: dict[str, list[str]] = {}
+        """Of the beginnings and ends of steps, by field path."""
+        self._bodies: dict[str, str] = {}
+        """Steps inside of loops, and the loop they are in."""
+        scope = self._scope(formula.steps, "steps", Scope())
+        self._look(formula.steps, "steps", scope, None)
+        for at, branch in enumerate(formula.branches):
+            self._branch(f"compose.branch[{at}]", branch, scope)
+
+    def circle(self) -> list[str]:
+        """The field paths along a circle, empty where there is none."""
+        path = graph.cycle(self.edges)
+        return list(dict.fromkeys(node.partition(" ")[0] for node in path))
+
+    def _scope(self, steps: Sequence[Step], path: str, outer: Scope) -> Scope:
+        scope = outer.new_child()
+        for here, step in _in_scope(steps, path):
+            first = scope.maps[0].setdefault(step.id, here)
+            if first != here and step.id:
+                self.findings.append((f"{here}.id", f"{step.id!r} is the id of {first} already"))
+            for _, inner in _in_scope(step.loop.body if step.loop is not None else (), ""):
+                self._bodies.setdefault(inner.id, step.id)
+        return scope
+
+    def _look(self, steps: Sequence[Step], path: str, scope: Scope, container: str | None) -> None:
+        for at, step in enumerate(steps):
+            here = f"{path}[{at}]"
+            self._stand(here, container)
+            for where, name in _names(step):
+                if name in scope:
+                    self.edges[f"{here} begin"].append(f"{scope[name]} end")
+                else:
+                    self.findings.append((f"{here}.{where}", self._unknown(name, scope)))
+            self._waits_for(f"{here}.waits_for", step)
+            self._look(step.children, f"{here}.children", scope, here)
+            if step.loop is not None:
+                body = f"{here}.loop.body"
+                self._look(step.loop.body, body, self._scope(step.loop.body, body, scope), here)
+
+    def _stand(self, here: str, container: str | None) -> None:
+        """A step ends after its beginning; what it is in begins before it, and ends after it."""
+        self.edges.setdefault(f"{here} end", []).append(f"{here} begin")
+        self.edges.setdefault(f"{here} begin", [])
+        if container is not None:
+            self.edges[f"{here} begin"].append(f"{container} begin")
+            self.edges[f"{container} end"].append(f"{here} end")
+
+    def _unknown(self, name: str, scope: Scope) -> str:
+        if name in self._bodies:
+            return f"{name!r} is a step inside of the loop {self._bodies[name]!r}; name the loop itself"
+        return f"there is no step {name!r}{meant(name, scope)}"
+
+    def _waits_for(self, path: str, step: Step) -> None:
+        if step.waits_for in ("all-children", "any-children"):
+            if not step.needs:
+                self.hints.append((path, "has no effect without needs: the first of needs has the children"))
+        elif step.waits_for and step.children_of is None:
+            known = "all-children, any-children or children-of(step)"
+            self.findings.append((path, f"must be {known}, not {step.waits_for!r}"))
+
+    def _branch(self, path: str, branch: BranchRule, scope: Scope) -> None:
+        ends = {"from": branch.from_, "join": branch.join}
+        wanted = {**ends, "steps": branch.steps}
+        self.findings += [(f"{path}.{where}", "is required") for where, said in wanted.items() if not said]
+        named = [(where, name) for where, name in ends.items() if name]
+        named += [(f"steps[{at}]", name) for at, name in enumerate(branch.steps)]
+        for where, name in named:
+            if name not in scope:
+                self.findings.append((f"{path}.{where}", self._unknown(name, scope)))
+        pairs = [pair for name in branch.steps for pair in ((name, branch.from_), (branch.join, name))]
+        for later, earlier in pairs:
+            if later in scope and earlier in scope:
+                self.edges[f"{scope[later]} begin"].append(f"{scope[earlier]} end")
 
 
-CHILDREN_OF = "children-of("
+def _in_scope(steps: Sequence[Step], path: str) -> Iterator[tuple[str, Step]]:
+    """The steps and their children, but not what is inside of loops."""
+    for at, step in enumerate(steps):
+        here = f"{path}[{at}]"
+        yield here, step
+        yield from _in_scope(step.children, f"{here}.children")
 
 
-def spawner(node: StepNode) -> str | None:
-    """The step whose children `waits_for` means; without a name the first of `needs`, as in bd."""
-    said = node.step.waits_for
-    if said.startswith(CHILDREN_OF):
-        return said.removeprefix(CHILDREN_OF).removesuffix(")")
-    return node.step.needs[0] if said and node.step.needs else None
+def _names(step: Step) -> Iterator[Finding]:
+    """The fields of a step that name others, and the names."""
+    for where in ("depends_on", "needs"):
+        yield from ((f"{where}[{at}]", name) for at, name in enumerate(getattr(step, where)))
+    if step.children_of is not None:
+        yield "waits_for", step.children_of
+
+
+# --- who waits for whom -----------------------------------------------------------------------------
 
 
 class Edges:
@@ -246,10 +314,12 @@ class Edges:
     def _own(self, node: StepNode) -> list[StepNode]:
         """The steps that a step names itself as its needs."""
         if node not in self._said:
-            names = [*node.step.waits, *(self._joined.get(node.step.id, ()) if node.outer is None else ())]
-            watched = spawner(node)
-            names += [watched] if watched is not None else []
-            targets = [target for name in names if (target := node.named(name)) is not None]
+            names = [
+                *node.step.waits,
+                *(self._joined.get(node.step.id, ()) if node.round.loop is None else ()),
+            ]
+            names += [node.step.children_of] if node.step.children_of is not None else []
+            targets = [target for name in names if (target := node.round.named(name)) is not None]
             self._said[node] = list(dict.fromkeys(end for target in targets for end in self._ending(target)))
         return self._said[node]
 
@@ -284,17 +354,12 @@ class Edges:
             yield from (leaf for leaf in leaves if leaf not in needed)
         else:
             yield from leaves
-        for gone in _gone(place):
-            yield from self._inner(gone, place)
+        if not isinstance(place, StepNode) or place.is_epic:  # a loop's are those of its rounds
+            for gone in place.left_out_leaves():
+                yield from self._inner(gone, place)
         if not leaves and isinstance(place, StepNode):  # else its first leaves wait for all this themselves
             for one in (place, *around(place)):
                 yield from self._before(one)
-
-
-def _gone(place: StepNode | Round) -> Iterator[StepNode]:
-    """The leaves that conditions took out of a container or round; a loop's are those of its rounds."""
-    if not isinstance(place, StepNode) or place.is_epic:
-        yield from place.left_out_leaves()
 
 
 def _first_part(place: StepNode | Round) -> StepNode | Round:
@@ -302,17 +367,3 @@ def _first_part(place: StepNode | Round) -> StepNode | Round:
     if isinstance(place, StepNode) and place.step.loop is not None:
         return next((one for one in place.rounds if any(one.leaves())), place)
     return place
-
-
-def around(node: StepNode) -> list[StepNode | Round]:
-    """The containers, rounds and loops that a node is in, the nearest first."""
-    found: list[StepNode | Round] = []
-    place: StepNode | None = node
-    while place is not None:
-        if place.above is not None:
-            found += [place.above, place.above.loop]
-            place = place.above.loop
-        else:
-            place = place.parent
-            found += [place] if place is not None else []
-    return found

@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.formula import expressions
-from beads_ralph.formula.model import PLACEHOLDER, Formula, Step, Var, meant, plain_text
+from beads_ralph.formula.model import (
+    PLACEHOLDER,
+    Formula,
+    Step,
+    Var,
+    all_steps,
+    leaves,
+    meant,
+    plain_text,
+    shown,
+)
 
 Value = str | int | bool | tuple[str, ...]
 
@@ -74,14 +84,13 @@ class Filling:
 
     def entries(self, texts: Sequence[str]) -> tuple[str, ...]:
         """A list's texts; list variables are spliced in, and what is empty falls out."""
-        found = [entry for text in texts for entry in self._spliced(text)]
+        found = [entry for text in texts for entry in self._spliced(text) or (self.text(text),)]
         return tuple(entry for entry in found if entry.strip())
 
-    def _spliced(self, text: str) -> tuple[str, ...]:
-        name = sole_name(text)
-        if name is not None and isinstance(self.values.get(name), tuple):
-            return self.values.entries(name)
-        return (self.text(text),)
+    def _spliced(self, entry: Any) -> tuple[str, ...] | None:
+        """The entries of the list variable that an entry of a list is nothing but the placeholder of."""
+        value = self.values.get(sole_name(entry) or "") if isinstance(entry, str) else None
+        return value if isinstance(value, tuple) else None
 
     def json(self, value: Any) -> Any:
         """Inside of objects and lists too; keys stay as they are. A text that is nothing but the
@@ -89,17 +98,16 @@ class Filling:
         if isinstance(value, dict):
             return {key: self.json(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [inner for entry in value for inner in self._json_entries(entry)]
+            spliced = [(entry, self._spliced(entry)) for entry in value]
+            return [
+                inner
+                for entry, texts in spliced
+                for inner in (texts if texts is not None else (self.json(entry),))
+            ]
         return self.typed(value) if isinstance(value, str) else value
 
-    def _json_entries(self, entry: Any) -> Sequence[Any]:
-        name = sole_name(entry) if isinstance(entry, str) else None
-        spliced = name is not None and isinstance(self.values.get(name), tuple)
-        return self.values.entries(name) if name is not None and spliced else (self.json(entry),)
-
     def typed(self, text: str) -> str | int:
-        name = sole_name(text)
-        value = self.values.get(name) if name is not None else None
+        value = self.values.get(sole_name(text) or "")
         return value if isinstance(value, int) else self.text(text)
 
 
@@ -124,21 +132,11 @@ def texts_of(step: Step) -> Iterator[tuple[str, str]]:
         yield "priority", step.priority
     for name in ("labels", "after"):
         yield from ((f"{name}[{at}]", text) for at, text in enumerate(getattr(step, name)))
-    yield from texts_in(step.metadata, "metadata")
+    inside = leaves(step.metadata, "metadata")
+    yield from ((path, value) for path, value in inside if isinstance(value, str))
     if step.gate is not None:
         for name in ("type", "id", "await_id", "timeout", "repo"):
             yield f"gate.{name}", getattr(step.gate, name)
-
-
-def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from texts_in(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            yield from texts_in(inner, f"{path}[{at}]")
 
 
 def names_of(step: Step) -> list[str]:
@@ -156,7 +154,6 @@ def names_of_root(formula: Formula) -> list[str]:
 Given = str | int | bool | Sequence[str]
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
 YES: Final = frozenset({"true", "yes", "on", "1"})
-SHOWN: Final = 60
 
 
 def values(formula: Formula, given: Mapping[str, Given], *, row: str = "") -> Values:
@@ -173,9 +170,16 @@ def values(formula: Formula, given: Mapping[str, Given], *, row: str = "") -> Va
 
 def used_names(formula: Formula) -> list[str]:
     """Every variable that a pour may ask for, conditions and ranges included."""
-    wanted = [name for step in _every(formula.steps) for name in (*names_of(step), *_condition_name(step))]
-    used = [*names_of_root(formula), *wanted]
+    used = names_of_root(formula)
+    for _, step in all_steps(formula.steps):
+        condition = expressions.parse_condition(step.condition)
+        used += [*names_of(step), *([condition.name] if condition is not None else ())]
     return list(dict.fromkeys((*used, *(source for name in used for source in _sources(formula, name)))))
+
+
+def accepted(formula: Formula) -> list[str]:
+    """Every variable that may be given: those declared, and those that a pour may ask for."""
+    return list(dict.fromkeys((*formula.vars, *used_names(formula))))
 
 
 def _sources(formula: Formula, name: str) -> list[str]:
@@ -184,26 +188,13 @@ def _sources(formula: Formula, name: str) -> list[str]:
     return [call.source] if call is not None else []
 
 
-def _every(steps: Sequence[Step]) -> Iterator[Step]:
-    for step in steps:
-        yield step
-        yield from _every(step.children)
-        yield from _every(step.loop.body if step.loop is not None else ())
-
-
-def _condition_name(step: Step) -> list[str]:
-    condition = expressions.parse_condition(step.condition)
-    return [condition.name] if condition is not None else []
-
-
 def _remaining(steps: Sequence[Step], texts: Mapping[str, str]) -> Iterator[Step]:
     """The steps that no condition leaves out."""
     for step in steps:
         condition = expressions.parse_condition(step.condition)
         if condition is None or condition.holds(lambda name: texts.get(name, "")):
             yield step
-            yield from _remaining(step.children, texts)
-            yield from _remaining(step.loop.body if step.loop is not None else (), texts)
+            yield from _remaining(step.inner, texts)
 
 
 @dataclass(frozen=True)
@@ -222,22 +213,15 @@ class _Checking:
         self.faults: list[Fault] = []
 
     def all(self, given: Mapping[str, Given]) -> dict[str, Value]:
-        unknown = [name for name in given if name not in self._accepted()]
-        found = {name: value for name in self._names(given) if (value := self._one(name, given)) is not None}
+        known = accepted(self.formula)
+        found = {name: value for name in known if (value := self._one(name, given)) is not None}
         found |= self._derived(found)
         self._demand(found, given)
         self._check_ranges(found)
-        known = list(dict.fromkeys((*self.formula.vars, *used_names(self.formula))))
+        unknown = [name for name in given if name not in known]
         self.faults += [unknown_variable(self.formula, name, known, self.file) for name in unknown]
         self.faults.sort(key=lambda fault: fault.code is not Code.MISSING_VAR)
         return found
-
-    def _accepted(self) -> set[str]:
-        return {*self.formula.vars, *used_names(self.formula)}
-
-    def _names(self, given: Mapping[str, Given]) -> list[str]:
-        accepted = self._accepted()
-        return list(dict.fromkeys((*self.formula.vars, *(name for name in given if name in accepted))))
 
     def _one(self, name: str, given: Mapping[str, Given]) -> Value | None:
         """The value of one variable; None where it has none, or not a good one."""
@@ -275,7 +259,7 @@ class _Checking:
     def _demand(self, found: Mapping[str, Value], given: Mapping[str, Given]) -> None:
         """A variable without a value is missing where it must be given, or where a step uses it."""
         texts = Values(found).texts()
-        wanted = [*names_of_root(self.formula)]
+        wanted = names_of_root(self.formula)
         wanted += [name for step in _remaining(self.formula.steps, texts) for name in names_of(step)]
         wanted += [name for name, var in self.formula.vars.items() if var.required]
         wanted = [source for name in wanted for source in (_sources(self.formula, name) or [name])]
@@ -287,11 +271,11 @@ class _Checking:
 
     def _check_ranges(self, found: Mapping[str, Value]) -> None:
         values = Values(found)
-        loops = [step.loop for step in _every(self.formula.steps) if step.loop is not None]
+        loops = [step.loop for _, step in all_steps(self.formula.steps) if step.loop is not None]
         for name in dict.fromkeys(name for loop in loops for name in expressions.range_names(loop.range)):
             if name in values and not WHOLE.fullmatch(values.text(name)):
                 self._invalid(
-                    name, f"must be a whole number, not {_shown(values.text(name))}: a loop counts with it"
+                    name, f"must be a whole number, not {shown(values.text(name))}: a loop counts with it"
                 )
 
     def _missing(self, name: str, *, empty: bool) -> None:
@@ -330,17 +314,14 @@ def _typed(var: Var, said: Any) -> Value | _Refused:
         return _Refused("takes one value, not a list")
     text = plain_text(said)
     if not isinstance(text, str):
-        return _Refused(f"takes a text, not {_shown(said)}")
+        return _Refused(f"takes a text, not {shown(said)}")
     if var.type == "int":
-        return (
-            int(text)
-            if WHOLE.fullmatch(text.strip())
-            else _Refused(f"must be a whole number, not {_shown(text)}")
-        )
+        whole = WHOLE.fullmatch(text.strip())
+        return int(text) if whole else _Refused(f"must be a whole number, not {shown(text)}")
     if var.type == "bool":
         word = text.strip().lower()
         known = word in YES or word in expressions.NO
-        return word in YES if known else _Refused(f"must be true or false, not {_shown(text)}")
+        return word in YES if known else _Refused(f"must be true or false, not {shown(text)}")
     return text
 
 
@@ -366,14 +347,12 @@ def _allowed(var: Var, said: Any) -> Value | _Refused:
 
 def _refusal(var: Var, value: Value) -> _Refused | None:
     """Apply the variable's own rules; in a list, every entry must keep them."""
-    single = Values({"value": value})
-    for text in single.entries("value"):
+    for text in Values({"value": value}).entries("value"):
         if var.enum and text not in var.enum:
-            return _Refused(f"must be one of {', '.join(var.enum)}, not {_shown(text)}")
-        if var.pattern:
-            wrong = expressions.pattern_refusal(var.pattern, text)
-            if wrong is not None:
-                return _Refused(wrong)
+            return _Refused(f"must be one of {', '.join(var.enum)}, not {shown(text)}")
+        wrong = expressions.pattern_refusal(var.pattern, text) if var.pattern else None
+        if wrong is not None:
+            return _Refused(wrong)
     return None
 
 
@@ -389,8 +368,3 @@ def typed_default(var: Var) -> Value | None:
     """A variable's default as the value that it stands for; None where it has none, or not a good one."""
     value = _allowed(var, var.default) if var.default is not None else None
     return None if isinstance(value, _Refused) else value
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

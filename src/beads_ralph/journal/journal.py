@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.journal.events import Event, event_of
+
+if TYPE_CHECKING:
+    from beads_ralph.journal.events import Event
 
 NAME: Final = "events.jsonl"
 POLL_SECONDS: Final = 0.2
 
-Listener = Callable[[Event], None]
+Listener: TypeAlias = "Callable[[Event], None]"
 
 
 class EventSink(Protocol):
@@ -97,6 +99,8 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Event]:
 
 def parsed(line: str) -> Event | None:
     """The event of a whole line; None for anything else."""
+    from beads_ralph.journal.events import event_of  # here, since many only ask whether there is a run
+
     try:
         row = json.loads(line) if line.endswith("\n") else None
         return event_of(row) if isinstance(row, dict) else None

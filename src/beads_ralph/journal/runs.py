@@ -6,8 +6,6 @@ import itertools
 import json
 import os
 import re
-import secrets
-import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -70,11 +68,11 @@ class RunFolder:
 
     def checks(self, bead_id: str, attempt: int) -> Path:
         """Where the clean checkout of an attempt stands while it is judged."""
-        return self.home / "checks" / f"{bead_id}-{attempt}-{secrets.token_hex(3)}"
+        return self.home / "checks" / f"{bead_id}-{attempt}-{os.urandom(3).hex()}"
 
 
 def new_run_id() -> str:
-    return f"{stamp()}-{secrets.token_hex(2)}"
+    return f"{stamp()}-{os.urandom(2).hex()}"
 
 
 def stamp() -> str:
@@ -123,7 +121,7 @@ def actor_name(root: Path, run_id: str) -> str:
 
 def actor_prefix(root: Path) -> str:
     place = sha256(str(root).encode()).hexdigest()[:8]
-    return f"ralph-{socket.gethostname()}-{place}-"
+    return f"ralph-{os.uname().nodename}-{place}-"
 
 
 # --- what is kept of a bead besides its records: the evidence that somebody put there for people to see ---

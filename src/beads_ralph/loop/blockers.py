@@ -15,7 +15,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS, GATE
 from beads_ralph.bead.words import moment_of, plural, seconds_of, utc_text
 from beads_ralph.journal.events import WaitingFor
-from beads_ralph.store.protocol import ItemQuery, Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import ItemQuery, Query
 
 Look = Callable[[Item], Standing]
 ALONE: Final = ("timer", "bead", "gh:pr", "gh:run")

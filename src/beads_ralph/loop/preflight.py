@@ -15,7 +15,8 @@ from beads_ralph.git import source_branch, worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
 from beads_ralph.session import confinement
-from beads_ralph.store.protocol import Query, Store
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import Query
 
 
 def check(space: Workspace, store: Store, scope: Scope) -> list[Bead]:

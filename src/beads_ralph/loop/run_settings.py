@@ -17,7 +17,7 @@ from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded
 from beads_ralph.loop.blockers import Overview, Wait, sentence
 from beads_ralph.session.agent_calls import template_of
-from beads_ralph.store.protocol import UnreadableBead
+from beads_ralph.store.query import UnreadableBead
 
 Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
 

@@ -26,7 +26,8 @@ from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.store import convoys
-from beads_ralph.store.protocol import Changes, Findings, Listing, Query, Store, UnreadableBead
+from beads_ralph.store.protocol import Changes, Findings, Listing, Store
+from beads_ralph.store.query import Query, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)

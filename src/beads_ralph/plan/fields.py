@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.model import AgentSpec, TemplateName
 from beads_ralph.bead.names import MERGE, WORK
-from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import markdown
-from beads_ralph.plan.model import At, LabelError, SprintCheck
+from beads_ralph.plan.model import At, LabelError, SprintCheck, T
 from beads_ralph.plan.pours import pour
 from beads_ralph.prompts import TEMPLATES, nearest_template
 
@@ -20,7 +19,8 @@ NOTE: Final = re.compile(r"(?<!\s)\s+\([^()]*\)\s*$")
 NOTHING: Final = frozenset({"", *personas.DASHES, "none", "n/a", "nothing", "null"})
 SEPARATORS: Final = re.compile(r"(?:\s|[,;&]|and)*")
 DECORATION: Final = frozenset({"sprint", "sprints", "and"})
-PRIORITIES: Final = {"critical": 0, "high": 1, "medium": 2, "low": 3, "minimal": 4}
+LEVELS: Final = ("critical", "high", "medium", "low", "minimal")
+PRIORITIES: Final = {word: at for at, level in enumerate(LEVELS) for word in (level, f"p{at}", str(at))}
 TYPES: Final = {"work": WORK, "merge": MERGE, WORK: WORK, MERGE: MERGE}
 BLOCK_SCRIPT: Final = re.compile(
     r"^(if|for|while|until|case|function)\b|<<|\b(then|do)$|\{$"  # one construct over several lines
@@ -66,13 +66,10 @@ def one(field: markdown.Field) -> At[str] | None:
 
 def many(field: markdown.Field) -> tuple[At[str], ...]:
     """Several short values: comma-separated on the line, or bullets below it."""
-    return tuple(value for value in _short_values(field) if value.value.lower() not in NOTHING)
-
-
-def _short_values(field: markdown.Field) -> Iterator[At[str]]:
-    yield from _split(field.text, field.codes, field.line)
+    found = [*_split(field.text, field.codes, field.line)]
     for item in (*field.rest, *field.items):
-        yield from _split(item.text, item.codes, item.line)
+        found += _split(item.text, item.codes, item.line)
+    return tuple(value for value in found if value.value.lower() not in NOTHING)
 
 
 def _split(text: str, codes: Sequence[markdown.CodeText], line: int) -> Iterator[At[str]]:
@@ -130,42 +127,33 @@ def _agent(text: At[str]) -> AgentSpec:
         raise LabelError(str(problem), text.line) from None
 
 
-def priority(field: markdown.Field) -> At[int] | None:
+def _choice(field: markdown.Field, choices: Mapping[str, T], refusal: Callable[[str], str]) -> At[T] | None:
+    """The choice that a single value names; `refusal` says what is wrong with another."""
     value = one(field)
     if value is None:
         return None
-    word = value.value.lower()
-    number = PRIORITIES.get(word)
-    if number is None and re.fullmatch(r"p?[0-4]", word):
-        number = int(word[-1])
-    if number is None:
-        raise LabelError(
-            f"priority {value.value!r} is not one of 0, 1, 2, 3, 4 (0 critical … 4 minimal)", value.line
-        )
-    return At(number, value.line)
+    if value.value.lower() not in choices:
+        raise LabelError(refusal(value.value), value.line)
+    return At(choices[value.value.lower()], value.line)
+
+
+def priority(field: markdown.Field) -> At[int] | None:
+    form = "is not one of 0, 1, 2, 3, 4 (0 critical … 4 minimal)"
+    return _choice(field, PRIORITIES, lambda said: f"priority {said!r} {form}")
 
 
 def issue_type(field: markdown.Field) -> At[str] | None:
-    value = one(field)
-    if value is None:
-        return None
-    kind = TYPES.get(value.value.lower())
-    if kind is None:
-        raise LabelError(f"type {value.value!r} is neither work nor merge", value.line)
-    return At(kind, value.line)
+    return _choice(field, TYPES, lambda said: f"type {said!r} is neither work nor merge")
 
 
 def template(field: markdown.Field) -> At[TemplateName] | None:
-    value = one(field)
-    if value is None:
-        return None
-    name = next((name for name in TEMPLATES if name == value.value.lower()), None)
-    if name is None:
-        meant = nearest_template(value.value)
-        hint = f"; did you mean {meant}?" if meant else ""
-        known = ", ".join(TEMPLATES)
-        raise LabelError(f"template {value.value!r} is not one of {known}{hint}", value.line)
-    return At(name, value.line)
+    return _choice(field, {name: name for name in TEMPLATES}, _no_template)
+
+
+def _no_template(said: str) -> str:
+    meant = nearest_template(said)
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"template {said!r} is not one of {', '.join(TEMPLATES)}{hint}"
 
 
 def formula(field: markdown.Field) -> At[str] | None:
@@ -173,9 +161,8 @@ def formula(field: markdown.Field) -> At[str] | None:
     items = field.items if field.text else field.items[1:]
     lines = [place.line for place in (*field.rest, *items)] + [fence.line for fence in field.fences]
     if lines:
-        raise LabelError(
-            "**Formula** is a name alone; write the values of its variables below **Pour**:", lines[0]
-        )
+        message = "**Formula** is a name alone; write the values of its variables below **Pour**:"
+        raise LabelError(message, lines[0])
     named = one(field)
     return None if named is None or named.value.lower() in NOTHING else named
 
@@ -252,7 +239,3 @@ READERS: Final[dict[str, Callable[[markdown.Field], Any]]] = {
     "template": template,
     "status": one,
 }
-
-
-def fault(problem: LabelError, file: str) -> Fault:
-    return Fault(Code.PLAN_PATTERN, problem.message, file=file, line=problem.line)

@@ -52,6 +52,10 @@ class Field:
     rest: list[ListItem] = field(default_factory=list)  # the next lines, where the value ends in a comma
     opens_with_code: bool = False
 
+    @property
+    def goes_on(self) -> bool:
+        return (self.rest[-1].text if self.rest else self.text).endswith(",")
+
 
 @dataclass(frozen=True)
 class Heading:
@@ -137,14 +141,11 @@ class _Reader:
         self.field: Field | None = None
 
     def read(self) -> Iterator[Block]:
-        at = 0
-        while at < len(self.tokens):
-            end = _closing(self.tokens, at)
-            yield from self._block(self.tokens[at], self.tokens[at + 1 : end])
-            at = end + 1
+        for token, inside in _parts(self.tokens):
+            yield from self._block(token, inside)
 
     def _block(self, token: Token, inside: list[Token]) -> Iterator[Block]:
-        line = (token.map[0] if token.map else 0) + 1
+        line = _line_of(token)
         if token.type == "front_matter":
             yield FrontMatter(token.content, line + 1)
         elif token.type == "heading_open":
@@ -176,16 +177,15 @@ class _Reader:
         prose: list[_Line] = []
         for row in _lines(inline, line):
             label = _label(row)
-            if label is None and not prose and self.field is not None and _goes_on(self.field):
+            if label is not None:
+                yield from _prose(prose)
+                prose = []
+                self.field = _field(label, row)
+                yield self.field
+            elif not prose and self.field is not None and self.field.goes_on:
                 self.field.rest.append(ListItem(row.text, row.line, tuple(_codes(row.tokens, row.line))))
-                continue
-            if label is None:
+            else:
                 prose.append(row)
-                continue
-            yield from _prose(prose)
-            prose = []
-            self.field = _field(label, row)
-            yield self.field
         if prose:
             self.field = None
         yield from _prose(prose)
@@ -205,14 +205,18 @@ class _Reader:
             yield Prose(token.content.rstrip("\n"), line)
 
 
-def _closing(tokens: list[Token], start: int) -> int:
-    """Where the block that opens at `start` closes."""
-    depth: int = tokens[start].nesting
-    at = start
-    while depth > 0:
-        at += 1
-        depth += tokens[at].nesting
-    return at
+def _parts(tokens: list[Token]) -> Iterator[tuple[Token, list[Token]]]:
+    """The blocks side by side: the token that opens each, and what stands before the one that closes it."""
+    start = depth = 0
+    for at, token in enumerate(tokens):
+        depth += token.nesting
+        if depth == 0:
+            yield tokens[start], tokens[start + 1 : at]
+            start = at + 1
+
+
+def _line_of(token: Token) -> int:
+    return (token.map[0] if token.map else 0) + 1
 
 
 def _lines(inline: Token, first: int) -> Iterator[_Line]:
@@ -247,10 +251,8 @@ def _numbered(inline: Token, line: int) -> Iterator[tuple[Token, int]]:
 def _label(row: _Line) -> str | None:
     """The label of `**Label**:` or `**Label:**`, None where the line does not begin with one."""
     tokens = [token for token in row.tokens if token.content or token.type != "text"]
-    if len(tokens) < 3 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
-        return None
-    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), None)
-    if close is None:
+    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), 0)
+    if close < 2 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
         return None
     label = plain(tokens[1:close]).strip()
     behind = plain(tokens[close + 1 :]).lstrip()
@@ -268,11 +270,6 @@ def _field(label: str, row: _Line) -> Field:
     return Field(label, row.line, text, list(_codes(value, row.line)), opens_with_code=opens)
 
 
-def _goes_on(entry: Field) -> bool:
-    last = entry.rest[-1].text if entry.rest else entry.text
-    return last.endswith(",")
-
-
 def _opens_with_code(tokens: Iterable[Token]) -> bool:
     first = next((token for token in tokens if token.content.strip(" :") or token.type != "text"), None)
     return first is not None and first.type == "code_inline"
@@ -286,32 +283,20 @@ def _prose(rows: list[_Line]) -> Iterator[Prose]:
 
 def _items(inside: list[Token]) -> Iterator[ListItem]:
     """The items of a list; `inside` is what stands between its opening and its closing token."""
-    at = 0
-    while at < len(inside):
-        end = _closing(inside, at)
-        yield _item(inside[at], inside[at + 1 : end])
-        at = end + 1
+    return (_item(token, content) for token, content in _parts(inside))
 
 
 def _item(token: Token, inside: list[Token]) -> ListItem:
-    line = (token.map[0] if token.map else 0) + 1
-    texts: list[str] = []
-    codes: list[CodeText] = []
-    at = 0
-    while at < len(inside):
-        end = _closing(inside, at)
-        text, found = _item_part(inside[at], inside[at + 1 : end])
-        texts.append(text)
-        codes.extend(found)
-        at = end + 1
-    joined = CHECKBOX.sub("", "\n".join(text for text in texts if text)).strip()
+    parts = [_item_part(inner, content) for inner, content in _parts(inside)]
+    joined = CHECKBOX.sub("", "\n".join(text for text, _ in parts if text)).strip()
+    codes = tuple(code for _, found in parts for code in found)
     own = (inside[1].children or []) if inside and inside[0].type == "paragraph_open" else []
-    return ListItem(joined, line, tuple(codes), _all_struck(own), _opens_with_code(own))
+    return ListItem(joined, _line_of(token), codes, _all_struck(own), _opens_with_code(own))
 
 
 def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
     """A paragraph, a nested list or a fence of an item, as text."""
-    line = (token.map[0] if token.map else 0) + 1
+    line = _line_of(token)
     if token.type in ("paragraph_open", "heading_open"):
         kept = _unstruck(_numbered(inside[0], line))
         hashes = token.markup + " " if token.markup.startswith("#") else ""  # `- # of rows` is a task too
@@ -325,9 +310,8 @@ def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
     if token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
         return token.content.strip(), []
     if token.type in ("fence", "code_block"):
-        return token.content.rstrip("\n"), [
-            CodeText(token.content, line + (token.type == "fence"), fenced=True)
-        ]
+        first = line + (token.type == "fence")
+        return token.content.rstrip("\n"), [CodeText(token.content, first, fenced=True)]
     return "", []
 
 
@@ -342,8 +326,8 @@ def _codes(tokens: Iterable[Token], line: int) -> Iterator[CodeText]:
 
 def _struck(children: list[Token]) -> bool:
     """A heading counts as struck out when its first words are."""
-    visible = [token for token in children if token.type != "text" or token.content.strip()]
-    return bool(visible) and visible[0].type == "s_open"
+    visible = (token.type for token in children if token.type != "text" or token.content.strip())
+    return next(visible, "") == "s_open"
 
 
 def _all_struck(children: list[Token]) -> bool:

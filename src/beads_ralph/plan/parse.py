@@ -17,6 +17,7 @@ from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
 from beads_ralph.plan import fields, markdown
 from beads_ralph.plan.model import At, LabelError, Phase, Plan, Pour, Sprint, Struck
+from beads_ralph.plan.pours import NOT_YAML, line_at, yaml_fault
 
 SPRINT_LEVEL: Final = 3
 HEADING: Final = re.compile(r"Sprint (\d+[a-z]*\.\d+[a-z]*): (.+)", re.ASCII)
@@ -24,8 +25,6 @@ ID_LIKE: Final = re.compile(r"Sprint\s+(\S*\d\S*)")
 LOOKS_LIKE_SPRINT: Final = re.compile(r"\W*Sprint \d+[a-z]*\.\d+[a-z]*\b", re.ASCII | re.IGNORECASE)
 NO_HEADING: Final = re.compile(r"#{1,6}Sprint\s|Sprint \d+[a-z]*\.\d+[a-z]*:", re.ASCII)
 PHASE: Final = re.compile(rf"Phase (\d+[a-z]*)\b\s*[:.{personas.DASHES}]?\s*(.*)", re.ASCII)
-# What safe_load raises: the others come from values such as the 99th of a month and from odd tags.
-NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError, KeyError, AttributeError, TypeError)
 ANNOTATION: Final = re.compile(r"<!--\s*beads-ralph:\s*(\S+)\s*-->")
 FINISHED: Final = re.compile(r"(?i)\b(complete|completed|done|merged)\b|✅")
 
@@ -96,8 +95,9 @@ def _take(state: _Parse, block: markdown.Block) -> None:
             state.draft.fields.append(block)
         case markdown.Prose():
             _prose(state, block)
-        case markdown.Comment() if state.draft is not None:
-            _annotation(state.draft, block)
+        case markdown.Comment() if state.draft is not None and state.draft.annotation is None:
+            match = ANNOTATION.match(block.text)
+            state.draft.annotation = At(match[1], block.line) if match is not None else None
         case _:
             pass  # prose and fields outside any sprint are the author's own
 
@@ -163,10 +163,8 @@ def _front_matter(state: _Parse, block: markdown.FrontMatter) -> None:
     try:
         content = yaml.safe_load(block.text)
     except NOT_YAML as problem:
-        mark = getattr(problem, "problem_mark", None)
-        at = mark.index if mark is not None else getattr(problem, "position", 0)
-        message = f"front matter is not valid YAML: {_first_line(problem)}"
-        state.fault(Code.MARKDOWN, message, _line_at(block, at))
+        why, line = yaml_fault(problem, block)
+        state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {why}", line)
         return
     if content is None:
         return
@@ -183,22 +181,7 @@ def _key_lines(block: markdown.FrontMatter) -> dict[str, int]:
     for key, value in list(pairs):
         if key.value == "beads-ralph" and isinstance(value, yaml.MappingNode):
             pairs += value.value
-    return {str(key.value): _line_at(block, key.start_mark.index) for key, _ in pairs}
-
-
-def _line_at(block: markdown.FrontMatter, index: int) -> int:
-    """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
-    return block.line + block.text.count("\n", 0, index)
-
-
-def _first_line(problem: Exception) -> str:
-    return str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
-
-
-def _annotation(draft: _Draft, comment: markdown.Comment) -> None:
-    match = ANNOTATION.match(comment.text)
-    if match is not None and draft.annotation is None:
-        draft.annotation = At(match[1], comment.line)
+    return {str(key.value): line_at(block, key.start_mark.index) for key, _ in pairs}
 
 
 def _finish(state: _Parse) -> None:
@@ -206,16 +189,15 @@ def _finish(state: _Parse) -> None:
     draft, state.draft = state.draft, None
     if draft is None:
         return
-    sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation)
     values: dict[str, Any] = {"description": "\n\n".join(draft.prose)}
     for entry in draft.fields:
         _read_field(state, draft, entry, values)
-    sprint = replace(sprint, notes=tuple(draft.notes), **values)
-    if draft.unread_pour is not None:
-        sprint = replace(sprint, pour=draft.unread_pour)
-    sprint = _settle_formula(state, sprint)
-    _notice_finished(state, sprint)
-    state.sprints.append(sprint)
+    values |= {"notes": tuple(draft.notes), "pour": draft.unread_pour or values.get("pour")}
+    sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation, **values)
+    if sprint.status is not None and FINISHED.search(sprint.status.value):
+        said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
+        state.warn(Code.MARKDOWN, f"{said}; strike its heading out (~~…~~) to skip it", sprint.status.line)
+    state.sprints.append(_settle_formula(state, sprint))
 
 
 def _settle_formula(state: _Parse, sprint: Sprint) -> Sprint:
@@ -249,19 +231,12 @@ def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dic
     try:
         values[name] = fields.READERS[name](entry)
     except LabelError as problem:
-        problem.message = f"sprint {draft.id}: {problem.message}"
-        state.faults.append(fields.fault(problem, state.file))
+        state.fault(Code.PLAN_PATTERN, f"sprint {draft.id}: {problem.message}", problem.line)
         if name in ("formula", "pour"):
             draft.unread_pour = Pour(entry.line, unread=True)
         return
     if not (entry.text or entry.items or entry.fences):
         state.warn(Code.MARKDOWN, f"sprint {draft.id}: **{entry.label}** says nothing", entry.line)
-
-
-def _notice_finished(state: _Parse, sprint: Sprint) -> None:
-    if sprint.status is not None and FINISHED.search(sprint.status.value):
-        said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
-        state.warn(Code.MARKDOWN, f"{said}; strike its heading out (~~…~~) to skip it", sprint.status.line)
 
 
 LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
@@ -317,7 +292,7 @@ def _check(plan: Plan, beads: Mapping[str, str]) -> None:
 def _twice(plan: Plan, beads: Mapping[str, str]) -> list[Fault]:
     counts = Counter(sprint.id.text for sprint in plan.sprints)
     return [
-        Fault(Code.DUPLICATE_ID, f"sprint {sprint.id} has two headings", file=plan.file, line=sprint.line)
+        Fault(Code.DUPLICATE_ID, f"sprint {sprint.id} has two headings", plan.file, sprint.line)
         for sprint in plan.sprints
         if sprint.id.text in beads and counts[sprint.id.text] > 1
     ]
@@ -325,19 +300,12 @@ def _twice(plan: Plan, beads: Mapping[str, str]) -> list[Fault]:
 
 def _shared(plan: Plan, beads: Mapping[str, str]) -> list[Fault]:
     """One bead id below two headings would make the way back ambiguous."""
-    ids = {sprint.id.text: sprint.annotation.value for sprint in plan.sprints if sprint.annotation} | dict(
-        beads
-    )
-    counts = Counter(ids.values())
+    ids = {sprint.id.text: sprint.annotation.value for sprint in plan.sprints if sprint.annotation}
+    counts = Counter({**ids, **beads}.values())
     return [
-        Fault(
-            Code.DUPLICATE_ID,
-            f"bead {ids[sprint.id.text]} stands under two sprints",
-            file=plan.file,
-            line=sprint.line,
-        )
+        Fault(Code.DUPLICATE_ID, f"bead {bead} stands under two sprints", plan.file, sprint.line)
         for sprint in plan.sprints
-        if sprint.id.text in beads and counts[ids[sprint.id.text]] > 1
+        if (bead := beads.get(sprint.id.text)) is not None and counts[bead] > 1
     ]
 
 

@@ -19,7 +19,8 @@ NEXT_IN_BULLET: Final = re.compile(rf"\s*,\s*(?={NAME}=)|\s*$")
 """A bullet is one pair, so that its value may hold anything but the beginning of another."""
 QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")  # no escapes: markdown has taken the backslashes
 FORM: Final = "name=value"
-NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError)
+# What PyYAML raises: the others come from values such as the 99th of a month and from odd tags.
+NOT_YAML: Final = (yaml.YAMLError, ValueError, RecursionError, KeyError, AttributeError, TypeError)
 MAX_SHOWN: Final = 60
 
 Pairs = Iterator[tuple[str, At[Given]]]
@@ -34,15 +35,11 @@ def pour(field: markdown.Field) -> Pour:
             raise LabelError(said, value.line)
         values[name] = value
     named = values.pop("formula", None)
-    return Pour(field.line, _formula_name(named), values)
-
-
-def _formula_name(said: At[Given] | None) -> At[str] | None:
-    if said is None:
-        return None
-    if not isinstance(said.value, str) or not said.value:
-        raise LabelError("**Pour** must name one formula", said.line)
-    return At(said.value, said.line)
+    if named is None:
+        return Pour(field.line, None, values)
+    if not isinstance(named.value, str) or not named.value:
+        raise LabelError("**Pour** must name one formula", named.line)
+    return Pour(field.line, At(named.value, named.line), values)
 
 
 def _pairs(field: markdown.Field) -> Pairs:
@@ -57,12 +54,8 @@ def _pairs(field: markdown.Field) -> Pairs:
 
 
 def _no_pair(text: str, line: int) -> LabelError:
-    shown = text.strip()[:MAX_SHOWN]
-    return LabelError(
-        f"**Pour** has {shown!r} where {FORM} is expected; a value with commas goes in quotes, "
-        "a list in brackets: [a, b]",
-        line,
-    )
+    said = f"**Pour** has {text.strip()[:MAX_SHOWN]!r} where {FORM} is expected"
+    return LabelError(f"{said}; a value with commas goes in quotes, a list in brackets: [a, b]", line)
 
 
 # --- on the line and in bullets -----------------------------------------------------------------------
@@ -150,14 +143,13 @@ def _fence_pairs(fence: markdown.CodeText) -> Pairs:
         root = yaml.compose(fence.text, Loader=yaml.BaseLoader)
     except NOT_YAML as problem:
         root = None
-        if not _flat(fence):
-            mark = getattr(problem, "problem_mark", None)
-            why = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
-            raise LabelError(
-                f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}",
-                _line_at(fence, mark.index if mark is not None else 0),
-            ) from None
-    if isinstance(root, yaml.MappingNode) and all(_is_name(key) for key, _ in root.value):
+        if not all(PAIR.match(line) for _, line in _told(fence)):
+            why, place = yaml_fault(problem, fence)
+            message = f"**Pour** has a block that is neither YAML, JSON nor {FORM} lines: {why}"
+            raise LabelError(message, place) from None
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    named = all(isinstance(key, yaml.ScalarNode) and re.fullmatch(NAME, key.value) for key, _ in pairs)
+    if isinstance(root, yaml.MappingNode) and named:
         yield from _mapping_pairs(root, fence)
         return
     for number, line in _told(fence):
@@ -177,17 +169,9 @@ def _told(fence: markdown.CodeText) -> list[tuple[int, str]]:
     return [(number, line) for number, line in rows if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _flat(fence: markdown.CodeText) -> bool:
-    return all(PAIR.match(line) for _, line in _told(fence))
-
-
-def _is_name(key: yaml.Node) -> bool:
-    return isinstance(key, yaml.ScalarNode) and re.fullmatch(NAME, key.value) is not None
-
-
 def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs:
     for key, node in mapping.value:
-        line = _line_at(fence, key.start_mark.index)
+        line = line_at(fence, key.start_mark.index)
         if isinstance(node, yaml.ScalarNode):
             yield key.value, At(_text(node, fence), line)
             continue
@@ -206,18 +190,25 @@ def _text(node: yaml.ScalarNode, fence: markdown.CodeText) -> str:
         return str(text.encode("utf-16", "surrogatepass").decode("utf-16"))
     except UnicodeDecodeError:
         message = "**Pour** has half of a character, an escape such as \\ud83d alone"
-        raise LabelError(message, _line_at(fence, node.start_mark.index)) from None
+        raise LabelError(message, line_at(fence, node.start_mark.index)) from None
 
 
 def _entries(node: yaml.Node) -> tuple[str, ...] | None:
     """The texts of a list; None where it is no list, or holds something else."""
     if not isinstance(node, yaml.SequenceNode):
         return None
-    if not all(isinstance(entry, yaml.ScalarNode) for entry in node.value):
-        return None
-    return tuple(entry.value for entry in node.value)
+    flat = all(isinstance(entry, yaml.ScalarNode) for entry in node.value)
+    return tuple(entry.value for entry in node.value) if flat else None
 
 
-def _line_at(fence: markdown.CodeText, index: int) -> int:
+def yaml_fault(problem: Exception, block: markdown.CodeText | markdown.FrontMatter) -> tuple[str, int]:
+    """Why a block is no YAML, and in which line."""
+    mark = getattr(problem, "problem_mark", None)
+    index = mark.index if mark is not None else getattr(problem, "position", 0)
+    why = str(getattr(problem, "problem", None) or problem).split("\n", maxsplit=1)[0]
+    return why, line_at(block, index)
+
+
+def line_at(block: markdown.CodeText | markdown.FrontMatter, index: int) -> int:
     """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
-    return fence.line + fence.text.count("\n", 0, index)
+    return block.line + block.text.count("\n", 0, index)

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 Started: TypeAlias = subprocess.Popen[bytes]
+Limit: TypeAlias = Literal["", "timeout", "output", "memory"]
+"""What a job was ended for; empty where it ended by itself."""
 LOGGED: Final = 500
 """So much of a command goes into the log: bd takes whole descriptions as arguments."""
 
@@ -87,15 +90,14 @@ class Exit:
         return self.code == 0 and not self.cut_short
 
     @property
-    def limit(self) -> Literal["", "timeout", "output", "memory"]:
-        """Which limit it was ended for; empty where it ended by itself."""
+    def limit(self) -> Limit:
         if self.timed_out:
             return "timeout"
         return "output" if self.flooded else "memory" if self.over_memory else ""
 
     @property
     def cut_short(self) -> str:
-        """Which limit it was ended for, in words; empty where it ended by itself."""
+        """The same in words."""
         if self.timed_out:
             return f"timed out after {self.seconds:.0f} s"
         if self.flooded:
@@ -158,16 +160,8 @@ def which(name: str, path: str | None = None) -> str | None:
 
 def run(job: Job) -> Exit:
     """Run to the end, or to its time limit; then nothing of its process group is left."""
-    started = time.monotonic()
-    process = subprocess.Popen(
-        job.argv,
-        cwd=job.cwd,
-        env=dict(job.env) if job.env is not None else None,
-        stdin=subprocess.DEVNULL if job.stdin is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    began = time.monotonic()
+    process = start(job, subprocess.DEVNULL if job.stdin is None else subprocess.PIPE)
     timed_out = False
     out, err = b"", b""
     try:
@@ -177,22 +171,23 @@ def run(job: Job) -> Exit:
         timed_out = True
         out, err = _stop(process, job.grace)
     finally:
-        _kill_group(process.pid)
-        if process.poll() is None:
-            process.wait()
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
     ended = Exit(
         code=process.returncode,
-        stdout=_text(out),
-        stderr=_text(err),
+        stdout=out.decode("utf-8", "replace"),
+        stderr=err.decode("utf-8", "replace"),
         timed_out=timed_out,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - began,
     )
     _log(job, ended)
     return ended
 
 
 def _log(job: Job, ended: Exit) -> None:
-    import logging  # here, since every tmux pane pays for what this module imports
+    if "logging" not in sys.modules:  # nobody logs, and every tmux pane pays for what this module imports
+        return
+    import logging
 
     log = logging.getLogger(__name__)
     if log.isEnabledFor(logging.DEBUG):
@@ -201,7 +196,12 @@ def _log(job: Job, ended: Exit) -> None:
         log.debug("%s after %.3f s in %s: %s", how, ended.seconds, job.cwd, words)
 
 
-def start(job: Job, stdin: IO[bytes] | int, stdout: IO[bytes] | int, stderr: IO[bytes] | int) -> Started:
+def start(
+    job: Job,
+    stdin: IO[bytes] | int,
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    stderr: IO[bytes] | int = subprocess.PIPE,
+) -> Started:
     """Start in a session of its own, on these files; whoever starts it ends it.
 
     OSError or ValueError where there is no such program or directory, or an argument cannot be passed.
@@ -240,27 +240,19 @@ def environment(extra: Mapping[str, str], drop_prefixes: tuple[str, ...] = ()) -
     return {**kept, **extra}
 
 
-def _stop(process: subprocess.Popen[bytes], grace: float) -> tuple[bytes, bytes]:
+def _stop(process: Started, grace: float) -> tuple[bytes, bytes]:
     """Ask the group to end, wait the grace, then kill; what it had printed so far."""
     _signal_group(process.pid, signal.SIGTERM)
     try:
         return process.communicate(timeout=grace)
     except subprocess.TimeoutExpired:
-        _kill_group(process.pid)
+        _signal_group(process.pid, signal.SIGKILL)
     try:
         return process.communicate(timeout=grace)
     except subprocess.TimeoutExpired:  # a stranger outside the group holds the pipes: leave them to it
         return b"", b""
 
 
-def _kill_group(pid: int) -> None:
-    _signal_group(pid, signal.SIGKILL)
-
-
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
-
-
-def _text(output: bytes) -> str:
-    return output.decode("utf-8", "replace")

@@ -57,7 +57,8 @@ class Ports:
 
     def _take(self) -> LentPorts:
         for first in range(self.first, LAST - self.count + 2, self.count):
-            if first not in self._held and self._lock(first):
+            # The locks are the process's own, not the thread's: what we hold ourselves is in `_held`.
+            if first not in self._held and lock.take_bytes(self._open(), first, self.count):
                 self._held.add(first)
                 if all(_is_free(port) for port in range(first, first + self.count)):
                     return LentPorts(first, self.count)
@@ -65,10 +66,6 @@ class Ports:
         message = f"worktree_ports: no {self.count} free ports in a row from {self.first} on"
         action = "Set a lower worktree_ports.first or a lower count in beads-ralph.yaml"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
-
-    def _lock(self, first: int) -> bool:
-        # The locks are the process's own, not the thread's: what we hold ourselves is in `_held`.
-        return lock.take_bytes(self._open(), first, self.count)
 
     def _open(self) -> int:
         if self._descriptor is None:

@@ -10,14 +10,13 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Final, Self
 from weakref import WeakSet
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs
-from beads_ralph.process.jobs import Exit, Job, Transcript
+from beads_ralph.process.jobs import Exit, Job, Limit, Transcript
 from beads_ralph.process.process_table import (
     Process,
     has_table,
@@ -40,15 +39,6 @@ SHARE: Final = 50
 """Looking may take one part in so many of the time, however many processes there are."""
 
 
-class Ending(Enum):
-    """What ended the watch over a job."""
-
-    EXITED = "exited"
-    TIMED_OUT = "timed out"
-    FLOODED = "flooded"
-    OVER_MEMORY = "over its memory"
-
-
 async def supervise(job: Job) -> Exit:
     """Run a job that has a transcript. No process of it is left when this returns or raises."""
     job = marked(job)
@@ -58,19 +48,15 @@ async def supervise(job: Job) -> Exit:
         except (OSError, ValueError) as problem:
             return output.refused(job, jobs.why(problem))
         family = Family(
-            entry(job),
-            leader=process.pid,
-            since=start_of(process.pid),
-            keeper=job.keeper,
-            reap=process.poll,
+            entry(job), leader=process.pid, since=start_of(process.pid), keeper=job.keeper, reap=process.poll
         )
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:
-                    ending = await watch(ended, job, output, family)
+                    limit = await watch(ended, job, output, family)
         finally:
             code = jobs.reap(process)
-        return output.exit(code, ending)
+        return output.exit(code, limit)
 
 
 def marked(job: Job) -> Job:
@@ -101,7 +87,7 @@ class Output:
             raise ValueError(f"{describe(job)} has no transcript")
         _write_files(job)
         self.transcript: Transcript = job.transcript
-        self.limit = job.output_limit
+        self.output_limit = job.output_limit
         self.memory_limit_mb = job.memory_limit_mb
         self.began = time.monotonic()
         with ExitStack() as files:
@@ -119,15 +105,15 @@ class Output:
     def printed(self) -> int:
         return _size(self.out) + _size(self.err) - sum(self.before)
 
-    def exit(self, code: int, ending: Ending = Ending.EXITED) -> Exit:
+    def exit(self, code: int, limit: Limit = "") -> Exit:
         return Exit(
             code=code,
             stdout=_tail(self.transcript.out, self.before[0]),
             stderr=_tail(self.transcript.err, self.before[1]),
-            timed_out=ending is Ending.TIMED_OUT,
+            timed_out=limit == "timeout",
             # Also when it ended by itself before anyone looked.
-            flooded=ending is Ending.FLOODED or self.printed() > self.limit,
-            over_memory=self.memory_limit_mb if ending is Ending.OVER_MEMORY else 0,
+            flooded=limit == "output" or self.printed() > self.output_limit,
+            over_memory=self.memory_limit_mb if limit == "memory" else 0,
             seconds=time.monotonic() - self.began,
             transcript=self.transcript,
         )
@@ -190,19 +176,19 @@ def _tail(path: Path, before: int) -> str:
 # --- waiting for it, and ending it ----------------------------------------------------------------
 
 
-async def watch(ended: asyncio.Future[Any], job: Job, output: Output, family: Family) -> Ending:
+async def watch(ended: asyncio.Future[Any], job: Job, output: Output, family: Family) -> Limit:
     """Wait for the end or the first limit that is reached; ends nothing itself."""
     until = time.monotonic() + job.timeout
     while not ended.done():
         left = until - time.monotonic()
         if left <= 0:
-            return Ending.TIMED_OUT
+            return "timeout"
         if output.printed() > job.output_limit:
-            return Ending.FLOODED
+            return "output"
         if job.memory_limit_mb and METER.exceeds(family, job.memory_limit_mb * MB):
-            return Ending.OVER_MEMORY
+            return "memory"
         await asyncio.wait([ended], timeout=min(LOOK_SECONDS, left))
-    return Ending.EXITED
+    return ""
 
 
 @asynccontextmanager
@@ -313,32 +299,24 @@ class MemoryMeter:
         self._next = now + max(LEAST_SECONDS, (now - began) * SHARE)
 
     def _owners(self, table: dict[int, Process]) -> Iterator[tuple[int, Family]]:
+        """Whose each process is: by its group or session, its environment, or its parent, as in `Family`."""
         by_mark = {family.entry: family for family in self._watched}
         by_leader = {family.leader: family for family in self._watched if family.leader}
         known: dict[int, Family | None] = {}
+
+        def owner(process: Process) -> Family | None:
+            if process.pid not in known:
+                known[process.pid] = None  # should two be each other's parent, between two reads
+                found = by_leader.get(process.group) or by_leader.get(process.session)
+                found = found or by_mark.get(self._entry(process))
+                parent = table.get(process.parent)
+                known[process.pid] = found or (owner(parent) if parent else None)
+            return known[process.pid]
+
         for process in table.values():
-            family = self._owner(process, table, by_mark, by_leader, known)
+            family = owner(process)
             if family is not None and process.pid not in family.spared:
                 yield process.pid, family
-
-    def _owner(
-        self,
-        process: Process,
-        table: dict[int, Process],
-        by_mark: dict[bytes, Family],
-        by_leader: dict[int, Family],
-        known: dict[int, Family | None],
-    ) -> Family | None:
-        """By its group or session, its environment, or its parent, as `Family` has it."""
-        if process.pid not in known:
-            known[process.pid] = None  # should two be each other's parent, between two reads
-            found = by_leader.get(process.group) or by_leader.get(process.session)
-            found = found or by_mark.get(self._entry(process))
-            parent = table.get(process.parent)
-            if found is None and parent is not None:
-                found = self._owner(parent, table, by_mark, by_leader, known)
-            known[process.pid] = found
-        return known[process.pid]
 
     def _entry(self, process: Process) -> bytes:
         """Read once for each process: what it was given it keeps, and so do its children."""

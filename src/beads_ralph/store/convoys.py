@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS, CONVOY, ISSUE_TYPES, slug
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import ItemQuery, Query, Settled, Store
+from beads_ralph.store.protocol import Settled, Store
+from beads_ralph.store.query import ItemQuery, Query
 
 PREFIX: Final = "bd-convoy-"
 MOST_OF_ONE_NAME: Final = 100
@@ -36,15 +37,7 @@ class Member:
     """Why it is blocked, where somebody has said so."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "title": self.title,
-            "type": self.type,
-            "status": self.status,
-            "of": self.of,
-            "waits_for": list(self.waits_for),
-            "reason": self.reason,
-        }
+        return asdict(self) | {"waits_for": list(self.waits_for)}
 
 
 @dataclass(frozen=True)
@@ -144,20 +137,15 @@ class _Stock:
         found = self.beads.get(name) or self.items.get(name)
         if found is None:
             return Member(name, "", "missing", "missing", of)
-        waits = () if found.status == "closed" else tuple(self._unmet(found.dependencies))
-        return Member(name, found.title, found.issue_type, found.status, of, waits, _why_blocked(found))
+        waits = () if found.status == "closed" else tuple(filter(self._holds_up, found.dependencies))
+        result = found.metadata.scrum_result if isinstance(found, Bead) else None
+        reason = result.error if result and found.status == "blocked" else None
+        return Member(name, found.title, found.issue_type, found.status, of, waits, reason)
 
-    def _unmet(self, names: Iterable[str]) -> Iterator[str]:
-        """Members not known to be closed; beads outside of the convoy are known where it matters."""
-        for name in names:
-            found = self.beads.get(name) or self.items.get(name)
-            if found is None or found.status != "closed":
-                yield name
-
-
-def _why_blocked(thing: Bead | Item) -> str | None:
-    result = thing.metadata.scrum_result if isinstance(thing, Bead) else None
-    return result.error if result and thing.status == "blocked" else None
+    def _holds_up(self, name: str) -> bool:
+        """True where it is not known to be closed; what lies outside is known where it matters."""
+        found = self.beads.get(name) or self.items.get(name)
+        return found is None or found.status != "closed"
 
 
 def _stock(store: Store, tracks: Collection[str]) -> _Stock:
@@ -170,15 +158,16 @@ def _stock(store: Store, tracks: Collection[str]) -> _Stock:
         found = [item for item in store.items.find(wanted) if item.id not in items]
         items |= {item.id: item for item in found}
         wanted = ItemQuery(parents=[item.id for item in found if item.issue_type in CONTAINERS])
-    things: list[Bead | Item] = [*beads.values(), *items.values()]
-    needed = {name for thing in things for name in thing.dependencies}
-    rest = needed - beads.keys() - items.keys()
-    if rest:
-        items |= {item.id: item for item in store.items.find(ItemQuery(ids=sorted(rest)))}
     children: dict[str, list[str]] = {}
+    rest: set[str] = set()
+    things: list[Bead | Item] = [*beads.values(), *items.values()]
     for thing in things:
+        rest.update(thing.dependencies)
         if thing.parent is not None:
             children.setdefault(thing.parent, []).append(thing.id)
+    rest -= beads.keys() | items.keys()
+    if rest:
+        items |= {item.id: item for item in store.items.find(ItemQuery(ids=sorted(rest)))}
     return _Stock(beads, items, children)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
-from beads_ralph.errors import Fault
+from beads_ralph.bead.items import Item
+from beads_ralph.bead.legacy import LegacyBead
+from beads_ralph.bead.model import Bead
+from beads_ralph.store.query import ItemQuery, Query, StoreInfo, UnreadableBead
 
-if TYPE_CHECKING:  # whoever only looks at beads does without the models
-    from beads_ralph.bead.items import Item
-    from beads_ralph.bead.legacy import LegacyBead
-    from beads_ralph.bead.model import Bead
+AnyBead = Bead | LegacyBead
 
-AnyBead: TypeAlias = "Bead | LegacyBead"
-Stored: TypeAlias = "Bead | LegacyBead | Item"
+
+Stored = AnyBead | Item
 """Whatever a store can hold."""
 
 
@@ -28,25 +28,6 @@ def silent(_message: str) -> None:
 
 
 @dataclass(frozen=True)
-class StoreInfo:
-    """The result of a preflight."""
-
-    kind: str
-    location: str
-    version: str
-    warnings: tuple[Fault, ...] = ()
-
-
-@dataclass(frozen=True)
-class UnreadableBead:
-    """A bead of ours in the store whose content does not validate; shown, never run, never dropped."""
-
-    id: str
-    raw: Mapping[str, Any]
-    faults: tuple[Fault, ...]
-
-
-@dataclass(frozen=True)
 class Listing:
     """The result of a query, in the store's order: priority first, then as created."""
 
@@ -54,31 +35,6 @@ class Listing:
     unreadable: tuple[UnreadableBead, ...] = ()
     convoys: bool = False
     """True where the store holds an open convoy; known only where no ids were asked for."""
-
-
-@dataclass(frozen=True)
-class Query:
-    """A selection of beads; an empty collection means any. Of several labels a bead must have all."""
-
-    ids: Collection[str] = ()
-    statuses: Collection[str] = ()
-    labels: Collection[str] = ()
-    plan_file: str | None = None
-    parents: Collection[str] = ()
-    """Those right below one of these."""
-    wisps: bool = False
-    """Include wisps; asked for by id they always are."""
-
-
-@dataclass(frozen=True)
-class ItemQuery:
-    """A selection of items; an empty collection means any. Wisps are among the answers."""
-
-    ids: Collection[str] = ()
-    types: Collection[str] = ()
-    statuses: Collection[str] = ()
-    parents: Collection[str] = ()
-    wisps_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +82,13 @@ class Changes:
     metadata: Mapping[str, Any] | None = None
     expected_status: str | None = None
     """Refuse with DATABASE.CONFLICT, changing nothing, where the bead has another status by now."""
+
+    @property
+    def core(self) -> dict[str, Any]:
+        """The fields that change, besides the metadata."""
+        given = {key: value for key, value in vars(self).items() if value is not None}
+        lists = {key: list(given[key]) for key in ("labels", "dependencies") if key in given}
+        return {key: given[key] for key in given if key not in ("metadata", "expected_status")} | lists
 
 
 @dataclass(frozen=True)

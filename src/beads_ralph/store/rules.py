@@ -16,10 +16,13 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import ASSIGNEE, CONVOY
 from beads_ralph.bead.words import plural
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled, Stored, UnreadableBead
+from beads_ralph.store.protocol import Listing, Settled, Stored
+from beads_ralph.store.query import ItemQuery, UnreadableBead
 
 Raw = Mapping[str, Any]
 SHOWN_IDS: Final = 5
+RELEASE_IT: Final = "Release the bead; it becomes ready when those are closed"
+HOW: Final = {"dependencies": "depends on", "parent": "lies below", "tracks": "tracks"}
 
 # --- reading ----------------------------------------------------------------------------------------
 
@@ -54,27 +57,14 @@ def sound_item(raw: Raw) -> Item:
 
 def items(raws: Iterable[Raw], query: ItemQuery) -> list[Item]:
     """The items that can be read; one that cannot is left out, unless it was asked for by its id."""
-    return [item for raw in raws for item in _readable(raw, required=bool(query.ids))]
-
-
-def _readable(raw: Raw, *, required: bool) -> Iterator[Item]:
-    try:
-        yield sound_item(raw)
-    except RalphError:
-        if required:
-            raise
-
-
-def no_bead(bead_id: str, kind: str) -> RalphError:
-    return RalphError(
-        Code.BEAD_NOT_FOUND,
-        f"{bead_id} is a {kind}, not a bead of beads-ralph",
-        suggested_action=f"See what it is: beads-ralph show {bead_id}",
-    )
-
-
-def nothing_there(bead_id: str) -> RalphError:
-    return RalphError(Code.BEAD_NOT_FOUND, f"there is no bead {bead_id}")
+    found: list[Item] = []
+    for raw in raws:
+        try:
+            found.append(sound_item(raw))
+        except RalphError:
+            if query.ids:
+                raise
+    return found
 
 
 # --- new beads and items ----------------------------------------------------------------------------
@@ -91,21 +81,23 @@ class Entry:
 
     @classmethod
     def of(cls, thing: Stored) -> Entry:
-        return cls(
-            thing.id, thing.dependencies, thing.parent, thing.tracks if isinstance(thing, Item) else ()
-        )
+        tracks = thing.tracks if isinstance(thing, Item) else ()
+        return cls(thing.id, thing.dependencies, thing.parent, tracks)
+
+    @property
+    def fields(self) -> dict[str, Sequence[str]]:
+        """Whom it names, by the field that does."""
+        above = (self.parent,) if self.parent else ()
+        return {"dependencies": self.needs, "parent": above, "tracks": self.tracks}
 
     @property
     def named(self) -> list[str]:
-        return list(dict.fromkeys([*self.needs, *self.tracks, *([self.parent] if self.parent else [])]))
+        return list(dict.fromkeys(name for names in self.fields.values() for name in names))
 
 
-def check_new(thing: Stored, raw: Raw, root: Path) -> None:
-    """Whether it may be stored, as the JSON that it is: a copy with changed fields was never validated."""
-    if isinstance(thing, Item):
-        sound_item(raw)
-    else:
-        sound(raw, root)
+def checked_new(thing: Stored, raw: Raw, root: Path) -> Bead | Item:
+    """What may be stored, as the JSON that it is: a copy with changed fields was never validated."""
+    return sound_item(raw) if isinstance(thing, Item) else sound(raw, root)
 
 
 def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:
@@ -121,29 +113,21 @@ def check_batch(batch: Sequence[Entry], exists: Callable[[str], bool]) -> None:
 
 
 def _own_faults(entry: Entry) -> list[Fault]:
-    named = {"dependencies": entry.needs, "parent": (entry.parent,), "tracks": entry.tracks}
-    words = {"dependencies": "depends on", "parent": "lies below", "tracks": "tracks"}
     return [
-        Fault(Code.SELF_DEP, f"{entry.id} {words[field]} itself", field=field)
-        for field, others in named.items()
-        if entry.id in others
+        Fault(Code.SELF_DEP, f"{entry.id} {HOW[field]} itself", field=field)
+        for field, names in entry.fields.items()
+        if entry.id in names
     ]
 
 
 def _unresolved(entry: Entry, unknown: Collection[str]) -> list[Fault]:
-    needs = [name for name in dict.fromkeys(entry.needs) if name in unknown]
-    below = [_strange(entry.id, "lies below", entry.parent, "parent")] if entry.parent in unknown else []
-    tracks = [name for name in dict.fromkeys(entry.tracks) if name in unknown]
+    why = "which is neither in the store nor in the batch"
     return [
-        *(_strange(entry.id, "depends on", name, "dependencies") for name in needs),
-        *below,
-        *(_strange(entry.id, "tracks", name, "tracks") for name in tracks),
+        Fault(Code.UNRESOLVED, f"{entry.id} {HOW[field]} {name}, {why}", field=field)
+        for field, names in entry.fields.items()
+        for name in dict.fromkeys(names)
+        if name in unknown
     ]
-
-
-def _strange(bead_id: str, how: str, other: str | None, field: str) -> Fault:
-    message = f"{bead_id} {how} {other}, which is neither in the store nor in the batch"
-    return Fault(Code.UNRESOLVED, message, field=field)
 
 
 def waiting(batch: Sequence[Entry]) -> dict[str, list[str]]:
@@ -199,11 +183,17 @@ def check_release(status: str) -> None:
 
 
 def not_held(bead_id: str, status: str, holder: str | None, actor: str) -> RalphError:
-    return RalphError(
-        Code.CONFLICT,
-        f"{bead_id} (status {status}) is held by {holder or 'nobody'}, not by {actor}",
-        suggested_action=f"Claim the bead first, or read it again: beads-ralph show {bead_id}",
-    )
+    message = f"{bead_id} (status {status}) is held by {holder or 'nobody'}, not by {actor}"
+    return _conflict(message, f"Claim the bead first, or read it again: beads-ralph show {bead_id}")
+
+
+def blocked_again(bead_id: str, waiting: Sequence[str]) -> RalphError:
+    """What the work was built on is no longer proven."""
+    return _conflict(f"{bead_id} cannot be closed: it is blocked by {', '.join(waiting)} again", RELEASE_IT)
+
+
+def _conflict(message: str, action: str) -> RalphError:
+    return RalphError(Code.CONFLICT, message, suggested_action=action)
 
 
 def check_expected(bead_id: str, current: str, expected: str | None) -> None:
@@ -216,17 +206,11 @@ def check_status_change(bead_id: str, current: str, holder: str | None, wanted: 
     if wanted == current:
         return
     if holder is not None:
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is claimed by {holder}, so its status cannot become {wanted}",
-            suggested_action="Release the bead first",
-        )
+        message = f"{bead_id} is claimed by {holder}, so its status cannot become {wanted}"
+        raise _conflict(message, "Release the bead first")
     if wanted not in ("open", "blocked") or (current == "closed" and wanted != "open"):
-        raise RalphError(
-            Code.CONFLICT,
-            f"{bead_id} is {current} and cannot simply become {wanted}",
-            suggested_action="Claim a bead to start it, close it to end it, set a closed one to open",
-        )
+        action = "Claim a bead to start it, close it to end it, set a closed one to open"
+        raise _conflict(f"{bead_id} is {current} and cannot simply become {wanted}", action)
 
 
 # --- items ------------------------------------------------------------------------------------------
@@ -243,25 +227,16 @@ def check_closable(item_id: str, open_members: Sequence[str], waiting: Sequence[
     """A container ends with its members, and nothing ends before what it waits for."""
     if open_members:
         shown = ", ".join(open_members[:SHOWN_IDS]) + (" …" if len(open_members) > SHOWN_IDS else "")
-        raise RalphError(
-            Code.CONFLICT,
-            f"{item_id} cannot be closed: it has {plural(len(open_members), 'open member')}: {shown}",
-            suggested_action="It closes by itself when they are closed",
-        )
+        message = f"{item_id} cannot be closed: it has {plural(len(open_members), 'open member')}: {shown}"
+        raise _conflict(message, "It closes by itself when they are closed")
     if waiting:
-        raise RalphError(
-            Code.CONFLICT,
-            f"{item_id} cannot be closed: it waits for {', '.join(waiting)}",
-            suggested_action="Close those first",
-        )
+        raise _conflict(f"{item_id} cannot be closed: it waits for {', '.join(waiting)}", "Close those first")
 
 
 def no_item(item_id: str) -> RalphError:
-    return RalphError(
-        Code.BEAD_NOT_FOUND,
-        f"{item_id} is a bead, and a run closes those, with their proof",
-        suggested_action="Let a run work on it: beads-ralph run",
-    )
+    message = f"{item_id} is a bead, and a run closes those, with their proof"
+    action = "Let a run work on it: beads-ralph run"
+    return RalphError(Code.BEAD_NOT_FOUND, message, suggested_action=action)
 
 
 @dataclass(frozen=True)
@@ -322,10 +297,4 @@ def _held_open(known: dict[str, Container], is_open: Callable[[str], bool]) -> s
         for name in (*container.members, *(() if container.closed else container.needs)):
             around[name].append(container.id)
     empty = [name for name, it in known.items() if not it.members and not it.closed]
-    waiting = [*empty, *(name for name in around if name not in known and is_open(name))]
-    found = set(empty)
-    while waiting:
-        reached = [name for name in around[waiting.pop()] if name not in found]
-        found.update(reached)
-        waiting += reached
-    return found
+    return set(graph.reachable([*empty, *filter(is_open, around.keys() - known.keys())], around))

@@ -10,13 +10,13 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import AGENTS_DIR
-from beads_ralph.config.store_settings import CONFIG_NAME, StoreChoice
+from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.records.folder import StateFolder
-from beads_ralph.store.registry import STORES, chosen
+from beads_ralph.store.registry import STORES, chosen, open_store
 
 REVIEWER: Final = "qa-code-review"
 """One of the agent files that come with the program."""
@@ -60,7 +60,7 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
     STORES[kind].initialise(workspace.root)
     ralph_dir(workspace.root)
     StateFolder(workspace.state).prepare()
-    STORES[kind].open(workspace).check()
+    open_store(workspace, kind)
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
         text_files.write_text(paths[0], _config_text(workspace, choice, reviewer))

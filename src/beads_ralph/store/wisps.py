@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE
 from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store.protocol import Store, UnreadableBead
+from beads_ralph.store.protocol import Store
+from beads_ralph.store.query import UnreadableBead
 
 OLD: Final = timedelta(hours=24)
 Wisp = Bead | Item | UnreadableBead
@@ -64,37 +66,21 @@ def trees(store: Store) -> list[Tree]:
     listing, items = store.items.wisps()
     everything: list[Wisp] = [*items, *listing.beads, *listing.unreadable]
     wisps = {wisp.id: wisp for wisp in everything}
-    below: dict[str, list[Wisp]] = {}
-    roots: list[Wisp] = []
+    return _trees(wisps, [wisp for wisp in wisps.values() if seen(wisp, "parent") not in wisps])
+
+
+def _trees(wisps: Mapping[str, Wisp], roots: Sequence[Wisp]) -> list[Tree]:
+    below: dict[str, list[str]] = {}
     for wisp in wisps.values():
-        parent = seen(wisp, "parent")
-        if parent in wisps:
-            below.setdefault(parent, []).append(wisp)
-        else:
-            roots.append(wisp)
-    return [Tree(root, tuple(_walk(root, below))) for root in roots]
-
-
-def _walk(root: Wisp, below: dict[str, list[Wisp]]) -> Iterator[Wisp]:
-    left = [root]
-    while left:
-        wisp = left.pop()
-        yield wisp
-        left += reversed(below.get(wisp.id, ()))
+        below.setdefault(str(seen(wisp, "parent")), []).append(wisp.id)
+    return [Tree(root, tuple(wisps[name] for name in graph.reachable([root.id], below))) for root in roots]
 
 
 def tree_at(found: Sequence[Tree], identity: str) -> Tree:
     """The wisp with that id and everything below it; DATABASE.BEAD_NOT_FOUND where there is none."""
     for tree in found:
-        wisp = next((one for one in tree.wisps if one.id == identity), None)
-        if wisp is not None:
-            return _part(tree, wisp)
+        wisps = {wisp.id: wisp for wisp in tree.wisps}
+        if identity in wisps:
+            return _trees(wisps, [wisps[identity]])[0]
     message = f"there is no wisp {identity}"
     raise RalphError(Code.BEAD_NOT_FOUND, message, suggested_action="List them: beads-ralph wisp list")
-
-
-def _part(tree: Tree, wisp: Wisp) -> Tree:
-    below: dict[str, list[Wisp]] = {}
-    for other in tree.wisps:
-        below.setdefault(str(seen(other, "parent")), []).append(other)
-    return Tree(wisp, tuple(_walk(wisp, below)))

@@ -94,11 +94,9 @@ class LocalForge:
         """As with a remote, which takes no push that would lose a commit."""
         held = commands.commit_of(pull.ref, self.root)
         if held and not commands.run("merge-base", "--is-ancestor", held, proposal.commit, cwd=self.root).ok:
-            raise RalphError(
-                Code.FORGE_DIVERGED,
-                f"{pull.ref} has commits that are not on {pull.branch} any more; they are not given up",
-                suggested_action=f"Look at them: git log {pull.branch}..{pull.ref}",
-            )
+            message = f"{pull.ref} has commits that are not on {pull.branch} any more; they are not given up"
+            action = f"Look at them: git log {pull.branch}..{pull.ref}"
+            raise RalphError(Code.FORGE_DIVERGED, message, suggested_action=action)
 
     def _read_back(self, pull: PullRecord, commit: str) -> PullRequest:
         held = commands.commit_of(pull.ref, self.root)
@@ -199,12 +197,10 @@ class PullDirectory:
             return PullRecord.model_validate_json(text_files.read_text(path))
         except ValidationError as problem:
             wrong = problem.errors()[0]
-            raise RalphError(
-                Code.FORGE_FAILED,
-                f"{path} is not a pull request's record",
-                details=f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".removeprefix(": "),
-                suggested_action=f"Mend the file, or move it away: {path}",
-            ) from None
+            said = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".removeprefix(": ")
+            message = f"{path} is not a pull request's record"
+            action = f"Mend the file, or move it away: {path}"
+            raise RalphError(Code.FORGE_FAILED, message, details=said, suggested_action=action) from None
 
 
 FORGE: Final = LocalForge

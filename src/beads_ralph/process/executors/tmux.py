@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -79,7 +79,7 @@ class TmuxExecutor:
         family.since = start_of(pane)
         family.adopt(pane)
         family.spared.add(pane)  # it keeps the program's number taken, and tells the exit code
-        with await self._answer(door) as line:
+        with closing(await self._answer(door)) as line:
             hand_over(job, output, line)
             told = await line.fact()
             if "started" not in told:
@@ -141,11 +141,9 @@ class TmuxExecutor:
     def _program(self) -> str:
         program = jobs.which("tmux")
         if program is None:
-            raise RalphError(
-                Code.UNAVAILABLE,
-                "the tmux executor needs tmux, which is not on PATH",
-                suggested_action="Install tmux (with apt, dnf or brew), or use the local executor",
-            )
+            message = "the tmux executor needs tmux, which is not on PATH"
+            action = "Install tmux (with apt, dnf or brew), or use the local executor"
+            raise RalphError(Code.UNAVAILABLE, message, suggested_action=action)
         return program
 
 
@@ -164,11 +162,8 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
 
 
 def _unusable(reason: str, socket: str) -> RalphError:
-    return RalphError(
-        Code.UNAVAILABLE,
-        f"cannot open a tmux session: {reason}",
-        suggested_action=f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor",
-    )
+    action = f"Look at: tmux -L {shlex.quote(socket)} list-sessions; or use the local executor"
+    return RalphError(Code.UNAVAILABLE, f"cannot open a tmux session: {reason}", suggested_action=action)
 
 
 # --- talking with the pane ------------------------------------------------------------------------
@@ -178,13 +173,13 @@ async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> E
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
-            ending = await watch(ended, job, output, family)
+            limit = await watch(ended, job, output, family)
         await asyncio.wait([ended], timeout=1.0)
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:
         ended.cancel()
     # A pane that closes without a word was closed by a person, as a terminal is.
-    return output.exit(told.get("exit", -signal.SIGHUP), ending)
+    return output.exit(told.get("exit", -signal.SIGHUP), limit)
 
 
 def hand_over(job: Job, output: Output, line: Line) -> None:
@@ -209,10 +204,7 @@ class Line:
         self.socket = connected
         self._heard = b""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.socket.close()
 
     async def fact(self) -> Mapping[str, Any]:

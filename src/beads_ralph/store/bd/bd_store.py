@@ -12,16 +12,14 @@ from typing import Any, Final
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import utc_text
-from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.store import rules
-from beads_ralph.store.bd import claims, queries, setup, shape, write
-from beads_ralph.store.bd.claims import Listed
-from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
-from beads_ralph.store.bd.items import BdItems
+from beads_ralph.store.bd import items, setup, shape, write
+from beads_ralph.store.bd.cli import OURSELVES, Bd, sorted_ours
 from beads_ralph.store.bd.setup import Preflight, initialise
 from beads_ralph.store.bd.shape import Row
+from beads_ralph.store.bd.write import Listed
 from beads_ralph.store.protocol import (
     NOTHING,
     Changes,
@@ -31,16 +29,14 @@ from beads_ralph.store.protocol import (
     Listing,
     Poured,
     Progress,
-    Query,
     Stored,
-    StoreInfo,
     silent,
 )
+from beads_ralph.store.query import Query, StoreInfo
 
 __all__ = ["BdStore", "initialise"]
 
 SNAPSHOTS_KEPT: Final = 10
-RELEASE_IT: Final = "Release the bead; it becomes ready when those are closed"
 EXPORT_LIMIT: Final = 4  # time limits of one call that an export may take
 
 
@@ -59,7 +55,7 @@ class BdStore:
         self._opened: tuple[Bd, Preflight] | None = None
         self._snapshot_taken = False
         self._listed = Listed()
-        self.items: Items = BdItems(self._root, lambda: self._bd, self._writing)
+        self.items: Items = items.BdItems(self._root, lambda: self._bd, self._writing)
 
     # --- preflight ----------------------------------------------------------------------------------
 
@@ -96,14 +92,17 @@ class BdStore:
 
     def show(self, bead_id: str) -> Bead:
         bd = self._bd
-        return self._with_comments(bd, queries.one(bd, bead_id))
+        return self._with_comments(bd, bd.one(bead_id))
 
     def _with_comments(self, bd: Bd, row: Row) -> Bead:
-        return rules.sound(shape.seed(row, queries.comments(bd, row)), self._root)
+        return rules.sound(shape.seed(row, bd.comments(row)), self._root)
 
     def find(self, query: Query) -> Listing:
         bd = self._bd
-        rows, convoys = (queries.named(bd, query.ids), False) if query.ids else queries.ours_and_convoys(bd)
+        if query.ids:
+            rows, convoys = sorted_ours(bd.by_ids(query.ids).values()), False
+        else:
+            rows, convoys = bd.ours_and_convoys()
         all_kinds = query.wisps or bool(query.ids)
         raws = (shape.seed(row) for row in rows if all_kinds or not shape.is_wisp(row))
         found = rules.listing([raw for raw in raws if _answers(raw, query)], self._root)
@@ -114,14 +113,14 @@ class BdStore:
         strays = [row["id"] for row in rows if shape.is_stray(row)]
         if strays:
             with self._writing() as bd:
-                claims.return_to_pool(bd, strays)
+                write.return_to_pool(bd, strays)
         shown = rows if limit is None else rows[: max(limit, 0)]
         return rules.listing(map(shape.seed, shown), self._root)
 
     def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
         """bd's ready beads, remembered for the claims that follow."""
         version = setup.graph_version(bd)
-        found = queries.unblocked(bd, wisps=wisps)
+        found = bd.unblocked(wisps=wisps)
         rows = [row for row in found if not shape.assigned_elsewhere(row)]
         self._listed = Listed({row["id"]: row for row in rows}, version, wisps)
         return rows
@@ -132,9 +131,9 @@ class BdStore:
         if not batch:
             return []
         with self._writing() as bd:
-            write.check_new(bd, batch, self._root)
+            items.check_new(bd, batch, self._root)
             self._register(bd, batch)
-            write.insert(bd, batch, progress)
+            items.insert(bd, batch, progress)
             for bead in (thing for thing in batch if not isinstance(thing, Item)):
                 for said in bead.comments:
                     _comment(bd, bead.id, *_spoken(said))
@@ -142,7 +141,7 @@ class BdStore:
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._writing() as bd:
-            row = queries.one(bd, bead_id)
+            row = bd.one(bead_id)
             write.check_changes(bd, row, changes, self._root)
             try:
                 row = write.edit(bd, row, changes)
@@ -153,7 +152,7 @@ class BdStore:
 
     def comment(self, bead_id: str, author: str, text: str) -> None:
         with self._writing() as bd:
-            queries.one(bd, bead_id)
+            bd.one(bead_id)
             _comment(bd, bead_id, author, text)
 
     # --- claims -------------------------------------------------------------------------------------
@@ -162,11 +161,11 @@ class BdStore:
         rules.check_actor(actor)
         with self._writing() as bd:
             listed = self._ready_row(bd, bead_id)
-            known = listed or queries.one(bd, bead_id)
+            known = listed or bd.one(bead_id)
             rules.sound(shape.seed(known), self._root)  # what cannot be read cannot be worked on
-            if listed is None and (why := claims.refusal(bd, known, actor)):
-                return Claim(None, why, shape.holder(known), known.get("lease_expires_at"))
-            taken = claims.take(bd, known, actor, self._root)
+            if listed is None and (why := write.refusal(bd, known, actor)):
+                return write.refused(known, why)
+            taken = write.take(bd, known, actor, self._root)
             if isinstance(taken, Claim):
                 return taken
             bead = self._with_comments(bd, taken)
@@ -181,44 +180,44 @@ class BdStore:
     def heartbeat(self, bead_id: str, actor: str) -> bool:
         rules.check_actor(actor)
         with self._writing() as bd:
-            row = queries.by_ids(bd, [bead_id]).get(bead_id)
+            row = bd.by_ids([bead_id]).get(bead_id)
             if row is None or not shape.is_ours(row) or shape.holder(row) != actor:
                 return False
-            return claims.beat(bd, row, actor)
+            return write.beat(bd, row, actor)
 
     def release(
         self, bead_id: str, actor: str, *, status: str = "open", reason: str = "", found: Findings = NOTHING
     ) -> None:
         rules.check_release(status)
         with self._writing() as bd:
-            row = queries.one(bd, bead_id)
+            row = bd.one(bead_id)
             self._check_end(bd, row, actor, found)
             if reason:  # before the release: after a crash in between the bead still has its worker
                 _comment(bd, bead_id, actor, reason)
-            _hand_over(bd, row, actor, status, found)
+            write.hand_over(bd, row, actor, status, found)
 
     def reclaim(self, older_than: timedelta) -> list[str]:
         with self._writing() as bd:
-            rows = queries.ours(bd)
+            rows = bd.ours()
             leased = [row["id"] for row in rows if shape.holder(row) and row.get("lease_expires_at")]
-            reopened = claims.reclaim(bd, leased, older_than)
+            reopened = write.reclaim(bd, leased, older_than)
             strays = [row["id"] for row in rows if shape.is_stray(row)]
-            claims.return_to_pool(bd, [*reopened, *strays])
+            write.return_to_pool(bd, [*reopened, *strays])
         return reopened
 
     def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
         with self._writing() as bd:
-            row = queries.one(bd, bead_id)
+            row = bd.one(bead_id)
             if row["status"] != "closed":
                 self._check_end(bd, row, actor, found)
-                _check_far_blockers(bd, row)
+                write.check_far_blockers(bd, row)
                 why = {shape.CLOSE_REASON: reason.strip() or "closed"}
                 kept = replace(found, metadata={**found.metadata, **why})
-                row = _hand_over(bd, row, actor, "closed", kept)
+                row = write.hand_over(bd, row, actor, "closed", kept)
             return rules.sound(shape.seed(row), self._root)
 
     def _check_end(self, bd: Bd, row: Row, actor: str, found: Findings) -> None:
-        claims.check_held(row, actor)
+        write.check_held(row, actor)
         write.check_changes(bd, row, found.changes, self._root)
 
     # --- formulas -----------------------------------------------------------------------------------
@@ -227,7 +226,7 @@ class BdStore:
         """By bd, which finds the formulas of the checkout as well as those of the root."""
         with self._writing() as bd:
             here = replace(bd, place=self._checkout)
-            return write.pour(here, formula, values, wisp=wisp, assignee=assignee)
+            return items.pour(here, formula, values, wisp=wisp, assignee=assignee)
 
     # --- snapshots ----------------------------------------------------------------------------------
 
@@ -263,34 +262,7 @@ def _answers(raw: dict[str, Any], query: Query) -> bool:
     )
 
 
-def _check_far_blockers(bd: Bd, row: Row) -> None:
-    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
-    waiting = queries.not_closed(bd, shape.far_blockers(row))
-    if waiting:
-        message = f"{row['id']} cannot be closed: it is blocked by {', '.join(waiting)} again"
-        raise RalphError(Code.CONFLICT, message, suggested_action=RELEASE_IT)
-
-
 # --- steps; each assumes that the id was looked up exactly and that it is our turn to write ---------
-
-
-def _hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
-    """The end of the actor's work and what it found, in one write: there is no moment in between."""
-    words, done = write.update(
-        bd,
-        row,
-        found.changes,
-        lambda: bool(queries.one(bd, row["id"])["status"] == status),
-        more=claims.handing_over(actor, status),
-        actor=actor,
-    )
-    if not done.ok and "cannot close" in error_text(done):
-        details = bd.account(words, done)
-        message = f"bd refuses: {error_text(done)}"
-        raise RalphError(Code.CONFLICT, message, details=details, suggested_action=RELEASE_IT)
-    if not done.ok:
-        raise bd.failure(words, done)
-    return queries.changed(bd, words, done, row)
 
 
 def _comment(bd: Bd, bead_id: str, author: str, text: str) -> None:
@@ -301,7 +273,7 @@ def _comment(bd: Bd, bead_id: str, author: str, text: str) -> None:
         return any(row["text"] == text and str(row["created_at"]) >= since for row in said)
 
     words = ("comments", "add", bead_id, f"--author={author}", "--file=/dev/stdin")
-    bd.must_change(words, written, actor=author or OURSELVES, stdin=text)
+    bd.change(words, written, actor=author or OURSELVES, stdin=text)
 
 
 def _spoken(comment: Any) -> tuple[str, str]:

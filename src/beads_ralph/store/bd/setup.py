@@ -27,14 +27,8 @@ GRAPH_FILE: Final = "bd-graph-version"
 UNKNOWN_TO_BD: Final = (CONVOY,)  # types of items that bd takes only after they were registered
 WAITS: Final = 10  # time limits of one call that a writer waits for its turn: a large insert takes minutes
 INIT: Final = (
-    "init",
-    "--non-interactive",
-    f"--prefix={PREFIX}",
-    "--stealth",
-    "--skip-hooks",
-    "--skip-agents",
-    "--quiet",
-    "--init-if-missing",
+    *("init", "--non-interactive", f"--prefix={PREFIX}", "--stealth", "--skip-hooks", "--skip-agents"),
+    *("--quiet", "--init-if-missing"),
 )
 _turns: dict[Path, threading.Lock] = {}
 _turns_guard = threading.Lock()
@@ -118,7 +112,7 @@ def register(
 
 
 def _set(bd: Bd, key: str, value: str) -> None:
-    bd.must_change(("config", "set", key, value), lambda: preflight(bd).settings.get(key) == value)
+    bd.change(("config", "set", key, value), lambda: preflight(bd).settings.get(key) == value)
 
 
 def missing_settings(
@@ -130,8 +124,9 @@ def missing_settings(
         "claim.pools": [ASSIGNEE],
         "allowed_prefixes": _missing_prefixes(settings, ids),
     }
-    merged = {key: _merged(_entries(settings.get(key, "")), entries) for key, entries in wanted.items()}
-    return {key: value for key, value in merged.items() if value}
+    have = {key: _entries(settings.get(key, "")) for key in wanted}
+    new = {key: [entry for entry in entries if entry not in have[key]] for key, entries in wanted.items()}
+    return {key: ",".join(have[key] + new[key]) for key in wanted if new[key]}
 
 
 def _missing_prefixes(settings: Mapping[str, str], ids: Collection[str]) -> list[str]:
@@ -152,12 +147,6 @@ def _entries(text: str) -> list[str]:
     return [str(entry).strip() for entry in entries if str(entry).strip()]
 
 
-def _merged(have: list[str], wanted: list[str]) -> str:
-    """The longer list as a setting, empty where nothing is missing."""
-    new = [entry for entry in wanted if entry not in have]
-    return ",".join(have + new) if new else ""
-
-
 def _version(bd: Bd) -> str:
     if not bd.root.is_dir():
         raise _no_database(bd.root, "it is not a directory")
@@ -166,8 +155,8 @@ def _version(bd: Bd) -> str:
         raise bd.failure(("--version",), done)
     numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not done.ok or numbers is None:
-        said = bd.account(("--version",), done)
-        raise RalphError(Code.CLI_NOT_FOUND, f"{bd.program} does not tell its version", details=said)
+        message = f"{bd.program} does not tell its version"
+        raise bd.error(Code.CLI_NOT_FOUND, message, ("--version",), done)
     if tuple(map(int, numbers.groups())) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise RalphError(Code.CLI_NOT_FOUND, f"{bd.program} is bd {numbers[0]}; {oldest} or newer is needed")
@@ -214,8 +203,6 @@ def _turn(lock_file: Path) -> threading.Lock:
 
 
 def _too_late(lock_file: Path, wait: float) -> RalphError:
-    return RalphError(
-        Code.DATABASE_TIMEOUT,
-        f"another writer has held {lock_file} for {wait:g} s",
-        suggested_action=f"See who holds it (fuser {lock_file}), wait for it or end it, then run it again",
-    )
+    message = f"another writer has held {lock_file} for {wait:g} s"
+    action = f"See who holds it (fuser {lock_file}), wait for it or end it, then run it again"
+    return RalphError(Code.DATABASE_TIMEOUT, message, suggested_action=action)

@@ -116,13 +116,20 @@ def seed(row: Row, comments: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]
         bead["metadata"] = dict(bead["metadata"])
         ours = bead["metadata"].pop(CLOSE_REASON)
         reason = reason or ours
-    return bead | _place(row) | _store_keys(row, status, reason)
+    return bead | _of_the_store(row, status, reason)
 
 
-def _place(row: Row) -> dict[str, Any]:
-    """Where it belongs; most beads have nothing above them and stay."""
-    place = {"parent": row.get("parent"), "ephemeral": is_wisp(row)}
-    return {key: value for key, value in place.items() if value}
+def _of_the_store(row: Row, status: str, close_reason: Any) -> dict[str, Any]:
+    """Where it belongs, and who holds it; most beads have nothing above them, stay, and are nobody's."""
+    keys = {
+        "parent": row.get("parent"),
+        "ephemeral": is_wisp(row),
+        "claimed_by": assigned_elsewhere(row),
+        "lease_expires_at": row.get("lease_expires_at") if holder(row) else None,
+        "store_status": None if status in STATUSES else status,
+        "close_reason": close_reason if status == "closed" else None,
+    }
+    return {key: value for key, value in keys.items() if value}
 
 
 def item(row: Row) -> dict[str, Any]:
@@ -155,16 +162,6 @@ def _duration(nanoseconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
     return "".join(f"{number}{unit}" for number, unit in parts if number)
-
-
-def _store_keys(row: Row, status: str, close_reason: Any) -> dict[str, Any]:
-    keys = {
-        "claimed_by": assigned_elsewhere(row),
-        "lease_expires_at": row.get("lease_expires_at") if holder(row) else None,
-        "store_status": None if status in STATUSES else status,
-        "close_reason": close_reason if status == "closed" else None,
-    }
-    return {key: value for key, value in keys.items() if value}
 
 
 # --- bead → bd --------------------------------------------------------------------------------------
@@ -243,40 +240,19 @@ def acceptance_text(metadata: Mapping[str, Any]) -> str:
 
 # --- changes ----------------------------------------------------------------------------------------
 
-CORE_CHANGES: Final = (
-    "title",
-    "description",
-    "priority",
-    "issue_type",
-    "status",
-    "labels",
-    "dependencies",
-    "external_ref",
-)
-
-
-def core_changes(changes: Changes) -> dict[str, Any]:
-    """The core fields that change."""
-    given = {key: getattr(changes, key) for key in CORE_CHANGES}
-    return {
-        key: list(value) if key in ("labels", "dependencies") else value
-        for key, value in given.items()
-        if value is not None
-    }
-
 
 def changed(raw: dict[str, Any], changes: Changes) -> dict[str, Any]:
     """The raw bead as the changes leave it; metadata keys are merged as bd merges them."""
     old = raw["metadata"] if isinstance(raw["metadata"], dict) else {}
     metadata = old | dict(changes.metadata or {})
-    return raw | core_changes(changes) | {"metadata": metadata}
+    return raw | changes.core | {"metadata": metadata}
 
 
-def shows(raw: dict[str, Any], changes: Changes, fields: Collection[str]) -> bool:
-    """True where the raw bead has the changed values already, in the fields asked for and the metadata."""
+def shows(raw: dict[str, Any], changes: Changes) -> bool:
+    """True where the raw bead has the changed values already."""
     wanted = changed(raw, changes)
     return raw["metadata"] == wanted["metadata"] and all(
-        _plain(raw[field]) == _plain(wanted[field]) for field in fields
+        _plain(raw[field]) == _plain(wanted[field]) for field in changes.core
     )
 
 

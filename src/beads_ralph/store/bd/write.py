@@ -1,194 +1,34 @@
-"""Writing to bd: a batch of beads, all or none; a formula that bd pours; changes to a bead that exists."""
+"""Writing to one bead in bd: its fields and dependencies, and its claim: taken, kept, given back.
+
+Each step assumes that it is our turn to write.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.names import ASSIGNEE
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
-from beads_ralph.store.bd import queries, shape
-from beads_ralph.store.bd.cli import OURSELVES, Bd, error_text
+from beads_ralph.store.bd import shape
+from beads_ralph.store.bd.cli import ANY, OURSELVES, Bd, error_text
 from beads_ralph.store.bd.shape import Row
-from beads_ralph.store.protocol import Changes, Poured, Progress, Stored
+from beads_ralph.store.protocol import Changes, Claim, Findings
 
-# --- new beads --------------------------------------------------------------------------------------
-
-
-SECONDS_PER_BEAD: Final = 0.1
-LIMIT_PER_BEAD: Final = 0.6
-COMMAND: Final = ("create", "--graph", "/dev/stdin")
-REFUSALS: Final = (
-    ("already exists", Code.DUPLICATE_ID),
-    ("duplicate explicit id", Code.DUPLICATE_ID),
-    ("create a cycle", Code.CYCLE_DETECTED),
-    ("self-dependency", Code.SELF_DEP),
-    ("not found", Code.UNRESOLVED),
-)
-
-
-def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
-    """Insert what was checked. The caller holds the writer queue."""
-    plan = shape.graph(batch)
-    ids = [thing.id for thing in batch]
-    progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
-    limit = bd.timeout + LIMIT_PER_BEAD * len(ids)
-    late = _Late(bd, ids)
-    done = bd.change(COMMAND, late.all_there, stdin=plan, timeout=limit)
-    if not done.ok:
-        raise _refused(bd, ids, done)
-    if not late.asked:
-        _compare(bd, ids, done)
-    progress(f"{len(ids)} beads inserted")
-
-
-class _Late:
-    """The state of the database after an insert that bd did not end in time."""
-
-    def __init__(self, bd: Bd, ids: Sequence[str]) -> None:
-        self._bd, self._ids = bd, ids
-        self.asked = False
-
-    def all_there(self) -> bool:
-        self.asked = True
-        there = queries.by_ids(self._bd, self._ids)
-        missing = [name for name in self._ids if name not in there]
-        if missing and there:  # bd promises all or none; should it not keep its word, say what is where
-            raise _partial("bd was stopped in the midst of an insert", list(there), missing)
-        return not missing
-
-
-# --- before -----------------------------------------------------------------------------------------
-
-
-def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:
-    """Refuse, before anything is written, what would not be sound."""
-    commas = [_comma(thing.id) for thing in batch if "," in thing.id]
-    if commas:
-        raise gathered(commas, f"{len(batch)} beads")
-    entries = list(map(rules.Entry.of, batch))
-    named = dict.fromkeys(name for entry in entries for name in (entry.id, *entry.named))
-    there = queries.by_ids(bd, list(named))
-    rules.check_batch(entries, there.__contains__)
-    if any(entry.parent in there for entry in entries):  # what is stored may wait for its new member
-        stored = [
-            rules.Entry(row["id"], shape.blockers(row), row.get("parent")) for row in queries.everything(bd)
-        ]
-        rules.refuse_cycle(rules.waiting([*stored, *entries]))
-    for thing in batch:
-        rules.check_new(thing, thing.to_json(), root)
-
-
-def _comma(bead_id: str) -> Fault:
-    return Fault(Code.CONSTRAINT, f"{bead_id}: bd cannot look up an id with a comma in it", field="id")
-
-
-# --- after ------------------------------------------------------------------------------------------
-
-
-def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
-    """bd names what it made; anything but what we asked for is a failure."""
-    answer: Any = bd.parsed(COMMAND, done)
-    made = list((answer.get("ids") or {}).values())
-    missing = [name for name in ids if name not in set(made)]
-    if missing or len(made) != len(ids):
-        raise _partial("bd made other beads than it was asked for", made, missing)
-
-
-def _refused(bd: Bd, ids: Sequence[str], done: Exit) -> RalphError:
-    said = error_text(done)
-    code = next((code for phrase, code in REFUSALS if phrase in said), Code.INSERT_FAILED)
-    return RalphError(
-        code,
-        f"bd refused the beads, none was inserted: {said}",
-        details=bd.account(COMMAND, done),
-        suggested_action=f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json",
-    )
-
-
-def _partial(message: str, inserted: Sequence[str], missing: Sequence[str]) -> RalphError:
-    return RalphError(
-        Code.INSERT_FAILED,
-        f"{message}: {len(inserted)} are there, {len(missing)} are missing",
-        data={"inserted": list(inserted), "missing": list(missing)},
-        suggested_action=f"Look at one of them: bd show {[*inserted, *missing][0]} --json",
-    )
-
-
-# --- a formula --------------------------------------------------------------------------------------
-
-
-POUR_LIMIT: Final = 4  # time limits of one call that a pour may take: it may make a hundred steps
-NOT_FOUND: Final = ("not found as formula", "proto not found", "is not a proto", "loading proto")
-"""bd's words for a formula with a fault, as well as for one that is not there."""
-
-
-def pour(bd: Bd, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
-    """All the steps, or nothing. The caller holds the writer queue."""
-    words = ("mol", "wisp" if wisp else "pour", formula, *(f"--var={k}={v}" for k, v in values.items()))
-    assigned = (f"--assignee={assignee}",) if assignee and not wisp else ()
-    done = bd.run((*words, *assigned, "--json"), timeout=POUR_LIMIT * bd.timeout)
-    if done.timed_out:
-        raise _pour_unknown(bd, words, done)
-    if not done.ok:
-        raise _pour_refused(bd, formula, words, done)
-    poured = _poured(bd.parsed(words, done))
-    if wisp and assignee:  # `bd mol wisp` has no word for it
-        _assign(bd, poured.root, assignee)
-    return poured
-
-
-def _poured(answer: Any) -> Poured:
-    root = str(answer["new_epic_id"])
-    ids: Mapping[str, str] = answer["id_mapping"]
-    name = next(key for key, made in ids.items() if made == root)
-    return Poured(root, {key.removeprefix(f"{name}."): made for key, made in ids.items() if made != root})
-
-
-def _assign(bd: Bd, root: str, assignee: str) -> None:
-    bd.must_change(
-        ("update", root, f"--assignee={assignee}"),
-        lambda: bool(queries.by_ids(bd, [root])[root].get("assignee") == assignee),
-    )
-
-
-def _pour_refused(bd: Bd, formula: str, words: Sequence[str], done: Exit) -> RalphError:
-    said = _said(done)
-    if any(phrase in said for phrase in NOT_FOUND):  # only `bd cook` says what is wrong with it
-        cooked = bd.run(("cook", formula, "--dry-run"), reading=True)
-        said = said if cooked.ok else _said(cooked)
-    return RalphError(
-        Code.POUR_FAILED,
-        f"bd does not pour {formula}, and nothing was made: {said}",
-        details=bd.account(words, done),
-        suggested_action=f"Mend the formula or its variables: beads-ralph formula check {formula}",
-    )
-
-
-def _said(done: Exit) -> str:
-    """bd's own words: of several faults it marks only the first line as an error."""
-    plain = "" if done.stdout.strip() else done.stderr.strip()
-    return plain.removeprefix("Error: ") if plain.startswith("Error: ") else error_text(done)
-
-
-def _pour_unknown(bd: Bd, words: Sequence[str], done: Exit) -> RalphError:
-    return RalphError(
-        Code.DATABASE_TIMEOUT,
-        f"bd did not end within {done.seconds:.0f} s; it may have poured {words[2]}, or nothing",
-        details=bd.account(words, done),
-        suggested_action="See whether it is there: bd query type=molecule",
-    )
-
-
-# --- changes ----------------------------------------------------------------------------------------
-
-
+LOST_RACE: Final = ("already claimed", "not claimable")  # what bd says to a claim that came too late
+NOT_THERE: Final = "no issue found"
+LONGEST_AGE: Final = timedelta(days=36500)  # bd counts in nanoseconds, and they end after 292 years
+FRESH_SECONDS: Final = 5.0
 LONGEST_ARGUMENT: Final = 20_000
 FLAGS: Final = {
     "title": "--title",
@@ -199,15 +39,18 @@ FLAGS: Final = {
 }
 
 
+# --- fields and dependencies ----------------------------------------------------------------------
+
+
 def check_changes(bd: Bd, row: Row, changes: Changes, root: Path) -> None:
     """Refuse, before anything is written, what would leave a bead that is not sound."""
-    rules.check_expected(row["id"], shape.seed(row)["status"], changes.expected_status)
+    raw = shape.seed(row)
+    rules.check_expected(row["id"], raw["status"], changes.expected_status)
     if _new_blockers(row, changes):
         _check_dependencies(bd, row, changes)
-    rules.sound(shape.changed(shape.seed(row), changes), root)
+    rules.sound(shape.changed(raw, changes), root)
     if changes.status is not None:
-        current = shape.seed(row)["status"]
-        rules.check_status_change(row["id"], current, shape.holder(row), changes.status)
+        rules.check_status_change(row["id"], raw["status"], shape.holder(row), changes.status)
 
 
 def edit(bd: Bd, row: Row, changes: Changes) -> Row:
@@ -219,7 +62,7 @@ def edit(bd: Bd, row: Row, changes: Changes) -> Row:
     for other in shape.blockers(row):
         if other not in changes.dependencies:
             _part(bd, row["id"], other)
-    return queries.one(bd, row["id"])
+    return bd.one(row["id"])
 
 
 def _new_blockers(row: Row, changes: Changes) -> list[str]:
@@ -229,14 +72,16 @@ def _new_blockers(row: Row, changes: Changes) -> list[str]:
 def _check_dependencies(bd: Bd, row: Row, changes: Changes) -> None:
     """bd looks neither for what does not exist nor for a cycle where prefixes differ, so we look."""
     bead_id, others = row["id"], _new_blockers(row, changes)
-    known = {bead["id"]: shape.blockers(bead) for bead in queries.ours(bd)}
+    known = {bead["id"]: shape.blockers(bead) for bead in bd.ours()}
     around = _around(bd, row)
-    there = queries.by_ids(bd, [name for name in others if name not in known])
+    there = bd.by_ids([name for name in others if name not in known])
     unknown = [name for name in others if name not in known and name not in there]
     faults = rules.needs_faults(bead_id, others, unknown)
     if faults:
         raise gathered(faults, f"bead {bead_id}")
-    rules.refuse_cycle(_below(bead_id, known | around | {bead_id: list(changes.dependencies or ())}))
+    edges = known | around | {bead_id: list(changes.dependencies or ())}
+    # A new cycle can only run through what the bead depends on.
+    rules.refuse_cycle({name: edges.get(name, ()) for name in graph.reachable([bead_id], edges)})
 
 
 def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
@@ -244,20 +89,8 @@ def _around(bd: Bd, row: Row) -> dict[str, list[str]]:
     edges: dict[str, list[str]] = {}
     while (parent := row.get("parent")) and parent not in edges:
         edges[parent] = [row["id"]]
-        row = queries.by_ids(bd, [parent]).get(parent, {})
+        row = bd.by_ids([parent]).get(parent, {})
     return edges
-
-
-def _below(bead_id: str, edges: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """The edges of what the bead depends on: a new cycle can only run through these."""
-    reached: dict[str, Sequence[str]] = {}
-    waiting = [bead_id]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached[name] = edges.get(name, ())
-            waiting.extend(reached[name])
-    return reached
 
 
 def _depend(bd: Bd, bead_id: str, others: Sequence[str]) -> None:
@@ -266,38 +99,39 @@ def _depend(bd: Bd, bead_id: str, others: Sequence[str]) -> None:
         return
     words = ("dep", "add", "--file", "-")
     edges = [shape.dumped({"from": bead_id, "to": name, "type": "blocks"}) for name in others]
-    done = bd.change(words, lambda: _blockers_now(bd, bead_id) >= set(others), stdin="\n".join(edges))
+    done = bd.change(
+        words,
+        lambda: _blockers_now(bd, bead_id) >= set(others),
+        expected=("create a cycle",),
+        stdin="\n".join(edges),
+    )
     if not done.ok:
-        said = error_text(done)
-        if "create a cycle" in said:
-            raise RalphError(Code.CYCLE_DETECTED, f"{bead_id} cannot depend on {', '.join(others)}: {said}")
-        raise bd.failure(words, done)
+        message = f"{bead_id} cannot depend on {', '.join(others)}: {error_text(done)}"
+        raise RalphError(Code.CYCLE_DETECTED, message)
 
 
 def _part(bd: Bd, bead_id: str, other: str) -> None:
-    bd.must_change(("dep", "remove", bead_id, other), lambda: other not in _blockers_now(bd, bead_id))
+    bd.change(("dep", "remove", bead_id, other), lambda: other not in _blockers_now(bd, bead_id))
 
 
 def _blockers_now(bd: Bd, bead_id: str) -> set[str]:
-    return set(shape.blockers(queries.one(bd, bead_id)))
+    return set(shape.blockers(bd.one(bead_id)))
 
 
 def _set_fields(bd: Bd, row: Row, changes: Changes) -> Row:
     """All the fields in one call."""
-    fields = _fields(changes)
-    if not fields and not changes.metadata:
+    changes = replace(changes, dependencies=None)  # no field to bd
+    if not changes.core and not changes.metadata:
         return row
     # A worker's name that is left on a closed bead would hide it, once it is open again.
     pool = [f"--assignee={ASSIGNEE}"] if changes.status and row["status"] == "closed" else []
     guard = [f"--if-status={row['status']}"] if changes.expected_status else []
 
     def took_effect() -> bool:
-        return shape.shows(shape.seed(queries.one(bd, row["id"])), changes, fields.keys())
+        return shape.shows(shape.seed(bd.one(row["id"])), changes)
 
     words, done = update(bd, row, changes, took_effect, more=(*pool, *guard))
-    if not done.ok:
-        raise bd.failure(words, done)
-    return queries.changed(bd, words, done, row)
+    return bd.changed(words, done, row)
 
 
 def update(
@@ -307,6 +141,7 @@ def update(
     took_effect: Callable[[], bool],
     *,
     more: Sequence[str],
+    expected: Sequence[str] = (),
     actor: str = OURSELVES,
 ) -> tuple[tuple[str, ...], Exit]:
     """One `bd update`, which bd does as a whole or not at all; the command, and how it ended.
@@ -314,12 +149,8 @@ def update(
     What may be long goes by file, since an argument has little room.
     """
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        words = ("update", row["id"], *_flags(_fields(changes), changes.metadata, Path(directory)), *more)
-        return words, bd.change(words, took_effect, actor=actor)
-
-
-def _fields(changes: Changes) -> dict[str, Any]:
-    return {key: value for key, value in shape.core_changes(changes).items() if key != "dependencies"}
+        words = ("update", row["id"], *_flags(changes.core, changes.metadata, Path(directory)), *more)
+        return words, bd.change(words, took_effect, expected=expected, actor=actor)
 
 
 def _flags(fields: dict[str, Any], metadata: Any, directory: Path) -> list[str]:
@@ -344,3 +175,178 @@ def _csv(labels: Sequence[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(labels)
     return line.getvalue()
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The rows of a `bd ready`: while it is true, a claim need not ask again what a bead waits for.
+
+    It is true as long as none of our writers has touched dependencies or opened a bead since. Who does so
+    with bd itself is not noticed for some seconds; that is as if it had happened just after the claim, and
+    bd refuses to close what is blocked.
+    """
+
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    version: str = ""
+    """Of the graph, read before the listing was."""
+    wisps: bool = False
+    """True where it was asked for them, too."""
+    at: float = field(default_factory=time.monotonic)
+
+    def holds(self, version: str) -> bool:
+        return self.version == version and time.monotonic() - self.at < FRESH_SECONDS
+
+
+def refusal(bd: Bd, row: Row, actor: str) -> str:
+    """Why the actor cannot have the bead; empty where it can, or has it already."""
+    held = shape.holder(row)
+    if held is not None:
+        return "" if held == actor else f"already claimed by {held}"
+    if row["status"] != "open":
+        return f"status {row['status']}"
+    elsewhere = shape.assigned_elsewhere(row)
+    return f"assigned to {elsewhere}" if elsewhere else _obstacle(bd, row)
+
+
+def _obstacle(bd: Bd, row: Row) -> str:
+    """The blockers of a bead: bd's `update --claim` does not ask."""
+    waiting = bd.not_closed(shape.blockers(row))
+    if waiting:
+        return f"blocked by {', '.join(waiting)}"
+    if shape.waits_otherwise(row):
+        listed = bd.unblocked(wisps=shape.is_wisp(row))
+        return "" if any(other["id"] == row["id"] for other in listed) else "bd does not list it as ready"
+    return ""
+
+
+def take(bd: Bd, known: Row, actor: str, root: Path) -> Row | Claim:
+    """Ask bd for a bead that nothing is known to stand against: its row, or why another has it."""
+    bead_id: str = known["id"]
+    words = ("update", bead_id, "--claim")
+    done = bd.change(
+        words, lambda: shape.holder(bd.one(bead_id)) == actor, expected=(*LOST_RACE, NOT_THERE), actor=actor
+    )
+    if not done.ok:
+        row = bd.one(bead_id)
+        return refused(row, refusal(bd, row, actor) or error_text(done))
+    row = _own(bd, bd.answered(words, done, known), bead_id, actor)
+    held = shape.holder(row)
+    if held != actor:  # to bd `a-b` and `a_b` are the same worker; to us they are two
+        return refused(row, f"already claimed by {held}")
+    try:
+        rules.sound(shape.seed(row), root)
+    except RalphError:  # changed by hand since it was listed: what cannot be read cannot be worked on
+        _undo(bd, row, actor)
+        raise
+    return row
+
+
+def refused(row: Row, why: str) -> Claim:
+    return Claim(None, why, shape.holder(row), row.get("lease_expires_at"))
+
+
+def _own(bd: Bd, row: Row, bead_id: str, actor: str) -> Row:
+    """The row, if it is of the bead that was asked for. Where that one was deleted since it was listed, bd
+    takes the only id that begins with the same letters: this is undone at once."""
+    if row["id"] == bead_id:
+        return row
+    if shape.holder(row) == actor:
+        _undo(bd, row, actor)
+    return bd.one(bead_id)
+
+
+def _undo(bd: Bd, row: Row, actor: str) -> None:
+    """Back to the pool, or to nobody where it is an issue of the user's."""
+    bead_id: str = row["id"]
+    before = ASSIGNEE if shape.is_ours(row) else ""
+    bd.change(
+        ("update", bead_id, "--status=open", f"--assignee={before}", *_held_by(actor)),
+        lambda: bd.by_ids([bead_id])[bead_id]["status"] == "open",
+        actor=actor,
+    )
+
+
+# --- keeping and ending -----------------------------------------------------------------------------
+
+
+def check_held(row: Row, actor: str) -> None:
+    held = shape.holder(row)
+    if held is None or held != actor:
+        raise rules.not_held(row["id"], row["status"], held, actor)
+
+
+def check_far_blockers(bd: Bd, row: Row) -> None:
+    """bd refuses to close what is blocked, but passes over dependencies of another prefix."""
+    waiting = bd.not_closed(shape.far_blockers(row))
+    if waiting:
+        raise rules.blocked_again(row["id"], waiting)
+
+
+def hand_over(bd: Bd, row: Row, actor: str, status: str, found: Findings) -> Row:
+    """The end of the actor's work and what it found, in one write, if it is the actor's still: there is no
+    moment in between. Whatever nobody works on belongs to the pool."""
+    words, done = update(
+        bd,
+        row,
+        found.changes,
+        lambda: bool(bd.one(row["id"])["status"] == status),
+        more=(f"--status={status}", f"--assignee={ASSIGNEE}", *_held_by(actor)),
+        expected=("cannot close",),
+        actor=actor,
+    )
+    if not done.ok:
+        message = f"bd refuses: {error_text(done)}"
+        raise bd.error(Code.CONFLICT, message, words, done, rules.RELEASE_IT)
+    return bd.changed(words, done, row)
+
+
+def _held_by(actor: str) -> tuple[str, ...]:
+    return ("--if-status=in_progress", f"--if-assignee={actor}")
+
+
+def beat(bd: Bd, row: Row, actor: str) -> bool:
+    """Extend the lease of a bead that the actor holds; False where it was taken away in this moment.
+
+    A wisp has no lease in bd: who has claimed it holds it.
+    """
+    if shape.is_wisp(row):
+        return True
+    bead_id, before = row["id"], row.get("lease_expires_at")
+
+    def extended() -> bool:
+        return bool(bd.one(bead_id).get("lease_expires_at") != before)
+
+    return bd.change(("heartbeat", bead_id), extended, expected=LOST_RACE, actor=actor).ok
+
+
+def reclaim(bd: Bd, ids: Sequence[str], older_than: timedelta) -> list[str]:
+    """bd reopens those whose lease ran out that long ago; which, the database tells."""
+    if not ids:
+        return []
+
+    def reopened() -> list[str]:
+        rows = bd.by_ids(ids)
+        return [name for name in ids if name in rows and rows[name]["status"] == "open"]
+
+    age = min(max(older_than, timedelta(0)), LONGEST_AGE).total_seconds()
+    bd.change(
+        ("reclaim", f"--older-than={age:.3f}s", *(f"--id={name}" for name in ids)), lambda: bool(reopened())
+    )
+    return reopened()
+
+
+def return_to_pool(bd: Bd, ids: Sequence[str]) -> None:
+    """bd leaves reclaimed beads without an assignee, and then nobody would find them ready."""
+    if not ids:
+        return
+
+    def all_back() -> bool:
+        return not any(map(shape.is_stray, bd.by_ids(ids).values()))
+
+    words = ("update", *ids, f"--assignee={ASSIGNEE}", "--if-assignee=")
+    done = bd.change(words, all_back, expected=ANY)
+    if not done.ok and not all_back():  # one that somebody took in the meantime is no failure
+        raise bd.failure(words, done)

@@ -16,6 +16,7 @@ from typing import Final
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import RALPH_DIR, check_ralph_dir, ralph_dir
 from beads_ralph.store.embedded.rows import STEPS, VERSION
+from beads_ralph.store.query import StoreInfo
 
 FILE_NAME: Final = "beads.db"
 APPLICATION: Final = 0x52616C70  # "Ralp": tells our file from another program's
@@ -42,14 +43,15 @@ class Database:
     def exists(self) -> bool:
         return os.path.lexists(self.path)
 
-    def check(self) -> None:
+    def check(self) -> StoreInfo:
         """Raise what a write would meet, without making anything."""
-        if not self.exists():
+        if self.exists():
+            with self.writing():  # proves that it opens, has our tables and can be written
+                pass
+        else:
             _require_place(self.root)
             check_ralph_dir(self.root)
-            return
-        with self.writing():  # proves that it opens, has our tables and can be written
-            pass
+        return StoreInfo("embedded", str(self.path), f"SQLite {sqlite3.sqlite_version}")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

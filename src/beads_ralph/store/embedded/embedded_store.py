@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
+from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.store import rules
-from beads_ralph.store.embedded import rows
+from beads_ralph.store.embedded import queries, rows
 from beads_ralph.store.embedded.database import Database
 from beads_ralph.store.embedded.items import EmbeddedItems
 from beads_ralph.store.embedded.rows import Raw
@@ -27,19 +29,13 @@ from beads_ralph.store.protocol import (
     Items,
     Listing,
     Progress,
-    Query,
     Stored,
-    StoreInfo,
     silent,
 )
+from beads_ralph.store.query import Query, StoreInfo
 
 LEASE: Final = timedelta(minutes=5)
 
-# INDEXED BY: without it SQLite may choose to sort every open bead, which gets slower with each of them.
-READY: Final = """SELECT * FROM beads INDEXED BY ready_beads
-    WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 0 ORDER BY priority, seq LIMIT ?"""
-READY_WISPS: Final = """SELECT * FROM beads INDEXED BY ready_wisps
-    WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 1 ORDER BY priority, seq LIMIT ?"""
 CLAIM: Final = """UPDATE beads SET status = 'in_progress', claimed_by = :actor, lease_expires_at = :lease,
         updated_at = :now
     WHERE id = :id AND status = 'open' AND blockers = 0 AND item = 0 RETURNING *"""
@@ -91,8 +87,7 @@ class EmbeddedStore:
     # --- reading ------------------------------------------------------------------------------------
 
     def check(self) -> StoreInfo:
-        self._database.check()
-        return StoreInfo(self.kind, str(self._database.path), f"SQLite {sqlite3.sqlite_version}")
+        return self._database.check()
 
     def show(self, bead_id: str) -> Bead:
         with self._database.reading() as connection:
@@ -100,24 +95,14 @@ class EmbeddedStore:
         return rules.sound(raw, self._root)
 
     def find(self, query: Query) -> Listing:
-        condition, values = _condition(query)
-        # The condition is made of constants; everything from outside is bound.
-        sql = f"SELECT * FROM beads WHERE {condition} ORDER BY priority, seq"  # noqa: S608
         with self._database.reading() as connection:
-            found = [row for bound in values for row in connection.execute(sql, bound)]
-            found.sort(key=_store_order)
-            raws = list(rows.raws_of(connection, found))
+            raws = list(rows.raws_of(connection, queries.found(connection, query)))
             convoys = not query.ids and connection.execute(OPEN_CONVOY).fetchone() is not None
         return replace(rules.listing(raws, self._root), convoys=convoys)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
-        most = -1 if limit is None else max(limit, 0)
         with self._database.reading() as connection:
-            found = connection.execute(READY, (most,)).fetchall()
-            if wisps:
-                found += connection.execute(READY_WISPS, (most,)).fetchall()
-                found = sorted(found, key=_store_order)[: None if limit is None else most]
-            raws = list(rows.raws_of(connection, found))
+            raws = list(rows.raws_of(connection, queries.ready(connection, limit, wisps=wisps)))
         return rules.listing(raws, self._root)
 
     def snapshot(self, target: Path) -> int:
@@ -131,12 +116,16 @@ class EmbeddedStore:
 
     def create(self, batch: Sequence[Stored], progress: Progress = silent) -> list[str]:
         now = self._now()
-        raws = [rows.new(thing, now) for thing in batch]
+        raws = [_stored_form(thing, now) for thing in batch]
         with self._database.writing() as connection:
             rules.check_batch(list(map(rules.Entry.of, batch)), partial(rows.exists, connection))
-            for thing, raw in zip(batch, raws, strict=True):
-                rules.check_new(thing, raw, self._root)
+            checked = [
+                rules.checked_new(thing, raw, self._root) for thing, raw in zip(batch, raws, strict=True)
+            ]
             rows.insert(connection, raws)
+            for bead in checked:
+                if isinstance(bead, Bead):
+                    rows.seal(connection, bead)
             for parent in {thing.parent for thing in batch} - {None, *(thing.id for thing in batch)}:
                 _refuse_cycle(connection, str(parent))
         return [raw["id"] for raw in raws]
@@ -153,11 +142,14 @@ class EmbeddedStore:
         if changes.dependencies is not None:
             _replace_dependencies(connection, bead_id, new["dependencies"])
         bead = rules.sound(new, self._root)
+        if (arranged := bead.to_json()["metadata"]) == new["metadata"]:
+            new["metadata"] = arranged  # as the model writes it, so that a look need not arrange it
         rules.check_status_change(bead_id, row["status"], row["claimed_by"], new["status"])
         if changes.labels is not None:
             connection.execute("DELETE FROM labels WHERE bead = ?", (bead_id,))
             rows.write_labels(connection, bead_id, new["labels"])
         rows.change(connection, new)
+        rows.seal(connection, bead)
         return bead
 
     def _changed(self, old: Raw, changes: Changes) -> Raw:
@@ -180,6 +172,7 @@ class EmbeddedStore:
         with self._database.writing() as connection:
             rows.row_of(connection, bead_id)
             self._comment(connection, bead_id, author, text)
+            self._seal_if_sound(connection, bead_id)
 
     def _comment(self, connection: sqlite3.Connection, bead_id: str, author: str, text: str) -> None:
         now = self._now()
@@ -195,7 +188,7 @@ class EmbeddedStore:
             row = found[0] if found else rows.row_of(connection, bead_id)
             if row["claimed_by"] != actor:
                 return _refused(connection, row)
-            bead = rules.sound(rows.raw_of(connection, row), self._root)
+            bead = self._sealed(connection, bead_id)
             return Claim(bead, held_by=actor, lease_expires_at=row["lease_expires_at"])
 
     def heartbeat(self, bead_id: str, actor: str) -> bool:
@@ -214,12 +207,15 @@ class EmbeddedStore:
                 self._update(connection, bead_id, found.changes)
             if reason:
                 self._comment(connection, bead_id, actor, reason)
+            self._seal_if_sound(connection, bead_id)
 
     def reclaim(self, older_than: timedelta) -> list[str]:
         # A negative age would take beads from workers whose lease still runs.
         expired = _before(self._clock(), max(older_than, timedelta(0)))
         with self._database.writing() as connection:
             found = connection.execute(RECLAIM, {"now": self._now(), "expired": expired}).fetchall()
+            for row in found:
+                self._seal_if_sound(connection, row["id"])
         return [row["id"] for row in sorted(found, key=lambda row: int(row["seq"]))]
 
     def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
@@ -230,7 +226,19 @@ class EmbeddedStore:
             row = closed[0] if closed else rows.row_of(connection, bead_id)
             if row["status"] != "closed":
                 _not_closable(connection, row, actor)
-            return rules.sound(rows.raw_of(connection, row), self._root)
+            return self._sealed(connection, bead_id)
+
+    # --- seals --------------------------------------------------------------------------------------
+
+    def _sealed(self, connection: sqlite3.Connection, bead_id: str) -> Bead:
+        """The bead as it is stored now, sealed so that whoever looks at it need not validate it."""
+        bead = rules.sound(rows.raw_of(connection, rows.row_of(connection, bead_id)), self._root)
+        rows.seal(connection, bead)
+        return bead
+
+    def _seal_if_sound(self, connection: sqlite3.Connection, bead_id: str) -> None:
+        with suppress(RalphError):
+            self._sealed(connection, bead_id)
 
     # --- time ---------------------------------------------------------------------------------------
 
@@ -243,11 +251,14 @@ class EmbeddedStore:
         return {"id": bead_id, "actor": actor, "now": utc_text(now), "lease": lease, **more}
 
 
+def _stored_form(thing: Stored, now: str) -> Raw:
+    """A bead or an item as it will be stored."""
+    if isinstance(thing, Item):
+        return {**rows.new_raw(thing.model_dump(mode="json"), now), "assignee": thing.assignee or ""}
+    return rows.new_raw(thing.to_json(), now)
+
+
 # --- rules ------------------------------------------------------------------------------------------
-
-
-def _store_order(row: sqlite3.Row) -> tuple[str, int]:
-    return str(row["priority"]), row["seq"]  # a priority may be a text if edited by hand
 
 
 def _replace_dependencies(connection: sqlite3.Connection, bead_id: str, needs: Sequence[str]) -> None:
@@ -299,26 +310,3 @@ def _before(now: datetime, age: timedelta) -> str:
         return utc_text(now - age)
     except OverflowError:  # older than the calendar: nothing is
         return ""
-
-
-def _condition(query: Query) -> tuple[str, list[tuple[Any, ...]]]:
-    """The WHERE of a query and the values to bind, once for each id so that their number has no limit."""
-    terms: list[str] = ["item = 0"]
-    bound: list[Any] = []
-    if query.statuses:
-        terms.append(f"status IN ({', '.join('?' * len(query.statuses))})")
-        bound += query.statuses
-    if query.parents:
-        terms.append(f"parent IN ({', '.join('?' * len(query.parents))})")
-        bound += query.parents
-    for label in query.labels:
-        terms.append("id IN (SELECT bead FROM labels WHERE label = ?)")
-        bound.append(label)
-    if query.plan_file is not None:
-        terms.append("plan_file = ?")
-        bound.append(query.plan_file)
-    if not query.wisps and not query.ids:
-        terms.append("ephemeral = 0")
-    if not query.ids:
-        return " AND ".join(terms), [tuple(bound)]
-    return " AND ".join([*terms, "id = ?"]), [(*bound, bead_id) for bead_id in dict.fromkeys(query.ids)]

@@ -15,7 +15,8 @@ from beads_ralph.errors import gathered
 from beads_ralph.store import rules
 from beads_ralph.store.embedded import rows
 from beads_ralph.store.embedded.database import Database
-from beads_ralph.store.protocol import ItemQuery, Listing, Settled
+from beads_ralph.store.protocol import Listing, Settled
+from beads_ralph.store.query import ItemQuery, nothing_there
 from beads_ralph.store.rules import Container, settled
 
 CLOSE: Final = """UPDATE beads SET status = 'closed', updated_at = :now, closed_at = :now,
@@ -132,7 +133,7 @@ def _found(connection: sqlite3.Connection, query: ItemQuery) -> list[sqlite3.Row
 def _item_row(connection: sqlite3.Connection, item_id: str) -> sqlite3.Row:
     row = rows.any_row(connection, item_id)
     if row is None:
-        raise rules.nothing_there(item_id)
+        raise nothing_there(item_id)
     if not row["item"]:
         raise rules.no_item(item_id)
     return row
@@ -169,7 +170,7 @@ def _below(connection: sqlite3.Connection, ids: Collection[str]) -> dict[str, sq
     found: dict[str, sqlite3.Row] = {}
     for bead_id in ids:
         if not rows.exists(connection, bead_id):
-            raise rules.nothing_there(bead_id)
+            raise nothing_there(bead_id)
         found |= {row["id"]: row for row in connection.execute(BELOW, {"id": bead_id})}
     return found
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph.bead.items import Item
 from beads_ralph.bead.names import ASSIGNEE, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store import rules
-from beads_ralph.store.protocol import Stored
+from beads_ralph.files.fingerprint import fingerprint
+from beads_ralph.store.query import no_bead, nothing_there
+from beads_ralph.store.views import arranged
+
+if TYPE_CHECKING:
+    from beads_ralph.bead.model import Bead
 
 # --- tables -----------------------------------------------------------------------------------------
 
@@ -106,7 +111,10 @@ ITEMS: Final = (
     "CREATE INDEX tracked ON tracks (member)",
 )
 
-STEPS: Final = (TABLES, ITEMS)
+# A seal tells that the models have found the row sound as it is; see `StoredBead`.
+SEALS: Final = ("ALTER TABLE beads ADD COLUMN seal TEXT",)
+
+STEPS: Final = (TABLES, ITEMS, SEALS)
 """The statements from each version to the next; a new file goes through all of them."""
 VERSION: Final = len(STEPS)
 
@@ -143,6 +151,12 @@ KNOWN: Final = {
 }
 """Fields with a column or table of their own; everything else is kept beside them."""
 
+SEALED: Final = (
+    *("id", "title", "description", "status", "priority", "issue_type", "assignee", "owner"),
+    *("external_ref", "created_at", "updated_at", "closed_at", "ephemeral", "parent", "extra", "metadata"),
+)
+"""The columns that a seal tells of."""
+
 INSERT: Final = """INSERT INTO beads (id, title, description, status, priority, issue_type, assignee, owner,
         external_ref, created_at, updated_at, closed_at, close_reason, plan_file, extra, metadata,
         item, ephemeral, parent)
@@ -166,13 +180,6 @@ OPEN_NEEDS: Final = """SELECT needs FROM dependencies JOIN beads ON beads.id = n
 
 
 # --- beads → rows -----------------------------------------------------------------------------------
-
-
-def new(thing: Stored, now: str) -> Raw:
-    """A bead or an item as it will be stored."""
-    if isinstance(thing, Item):
-        return {**new_raw(thing.model_dump(mode="json"), now), "assignee": thing.assignee or ""}
-    return new_raw(thing.to_json(), now)
 
 
 def new_raw(given: Raw, now: str) -> Raw:
@@ -273,9 +280,9 @@ def row_of(connection: sqlite3.Connection, bead_id: str) -> sqlite3.Row:
     """The row of exactly that bead."""
     row = any_row(connection, bead_id)
     if row is None:
-        raise rules.nothing_there(bead_id)
+        raise nothing_there(bead_id)
     if row["item"]:
-        raise rules.no_bead(bead_id, row["issue_type"])
+        raise no_bead(bead_id, row["issue_type"])
     return row
 
 
@@ -294,20 +301,58 @@ def open_needs(connection: sqlite3.Connection, bead_id: str) -> list[str]:
     return [found[0] for found in connection.execute(OPEN_NEEDS, (bead_id,))]
 
 
-def raw_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Raw:
-    """The bead in the seed's shape, whatever somebody may have written into the file."""
+@dataclass(frozen=True)
+class StoredBead:
+    """A bead's row, and what the other tables have of it."""
+
+    row: sqlite3.Row
+    needs: Sequence[str]
+    labels: Sequence[str]
+    comments: Sequence[str]
+
+    @property
+    def raw(self) -> Raw:
+        """The bead in the seed's shape, whatever somebody may have written into the file."""
+        parts = {
+            "dependencies": self.needs,
+            "labels": self.labels,
+            "comments": [_loaded(body) for body in self.comments],
+        }
+        raw = {key: parts[key] if key in parts else _shown(self.row[key]) for key in CORE}
+        return {**raw, "metadata": _loaded(self.row["metadata"]), **_place(self.row), **_extra(self.row)}
+
+    @property
+    def seal(self) -> str:
+        """The seal that the row has if these very models have found this very content sound; empty where
+        nobody can tell. Claims are left out: a heartbeat changes them, and any text is a sound one."""
+        models = fingerprint("bead", "store", "store/embedded")
+        content = ([self.row[column] for column in SEALED], self.needs, self.labels, self.comments)
+        said = f"{models} {content!r}".encode("utf-8", "surrogatepass")
+        return blake2b(said, digest_size=16).hexdigest() if models else ""
+
+    @property
+    def is_sealed(self) -> bool:
+        return bool(self.row["seal"]) and self.row["seal"] == self.seal
+
+
+def stored(connection: sqlite3.Connection, row: sqlite3.Row) -> StoredBead:
     needs = connection.execute(
         "SELECT needs FROM dependencies WHERE bead = ? AND inherited = 0 ORDER BY position", (row["id"],)
     )
     labels = connection.execute("SELECT label FROM labels WHERE bead = ? ORDER BY position", (row["id"],))
     comments = connection.execute("SELECT body FROM comments WHERE bead = ? ORDER BY seq", (row["id"],))
-    parts = {
-        "dependencies": [found[0] for found in needs],
-        "labels": [found[0] for found in labels],
-        "comments": [_loaded(found[0]) for found in comments],
-    }
-    raw = {key: parts[key] if key in parts else _shown(row[key]) for key in CORE}
-    return {**raw, "metadata": _loaded(row["metadata"]), **_place(row), **_extra(row)}
+    return StoredBead(row, *([found[0] for found in part] for part in (needs, labels, comments)))
+
+
+def raw_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Raw:
+    return stored(connection, row).raw
+
+
+def seal(connection: sqlite3.Connection, bead: Bead) -> None:
+    """Seal a sound bead, if a view of its row is the very JSON that the model gives."""
+    found = stored(connection, row_of(connection, bead.id))
+    if dumped(arranged(found.raw)) == dumped(bead.to_json()):
+        connection.execute("UPDATE beads SET seal = ? WHERE id = ?", (found.seal, bead.id))
 
 
 def item_raw(connection: sqlite3.Connection, row: sqlite3.Row) -> Raw:

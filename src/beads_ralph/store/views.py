@@ -1,0 +1,121 @@
+"""Beads to be looked at: their JSON, without the models that it was validated by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from beads_ralph.bead.model import Bead
+    from beads_ralph.store.protocol import Listing, Store
+    from beads_ralph.store.query import Query, StoreInfo, UnreadableBead
+
+FIELDS: Final = (
+    *("id", "title", "description", "status", "priority", "issue_type", "assignee", "owner"),
+    *("parent", "ephemeral", "dependencies", "labels", "comments", "external_ref"),
+    *("created_at", "updated_at", "closed_at", "metadata"),
+)
+"""The fields of a bead in the order in which the model writes them."""
+
+
+def arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored bead in the order in which the model writes it; keys that the model does not know last."""
+    return {**{key: raw[key] for key in FIELDS if key in raw}, **raw}
+
+
+@dataclass(frozen=True)
+class BeadView:
+    """A sound bead, as its JSON has it."""
+
+    json: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.json["id"])
+
+    @property
+    def title(self) -> str:
+        return str(self.json["title"])
+
+    @property
+    def status(self) -> str:
+        return str(self.json["status"])
+
+    @property
+    def priority(self) -> int:
+        return int(self.json.get("priority", 1))
+
+    @property
+    def parent(self) -> str | None:
+        return self.json.get("parent")
+
+    @property
+    def dependencies(self) -> Sequence[str]:
+        return tuple(self.json.get("dependencies", ()))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.json["metadata"]
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.json)
+
+
+@dataclass(frozen=True)
+class ViewListing:
+    """The result of a query, in the store's order."""
+
+    beads: tuple[BeadView, ...]
+    unreadable: tuple[UnreadableBead, ...]
+
+
+class Views(Protocol):
+    """A store for those who only look: each method answers as the one of `Store` that has its name."""
+
+    kind: str
+
+    @property
+    def store(self) -> Store:
+        """The whole store, for what a view cannot tell."""
+
+    def check(self) -> StoreInfo:
+        """Preflight."""
+
+    def show(self, bead_id: str) -> BeadView:
+        """One bead with its comments."""
+
+    def find(self, query: Query) -> ViewListing:
+        """Beads by id, status, label, plan."""
+
+    def ready(self, limit: int | None = None) -> ViewListing:
+        """Open beads all of whose dependencies are closed."""
+
+
+def view_of(bead: Bead) -> BeadView:
+    return BeadView(bead.to_json())
+
+
+class StoreViews:
+    """The views of a store that validates whatever it reads."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.kind = store.kind
+
+    def check(self) -> StoreInfo:
+        return self.store.check()
+
+    def show(self, bead_id: str) -> BeadView:
+        return view_of(self.store.show(bead_id))
+
+    def find(self, query: Query) -> ViewListing:
+        return _viewed(self.store.find(query))
+
+    def ready(self, limit: int | None = None) -> ViewListing:
+        return _viewed(self.store.ready(limit))
+
+
+def _viewed(listing: Listing) -> ViewListing:
+    return ViewListing(tuple(map(view_of, listing.beads)), listing.unreadable)
