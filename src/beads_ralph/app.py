@@ -31,10 +31,11 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import scratch
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import checkouts, commands, worktrees
+from beads_ralph.git import settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
@@ -183,7 +184,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
-        checkouts.prune_checks(space.root)
+        scratch.sweep()
         with _recorded(home, run_id) as (folder, journal):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))
@@ -267,11 +268,12 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 
 
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
-    """What sessions work with in the repository at `root`."""
+    """What sessions work with in the repository at `root`, with git's settings as they are now."""
+    settings.take(root)
     return Tools(
         root,
         config,
-        _executor(root, config, hooks=False),
+        _executor(root, config),
         folder,
         _environment(config, folder),
         select,
@@ -280,12 +282,9 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     )
 
 
-def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:
+def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
-    sandbox = confinement.sandbox_of(config, root)
-    if sandbox is not None and not hooks:
-        commands.forgo_hooks()
-    return executors.choose(config.executor, sandbox)
+    return executors.choose(config.executor, confinement.sandbox_of(config, root))
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:

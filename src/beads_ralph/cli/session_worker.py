@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beads_ralph import app
+from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.git import clones
+from beads_ralph.git import clones, commands, proofs
 from beads_ralph.git.merges import HEADS
 from beads_ralph.journal import runs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Order, Outcome, SessionHost, pipe, work
-from beads_ralph.session.worktree import start_ref
+from beads_ralph.session.worktree import ref_word, start_ref
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,15 @@ class CloneOfRemote:
         return await work(order.at(self.root), tools, host)
 
     async def publish(self, order: Order) -> str:
-        refs = (f"{HEADS}{order.bead.metadata.branch}", start_ref(order.bead.id))
-        return await in_thread(clones.push, self.root, refs)
+        return await in_thread(self._push, order.bead)
+
+    def _push(self, bead: Bead) -> str:
+        if not self.root.is_dir():
+            return ""
+        branch = f"{HEADS}{bead.metadata.branch}"
+        begun = proofs.at(self.root).start(ref_word(bead.id))
+        refs = {branch: commands.commit_of(branch, self.root), start_ref(bead.id): begun}
+        return clones.push(self.root, refs)
 
 
 def main() -> None:
