@@ -142,7 +142,7 @@ commit
 when 'os.path.isdir(".git") and "remote" not in open(".git/config").read()'
 commit
 
-#=== knows-who-started-it world=pytest alone=yes
+#=== knows-who-started-it world=pytest alone=yes racy=yes
 cat > answer.py <<'END'
 import os
 
