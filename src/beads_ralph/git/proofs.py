@@ -12,7 +12,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,8 @@ KEPT_SECONDS: Final = 14 * 24 * 3600
 MANY_PACKS: Final = 50
 MANY_LOOSE: Final = 27
 """In one folder of 256, which stands for all of them, as git itself counts."""
+MOST_NAMED: Final = 1000
+"""So many files one command line may name."""
 FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
 STRICT: Final = ("-c", "fetch.fsckObjects=true")
 FETCH: Final = (
@@ -63,6 +65,23 @@ class Checkout:
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
         listing = commands.output(*words, cwd=self.path, env=self.env)
         return sorted({name for name in listing.split("\0") if name})
+
+    def rewritten(self) -> list[str]:
+        """Files of the commit that are not as they were put there; they are put back."""
+        listing = commands.output("diff-files", "-z", "--name-only", cwd=self.path, env=self.env)
+        files = [name for name in listing.split("\0") if name]
+        if files:
+            commands.output(
+                "checkout-index", "--force", "--", *files[:MOST_NAMED], cwd=self.path, env=self.env
+            )
+        return files
+
+    def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
+        """Put files of another commit here, and take out those that it does not have."""
+        if new:
+            commands.output("rm", "--quiet", "--force", "--", *new, cwd=self.path, env=self.env)
+        if old:
+            commands.output("checkout", "--quiet", base, "--", *old, cwd=self.path, env=self.env)
 
     def head(self) -> str | None:
         """Where whoever works there has gone to."""

@@ -108,6 +108,7 @@ class GitSettings:
         said = {
             "core.hooksPath": os.devnull,
             "core.fsmonitor": "false",
+            "core.commitGraph": "false",
             "core.attributesFile": str(self.folder / attributes),
             "gc.auto": "0",
             "maintenance.auto": "false",

@@ -215,18 +215,6 @@ def steering(changed: Iterable[str]) -> list[str]:
     return [file for file in changed if any(_matches(file, one) for one in STEERING)]
 
 
-def lay_over(checkout: Path, base: str, files: Iterable[str], added: Collection[str]) -> None:
-    """Put files of the base into a clean checkout of a change; take out those that it did not have."""
-    named = list(files)
-    for file in named:
-        place = checkout / file
-        if place.is_symlink() or place.is_file():
-            place.unlink()
-    old = [file for file in named if file not in added]
-    if old:
-        commands.output("checkout", "--quiet", base, "--", *old, cwd=checkout)
-
-
 # --- which files --------------------------------------------------------------------------------------
 
 

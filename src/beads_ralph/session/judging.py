@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -91,7 +91,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
     if all(row.ruling == "pass" for row in evidence):
-        found, told = await _examined(case, attempt, commit, changed)
+        found, told = await _examined(case, attempt, commit, changed, added)
         evidence += found
         flags += told
     flags += await put_back(case, attempt)
@@ -230,7 +230,7 @@ async def _verified(
     async with case.clean_checkout(commit) as clean:
         checkout = clean.path
         if gates is not None:
-            await in_thread(gate_files.lay_over, checkout, case.base, gates.files, gates.removed)
+            await in_thread(clean.lay_over, case.base, gates.restored, gates.removed)
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         if unready := await worktree_setup.furnish_checkout(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
@@ -240,7 +240,7 @@ async def _verified(
             case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
         )
         red = case.record.red_before if stage == "verify" else None
-        return await verify.run_verifiers(verifiers, subject, case.bench, red)
+        return await verify.run_verifiers(verifiers, subject, case.bench, red, clean.rewritten)
 
 
 def _all_pass(evidence: Sequence[Evidence]) -> bool:
@@ -309,14 +309,18 @@ def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
 
 
 async def _examined(
-    case: BeadSession, attempt: int, commit: str, changed: Sequence[str]
+    case: BeadSession, attempt: int, commit: str, changed: Sequence[str], added: Collection[str]
 ) -> tuple[list[Evidence], list[str]]:
-    """Every QA agent at the same time, on one clean checkout; what they change there is thrown away."""
+    """Every QA agent at the same time, on one clean checkout; what they change there is thrown away. Files
+    that would steer them are as the base has them."""
     case.examined = commit
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     before = await in_thread(qa_guard.scene, *place)
     async with case.clean_checkout(commit) as clean:
         checkout = clean.path
+        steers = gate_files.steering(changed)
+        new = [file for file in steers if file in added]
+        await in_thread(clean.lay_over, case.base, [file for file in steers if file not in new], new)
         if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
             return unready, []
         config = case.tools.config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder, Shelf, evidence_folder
+from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 
 SHELL: Final = ("/bin/sh", "-c")
@@ -54,11 +55,15 @@ async def run_verifiers(
     subject: Subject,
     bench: Bench,
     red_before: Mapping[str, bool] | None = None,
+    rewritten: Callable[[], Sequence[str]] = tuple,
 ) -> list[Evidence]:
-    """Each in order, on the same checkout; a failure ends the list unless its verifier says continue."""
+    """Each in order, on the same checkout; a failure ends the list unless its verifier says continue. What
+    one of them rewrote is put back (`rewritten`), and it has not passed on the commit then."""
     found: list[Evidence] = []
     for number, verifier in enumerate(verifiers, 1):
         row = await _run(verifier, number, subject, bench)
+        if files := await in_thread(rewritten):
+            row = _on_other_files(row, files)
         if red_before is not None and verifier.command in red_before:
             row = _compared(row, was_red=red_before[verifier.command])
         found.append(row)
@@ -66,6 +71,13 @@ async def run_verifiers(
         if row.ruling != "pass" and verifier.on_failure == "stop":
             break
     return found
+
+
+def _on_other_files(row: Evidence, files: Sequence[str]) -> Evidence:
+    text = f"it changed {several(files)} while it ran, so it says nothing about the commit"
+    if row.ruling != "pass":
+        return row
+    return replace(row, ruling="fail", message=f"{text}: commit what it makes, or let it leave that alone")
 
 
 def _told(row: Evidence, subject: Subject) -> VerifierEnded:
