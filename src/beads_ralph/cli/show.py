@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beads_ralph.bead.names import CONTAINERS
+from beads_ralph.bead.standing import standing_text
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS
@@ -33,7 +34,7 @@ def show(
     opened = registry.open_views(workspace.place(), store)
     found = [_bead_or_item(opened.views, name) for name in ids]
     data = {
-        "beads": [one.to_json() for one in found if isinstance(one, BeadView)],
+        "beads": [one.told() for one in found if isinstance(one, BeadView)],
         "items": [one.to_json() for one in found if isinstance(one, Held)],
         "store": opened.views.kind,
     }
@@ -119,6 +120,7 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),
+        *((("standing", standing_text(bead.standing, place["proven"]["commit"])),) if bead.standing else ()),
         ("pull request", place.get("pr_url") or "none"),
     )
     yield from (_row(name, value) for name, value in rows)

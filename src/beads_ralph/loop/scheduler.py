@@ -13,6 +13,7 @@ from typing import Final
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
+from beads_ralph.bead.standing import Standing
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.git import worktrees
@@ -88,6 +89,7 @@ class Loop:
         self.left: list[Bead] | None = None
         """What was left when nothing more could start."""
         self.closed: list[str] = []
+        self.standing: dict[str, Standing] = {}
         self.blocked: dict[str, str] = {}
         self.pulls: list[tuple[str, PullRequest]] = []
         self.attempts = 0
@@ -287,7 +289,9 @@ class Loop:
         self.gating.stale = True
         if outcome.pull_request is not None:
             self.pulls.append((bead.id, outcome.pull_request))
-        self._tell(bead, BeadClosed(reason=outcome.reason))
+        if outcome.state.standing is not None:
+            self.standing[bead.id] = outcome.state.standing
+        self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))
         self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
 
     async def _tidy(self, bead: Bead) -> None:
@@ -404,6 +408,7 @@ class Loop:
             tuple(waits),
             tuple(finished),
             tuple(item for item in await self.pool.for_people() if item.id not in named),
+            self.standing,
         )
 
     async def _finished(self) -> list[Item]:

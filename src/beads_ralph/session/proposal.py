@@ -8,6 +8,7 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.standing import standing_text
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
@@ -17,6 +18,8 @@ from beads_ralph.session.state import BeadSession
 
 QUOTED: Final = 2000
 """How much of a text that others wrote a pull request repeats."""
+
+UNVERIFIED: Final = "Reviewed, not proven: no verifier ran on this commit."
 
 
 async def propose(case: BeadSession, commit: str) -> Outcome:
@@ -60,12 +63,12 @@ def _done(case: BeadSession, pull: PullRequest) -> Outcome:
     result = record.result(success=True, error=None, fatal=False, pull=pull)
     found = RunState(pr_url=pull.url, pr_number=pull.number, scrum_result=result)
     state = record.state().changed(found)
-    reason = f"proven on {pull.commit[:12]}"
+    reason = standing_text(state.standing or "reviewed", pull.commit)
     return Outcome("done", reason, state, pull, record.attempts - record.before, record.usage)
 
 
 def _body(case: BeadSession) -> str:
-    """What a reviewer wants to know: the tasks, and what was proven how. Words that others wrote are set as
+    """What a reviewer wants to know: the tasks, and what was checked how. Words that others wrote are set as
     code, so that none of them can pass for a line of ours or hide one."""
     verdict = case.record.last_verdict or Verdict("pass", "")
     tasks = [f"- {_quoted(task)}" for task in case.metadata.dev_prompts]
@@ -76,6 +79,8 @@ def _body(case: BeadSession) -> str:
         "## Tasks\n\n" + "\n".join(tasks),
         "## Checks\n\n" + ("\n".join(checks) or "none"),
     ]
+    if case.record.state().standing != "proven":
+        parts.append(UNVERIFIED)
     if flags:
         parts.append("## Look at\n\n" + "\n".join(flags))
     return "\n\n".join(parts) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import AGENTS_DIR
+from beads_ralph.config.project_checks import ProjectCheck, settings_text
 from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
@@ -25,6 +27,9 @@ CONFIG_TEXT: Final = """\
 
 store: {store}            # auto | embedded | bd
 
+agent_defaults:
+  default_model: sonnet
+
 # What a sprint need not say itself; the front matter of a plan goes first.
 plan:
   rig: {rig}
@@ -33,10 +38,8 @@ plan:
     - claude (sonnet)
   qa_agents:
     - {reviewer} (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
-
-agent_defaults:
-  default_model: sonnet
 """
+"""The text ends in the section `plan`: what is found out about the project is written below."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class Initialised:
     warnings: tuple[Fault, ...] = ()
 
 
-def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) -> Initialised:
+def init(
+    workspace: Workspace, choice: StoreChoice, *, personas: bool = True, checks: Sequence[ProjectCheck] = ()
+) -> Initialised:
     """Set the repository up. What exists is kept as it is, so that running it again is harmless."""
     if workspace.repository is None:
         message = f"{workspace.root} is not a git repository"
@@ -63,7 +68,7 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
     open_store(workspace, kind)
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
-        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer))
+        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer) + settings_text(checks))
     installed, own = _install_personas(workspace.root) if personas else ([], [])
     return Initialised(
         kind,

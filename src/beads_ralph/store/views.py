@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from beads_ralph.bead.standing import Standing, standing
+
 if TYPE_CHECKING:
     from beads_ralph.bead.model import Bead
     from beads_ralph.store.protocol import Listing, Store
@@ -59,8 +61,17 @@ class BeadView:
         found: Mapping[str, Any] = self.json["metadata"]
         return found
 
+    @property
+    def standing(self) -> Standing | None:
+        """What its close rests on; None of one that is not closed, or by no run."""
+        return standing(self.metadata) if self.status == "closed" else None
+
     def to_json(self) -> dict[str, Any]:
         return dict(self.json)
+
+    def told(self) -> dict[str, Any]:
+        """The same for those who look: with its standing, where it has one."""
+        return {**self.json, "standing": self.standing} if self.standing else dict(self.json)
 
 
 @dataclass(frozen=True)
