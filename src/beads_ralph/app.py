@@ -51,12 +51,12 @@ from beads_ralph.session import (
     SessionHost,
     Tools,
     agent_calls,
+    asking,
     confinement,
     in_process,
-    past_sessions,
     work,
 )
-from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
 from beads_ralph.session.worktree import start_ref
 from beads_ralph.store import convoys
@@ -328,7 +328,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     try:
         config = space.config.model_copy(update={"executor": "local", "forge": "none"})
         tools = tools_at(space.root, config, folder)
-        return asyncio.run(past_sessions.ask(bead, talk, question, tools, journal))
+        return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))
     finally:
         journal.close()
         runs.mark_swept(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from beads_ralph.cli import parser
 from beads_ralph.cli.commands import COMMANDS, Command, Group
+from beads_ralph.journal import runs
 from tests.cli.running import compiled_here, run
 from tests.compile.plans import plan, sprint
 
@@ -100,6 +102,27 @@ def weights(modules: set[str]) -> set[str]:
 def test_a_command_imports_what_it_needs_and_no_other_room(words: str, repo: Path) -> None:
     compiled_here(repo, plan(sprint("1.1", "Setup")))
     assert weights(loaded(*words.split(), cwd=repo)) <= ALLOWED[words]
+
+
+CLAIMED = {"kind": "bead_claimed", "at": "2026-11-16T00:00:00.000Z", "run_id": "r1", "bead": "bd-1-1-setup"}
+
+
+@pytest.mark.parametrize("words", ["status", "status --json"])
+def test_status_is_as_light_while_a_run_goes_on(words: str, repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    home = repo / ".ralph"
+    with runs.exclusive(home, "r1"):
+        told = runs.RunFolder(home, "r1").journal
+        told.parent.mkdir(parents=True)
+        told.write_text(json.dumps(CLAIMED) + "\n", encoding="utf-8")
+        assert weights(loaded(*words.split(), cwd=repo)) <= LOOKING | {"journal"}
+
+
+def test_sound_settings_are_validated_once(repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Setup")))
+    (repo / "beads-ralph.yaml").write_text("store: embedded\n", encoding="utf-8")
+    assert "pydantic" in loaded("list", cwd=repo)
+    assert weights(loaded("list", cwd=repo)) <= LOOKING
 
 
 def test_a_command_imports_no_other_command(repo: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from beads_ralph.dod import model
+from beads_ralph.dod import files
 from tests.beads import make_bead
 from tests.cli.running import ralph
 from tests.dod.beads import EXAMPLE_NAMES, EXAMPLES, SEED_SCHEMA, bead, check, example, put
@@ -113,7 +113,7 @@ def test_s3_f3_s3_f5_type_and_lane_are_labels_and_a_gate_is_marked(repo: Path) -
 def test_an_example_comes_back_as_it_was(repo: Path, name: str) -> None:
     ralph("import", EXAMPLES / f"{name}.json", cwd=repo)
     assert ralph("export", name, "--dir", "out", cwd=repo).code == 0
-    raw = model.read((repo / "out" / f"{name}.json").read_bytes(), name)
+    raw = files.parse((repo / "out" / f"{name}.json").read_bytes(), name)
     assert {key: raw[key] for key in example(name)} == example(name)
 
 

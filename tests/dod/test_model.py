@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from pydantic import ValidationError
 
-from beads_ralph.dod import files, model
-from beads_ralph.dod.model import RalphBead
+from beads_ralph.dod import files
+from beads_ralph.dod.files import RalphBead
 from beads_ralph.errors import RalphError
 from tests.cli.running import ralph
 from tests.dod.beads import EXAMPLE_NAMES, SEED_SCHEMA, bead, check, example
 
-OURS = json.loads(model.schema_text())
+OURS = json.loads(files.schema_text())
 SEED = Draft7Validator(SEED_SCHEMA)
 PUBLISHED = Draft7Validator(OURS)
 
@@ -160,12 +160,12 @@ def test_s3_e1_s3_e2_s3_e3_the_seeds_examples_are_beads(name: str) -> None:
     raw = example(name)
     assert SEED.is_valid(raw)
     assert PUBLISHED.is_valid(raw)
-    assert model.faults_of(raw) == []
+    assert files.faults_of(raw) == []
     assert RalphBead.model_validate(raw).to_json() == raw
 
 
 def test_s3_e1_the_feature_says_what_it_says() -> None:
-    found = model.check(example("gt-feature-login-001"))
+    found = files.check(example("gt-feature-login-001"))
     assert (found.type, found.priority, found.lane) == ("feature", 1, "feature")
     assert found.dod.evidence_required is True
     assert found.constraints.max_iterations == 5
@@ -200,12 +200,12 @@ FAULTS: list[tuple[str, dict[str, Any]]] = [
 def test_s3_f1_s3_f2_s3_f3_s3_f4_s3_f5_s3_f6_s3_f7_s3_f8_s3_f9_s3_f10_s3_f11_s3_f12_a_fault_names_its_field(
     field: str, wrong: dict[str, Any]
 ) -> None:
-    (fault,) = model.faults_of({**bead("true"), **wrong})
+    (fault,) = files.faults_of({**bead("true"), **wrong})
     assert fault.field == field
 
 
 def test_s3_v1_s3_v2_s3_v3_s3_v4_s3_v5_s3_v6_what_a_verifier_need_not_say() -> None:
-    (found,) = model.check(bead(check("make test", "Tests pass"))).verifiers()
+    (found,) = files.check(bead(check("make test", "Tests pass"))).verifiers()
     assert (found.name, found.command) == ("Tests pass", "make test")
     assert found.expect.exit_code == 0
     assert found.expect.stdout_contains is None
@@ -218,18 +218,18 @@ def test_s3_v1_s3_v2_s3_v3_s3_v4_s3_v5_s3_v6_what_a_verifier_need_not_say() -> N
 def test_s3_a2_missing_intent(empty: str | None) -> None:
     raw = {**bead("true"), "intent": empty}
     for document in (raw, {key: value for key, value in raw.items() if key != "intent"}):
-        assert [fault.message for fault in model.faults_of(document)] == ["Missing intent"]
+        assert [fault.message for fault in files.faults_of(document)] == ["Missing intent"]
 
 
 @pytest.mark.parametrize("dod", [None, {}, {"verifiers": []}, {"verifiers": None}, "tests", []])
 def test_s3_a3_missing_verifiers(dod: Any) -> None:
     raw = {"intent": "x", "dod": dod}
-    assert [fault.message for fault in model.faults_of(raw)] == ["Missing verifiers"]
-    assert [fault.message for fault in model.faults_of({})] == ["Missing intent", "Missing verifiers"]
+    assert [fault.message for fault in files.faults_of(raw)] == ["Missing verifiers"]
+    assert [fault.message for fault in files.faults_of({})] == ["Missing intent", "Missing verifiers"]
 
 
 def test_a_number_that_no_clock_can_hold_is_a_long_time() -> None:
-    found = model.check(bead(check("true", timeout_seconds=10**400)))
+    found = files.check(bead(check("true", timeout_seconds=10**400)))
     assert math.isfinite(float(found.verifiers()[0].timeout_seconds))
 
 
@@ -238,7 +238,7 @@ def test_a_number_that_no_clock_can_hold_is_a_long_time() -> None:
 )
 def test_what_is_no_bead_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(RalphError):
-        model.read(data, "bead.json")
+        files.parse(data, "bead.json")
 
 
 @given(st.text(max_size=40))

@@ -118,7 +118,7 @@ def begin(
 
 def is_waited_for(rests: ProgramLimits, program: str) -> bool:
     limit = rests.of(program)
-    return limit is not None and limit.outage_is_worth_waiting_for()
+    return limit is not None and limit.is_worth_waiting_for()
 
 
 def soon_(seconds: float) -> str:

@@ -73,21 +73,11 @@ def _released(case: FileSession) -> Iterator[None]:
 async def verify_once(found: BeadFile, desk: Desk) -> Done:
     """Only what the verifiers say; no agent is called, and the bead's file stays as it is."""
     with at_work(found, desk) as (case, _):
-        case.record.attempts = 0
+        case.record.attempts = case.cut = 0
+        case.record.seconds_before = 0.0
         rows = await case.examine()
         verdict = verify.verdict(rows)
-        return Done(
-            file=found.path,
-            key=found.key,
-            title=found.bead.name,
-            status=found.bead.status,
-            passed=verdict.ruling == "pass",
-            reason=verdict.message,
-            attempts=0,
-            rows=rows,
-            evidence=[case.shelf.shown(path) for path in case.shelf.attached()],
-            seconds=case.record.seconds - case.record.seconds_before,
-        )
+        return case.done(found.bead.status, verdict.message, rows, passed=verdict.ruling == "pass")
 
 
 class BeadExecution:
@@ -250,20 +240,8 @@ class BeadExecution:
 
     def _end(self, status: str, reason: str, failure: Reason | None = None) -> Done:
         passed = status == "completed"
-        attached = self.shelf.attached()
-        done = Done(
-            file=self.found.path,
-            key=self.found.key,
-            title=self.found.bead.name,
-            status=status,
-            passed=passed,
-            reason=reason,
-            attempts=max(self.attempts, self.case.cut),
-            rows=tuple(self.rows),
-            evidence=[self.shelf.shown(path) for path in attached],
-            seconds=self.case.record.seconds,
-        )
-        digests = {self.shelf.shown(path): sha256_of(path) for path in attached}
+        done = self.case.done(status, reason, self.rows, passed=passed)
+        digests = {self.shelf.shown(path): sha256_of(path) for path in self.shelf.attached()}
         facts = {**done.to_json(), "run_id": self.case.order.run_id, "sha256": digests}
         self.shelf.record("success" if passed else "failure", facts)
         self.case.save(
@@ -279,4 +257,4 @@ class BeadExecution:
         self.case.tell(
             BeadClosed(reason=reason) if passed else BeadBlocked(reason=reason, failure_reason=failure)
         )
-        return replace(done, file=self.found.path, warnings=tuple(self.found.warnings))
+        return replace(done, file=self.found.path, warnings=list(self.found.warnings))

@@ -25,9 +25,8 @@ from beads_ralph.bead.usage import Budget
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config.model import Config
-from beads_ralph.dod.files import BeadFile
+from beads_ralph.dod.files import LONGEST_SECONDS, BeadFile
 from beads_ralph.dod.imports import bead_of
-from beads_ralph.dod.model import LONGEST_SECONDS
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
@@ -103,6 +102,29 @@ def at_work(found: BeadFile, desk: Desk) -> Iterator[tuple[FileSession, Journal]
                 if pids:
                     journal.emit(StraysEnded(bead=found.key, pids=tuple(pids)))
             yield FileSession.of(found, desk, folder, journal), journal
+
+
+@dataclass(frozen=True)
+class Done:
+    """How the execution of a bead ended."""
+
+    file: Path
+    key: str
+    title: str
+    status: str
+    """What the bead's file says now."""
+    passed: bool
+    reason: str
+    attempts: int
+    rows: Sequence[Evidence]
+    evidence: list[str]
+    seconds: float
+    warnings: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        told = {name: value for name, value in vars(self).items() if name not in ("key", "rows")}
+        rows, seconds = [row.to_json() for row in self.rows], round(self.seconds, 3)
+        return {**told, "file": str(self.file), "id": self.key, "verifiers": rows, "seconds": seconds}
 
 
 @dataclass(frozen=True)
@@ -227,6 +249,21 @@ class FileSession(BeadSession):
             self.desk.say(f"  ✓ {row.name}" if row.ruling == "pass" else f"  ✗ {row.name}: {row.message}")
         return rows
 
+    def done(self, status: str, reason: str, rows: Sequence[Evidence], *, passed: bool) -> Done:
+        """How it ends, if that is now."""
+        return Done(
+            file=self.found.path,
+            key=self.found.key,
+            title=self.found.bead.name,
+            status=status,
+            passed=passed,
+            reason=reason,
+            attempts=max(self.record.attempts, self.cut),
+            rows=rows,
+            evidence=[self.shelf.shown(path) for path in self.shelf.attached()],
+            seconds=self.record.seconds,
+        )
+
     # --- the file ---
 
     def save(self, **said: Any) -> None:
@@ -284,36 +321,3 @@ def count_of(value: Any) -> float:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-@dataclass(frozen=True)
-class Done:
-    """How the execution of a bead ended."""
-
-    file: Path
-    key: str
-    title: str
-    status: str
-    """What the bead's file says now."""
-    passed: bool
-    reason: str
-    attempts: int
-    rows: Sequence[Evidence]
-    evidence: Sequence[str]
-    seconds: float
-    warnings: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": str(self.file),
-            "id": self.key,
-            "title": self.title,
-            "status": self.status,
-            "passed": self.passed,
-            "reason": self.reason,
-            "attempts": self.attempts,
-            "verifiers": [row.to_json() for row in self.rows],
-            "evidence": list(self.evidence),
-            "seconds": round(self.seconds, 3),
-            "warnings": list(self.warnings),
-        }

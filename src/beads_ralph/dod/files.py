@@ -1,4 +1,4 @@
-"""Bead files and what belongs to them on disk: read whole, written whole, moved when they are done."""
+"""Ralph beads as files: an intent, a Definition of Done, how far it is; checked, read and written whole."""
 
 from __future__ import annotations
 
@@ -7,19 +7,212 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from beads_ralph.dod import model
-from beads_ralph.dod.model import RalphBead
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from beads_ralph.bead import schema
+from beads_ralph.bead.field_types import FrozenModel, constraint_fault
+from beads_ralph.bead.model import Expectation, Verifier
+from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.journal.runs import free_name, stamp
 
-SCHEMA: Final = f".beads/schemas/{model.SCHEMA_FILE}"
+BeadType = Literal["task", "feature", "bugfix", "gate"]
+Status = Literal["pending", "in_progress", "completed", "failed", "blocked"]
+SCHEMA_FILE: Final = "ralph-bead.schema.json"
+MAX_ITERATIONS: Final = 10
+PRIORITY: Final = 2
+"""Of a bead that names none, as bd has it."""
+LONGEST_SECONDS: Final = 10**7
+"""So many that nobody waits for their end; a float can hold them."""
+SCHEMA: Final = f".beads/schemas/{SCHEMA_FILE}"
 ACTIVE: Final = (".beads", "active")
 COMPLETED: Final = "completed"
 SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+def schema_text() -> str:
+    """The JSON Schema (draft-07) of a bead file."""
+    return resources.files(__package__ or "").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is an integer to JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+class BeadPart(FrozenModel):
+    """Keys that it does not know pass; a key that it knows is absent or has its value, and never null."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, raw: Any) -> Any:
+        for name in cls.model_fields if isinstance(raw, dict) else ():
+            if name in raw and raw[name] is None:
+                raise constraint_fault("must not be null", name)
+        return raw
+
+
+class Expected(BeadPart):
+    exit_code: Whole = 0
+    stdout_contains: str | None = None
+    stderr_contains: str | None = None
+
+
+class VerifierEntry(BeadPart):
+    """A verifier as a bead file has it."""
+
+    name: str
+    command: str
+    expect: Expected = Expected()
+    timeout_seconds: Annotated[Whole, Field(ge=1)] = 300
+    on_failure: Literal["stop", "continue"] = "stop"
+
+    def verifier(self) -> Verifier:
+        expect = self.expect
+        return Verifier(
+            name=self.name if self.name.strip() else self.command,
+            command=self.command,
+            expect=Expectation(
+                exit_code=expect.exit_code,
+                stdout_contains=expect.stdout_contains,
+                stderr_contains=expect.stderr_contains,
+            ),
+            timeout_seconds=min(self.timeout_seconds, LONGEST_SECONDS),
+            on_failure=self.on_failure,
+        )
+
+
+class DefinitionOfDone(BeadPart):
+    verifiers: list[VerifierEntry]
+    evidence_required: bool = False
+
+
+class Constraints(BeadPart):
+    max_iterations: Annotated[Whole, Field(ge=1)] = MAX_ITERATIONS
+    time_budget_minutes: Whole | None = None
+    deadline: str | None = None
+
+
+class RalphMeta(BeadPart):
+    """What the executor keeps; keys of ours beside those of the schema."""
+
+    attempt_count: Whole = 0
+    executor_version: str = ""
+    retry_backoff_seconds: Whole = 0
+    last_attempt: str | None = None
+    verifier_results: list[Any] = Field(default_factory=list)
+
+
+class RalphBead(BeadPart):
+    """The seed's Ralph bead: exactly the documents that its JSON Schema accepts."""
+
+    id: str = ""
+    title: str = ""
+    intent: str
+    type: BeadType = "task"
+    priority: Annotated[Whole, Field(ge=0, le=5)] = PRIORITY
+    lane: Literal["fast", "feature", "maintenance", "experimental"] | None = None
+    dod: DefinitionOfDone
+    constraints: Constraints = Constraints()
+    ralph_meta: RalphMeta = RalphMeta()
+    status: Status = "pending"
+
+    @property
+    def name(self) -> str:
+        """For people: the title, else the first line of what it is about."""
+        return self.title.strip() or self.intent.strip().splitlines()[0]
+
+    def verifiers(self) -> list[Verifier]:
+        return [check.verifier() for check in self.dod.verifiers]
+
+    def deadline(self) -> datetime | None:
+        said = self.constraints.deadline
+        return None if said is None else moment_of(said)
+
+    def budget_seconds(self) -> float | None:
+        minutes = self.constraints.time_budget_minutes
+        return None if minutes is None else float(min(60 * minutes, LONGEST_SECONDS))
+
+
+# --- checking ---------------------------------------------------------------------------------------
+
+
+def check(raw: Any, file: str | None = None) -> RalphBead:
+    """The bead, or every fault at once: what is missing, what the schema forbids, what cannot be done."""
+    faults = faults_of(raw, file)
+    if faults:
+        raise gathered(faults, file or "the bead")
+    return RalphBead.model_validate(raw)
+
+
+def faults_of(raw: Any, file: str | None = None) -> list[Fault]:
+    if not isinstance(raw, dict):
+        return [Fault(Code.BEAD_SCHEMA, "a bead must be a JSON object", file=file, field="")]
+    missing = _missing(raw, file)
+    known = {fault.field or "" for fault in missing} | ({"dod"} if missing else set())
+    try:
+        bead = RalphBead.model_validate(raw)
+    except ValidationError as problem:
+        return missing + [fault for fault in schema.faults_of(problem, file) if fault.field not in known]
+    return missing or _undoable(bead, file)
+
+
+def _missing(raw: dict[str, Any], file: str | None) -> list[Fault]:
+    """In the words of the seed. An empty text and an empty list count as missing."""
+    intent, dod = raw.get("intent"), raw.get("dod")
+    verifiers = dod.get("verifiers") if isinstance(dod, dict) else None
+    found = []
+    if not intent or (isinstance(intent, str) and not intent.strip()):
+        action = "Say in `intent` what is to be accomplished"
+        found.append(("intent", "Missing intent", action))
+    if not verifiers:
+        action = "Give `dod.verifiers` at least one command that proves it"
+        found.append(("dod.verifiers", "Missing verifiers", action))
+    return [
+        Fault(Code.MISSING_FIELD, text, file=file, field=field, suggested_action=action)
+        for field, text, action in found
+    ]
+
+
+def _undoable(bead: RalphBead, file: str | None) -> list[Fault]:
+    """What the schema allows and nobody can do: a proof that proves nothing, a time that is none."""
+    faults = []
+    for at, one in enumerate(bead.dod.verifiers):
+        if not one.command.strip() or "\0" in one.command:
+            field = f"dod.verifiers.{at}.command"
+            faults.append(Fault(Code.CONSTRAINT, f"field {field} must not be empty", file=file, field=field))
+    try:
+        bead.deadline()
+    except ValueError:
+        field = "constraints.deadline"
+        text = f"field {field} must be an ISO 8601 time such as 2026-02-07T10:00:00Z"
+        faults.append(Fault(Code.CONSTRAINT, text, file=file, field=field))
+    return faults
+
+
+def parse(data: bytes, file: str) -> dict[str, Any]:
+    """The JSON of a bead file, its keys in order; a byte order mark is passed over."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        byte = data[problem.start]
+        raise RalphError(Code.NOT_TEXT, f"{file}: not UTF-8 text (byte 0x{byte:02x})") from None
+    raw = schema.load_json(text, file)
+    check(raw, file)
+    found: dict[str, Any] = raw
+    return found
+
+
+# --- on disk ----------------------------------------------------------------------------------------
 
 
 def install_schema(root: Path) -> bool:
@@ -28,7 +221,7 @@ def install_schema(root: Path) -> bool:
     if path.exists():
         return False
     text_files.make_folder(path.parent)
-    text_files.write_text(path, model.schema_text())
+    text_files.write_text(path, schema_text())
     return True
 
 
@@ -100,7 +293,7 @@ class BeadFile:
 
 def read(path: Path) -> BeadFile:
     data = text_files.read_bytes(path)
-    raw = model.read(data, str(path))
+    raw = parse(data, str(path))
     return BeadFile(path, raw, RalphBead.model_validate(raw), data)
 
 

@@ -247,7 +247,8 @@ class Checker:
         if gate.colour == "waiting":
             return gate
         if not gate.verifiers:
-            return replace(gate, colour="red", reason=gate.reason or _empty(gate))
+            text = f"{gate.source} has no verifiers, so nothing can turn it green"
+            return replace(gate, colour="red", reason=gate.reason or text)
         subject = Subject(gate.key, 0, place, commit, label="gate")
         rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
         verdict = verify.verdict(rows)
@@ -345,10 +346,6 @@ class Checker:
             said |= {OVERRIDE: note} if lasting else {}
             gate.file.save(self.root / RALPH_DIR / FOLDER / "changed", **said)
         return replace(gate, override=note)
-
-
-def _empty(gate: Gate) -> str:
-    return f"{gate.source} has no verifiers, so nothing can turn it green"
 
 
 def _reason(verdict: Verdict) -> str:

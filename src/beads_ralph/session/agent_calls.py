@@ -208,11 +208,8 @@ def _require_program(job: Job) -> None:
 
 
 def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Profile) -> AgentTask:
-    defaults = tools.config.agent_defaults
-    model = personas.resolve_model(
-        spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
-    )
     limit = _limit(asked.role, order, tools)
+    judges = asked.role == "qa" and not asked.prose
     return AgentTask(
         spec=spec,
         role=asked.role,
@@ -222,11 +219,11 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         attempt=asked.attempt,
         branch=order.bead.metadata.branch,
         run_id=order.run_id,
-        model=model,
+        model=_model(spec, tools),
         persona=_persona(spec, tools.root),
         session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
-        output_schema=None if asked.prose else _output_schema(asked.role, spec),
+        output_schema=(spec.output_schema or OUTPUT_SCHEMA) if judges else None,
         budget_usd=asked.budget_usd,
         git_folders=git_files.folders_of(asked.cwd),
         env=asked.env,
@@ -246,12 +243,6 @@ def _limit(role: AgentRole, order: Order, tools: Tools) -> float:
         return config.dev_agent_timeout
     once = config.dev_agent_timeout + config.qa_agent_timeout
     return config.scrum_master_timeout or order.bead.metadata.max_retry_attempts * once + SPARE_SECONDS
-
-
-def _output_schema(role: AgentRole, spec: AgentSpec) -> Mapping[str, Any] | None:
-    if role == "qa":
-        return spec.output_schema or OUTPUT_SCHEMA
-    return None
 
 
 def _persona(spec: AgentSpec, root: Path) -> Persona | None:
@@ -298,15 +289,10 @@ def players(spec: AgentSpec, tools: Tools) -> list[Player]:
 
 def _stand_in(spec: AgentSpec, program: str, model: str, tools: Tools) -> AgentSpec:
     """The same agent for another program: options and models of the first one mean nothing to it."""
-    chosen = model or _claude_model(spec, tools)
+    asked = _model(spec, tools)  # one of Claude's words, which every other CLI takes for its own default
+    chosen = model or (asked if asked in MODELS else personas.DEFAULT_MODEL)
     changes: dict[str, Any] = {"executable": program, "model": chosen, "options": None, "fallback": []}
     return with_defaults(spec.model_copy(update=changes), tools)
-
-
-def _claude_model(spec: AgentSpec, tools: Tools) -> str:
-    """One of Claude's words, which every other CLI takes for its own default."""
-    asked = _model(spec, tools)
-    return asked if asked in MODELS else personas.DEFAULT_MODEL
 
 
 def _model(spec: AgentSpec, tools: Tools) -> str:

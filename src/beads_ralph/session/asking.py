@@ -1,21 +1,27 @@
-"""Asking an agent: whoever can play it now does, in the order of its programs."""
+"""Asking an agent: whoever can play it now does, in the order of its programs; or, afterwards, who did."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
 from beads_ralph import prompts
-from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.names import persona_name
-from beads_ralph.git import commands, worktree_status
+from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
+from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import persona_name, persona_path
+from beads_ralph.bead.personas import AgentRole
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import checkouts, commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
+from beads_ralph.journal.journal import EventSink
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked, Player, ProgramMissing, players
-from beads_ralph.session.order import Halted, Parked
+from beads_ralph.session.order import Halted, Order, Parked, Tools
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.state import BeadSession
 
@@ -101,29 +107,19 @@ async def _called(case: BeadSession, asked: Asked) -> Answered:
 
 
 def _trouble(player: Player, done: Answered) -> ProgramTrouble:
-    reply = done.reply
-    what = (REPLACED[reply.trouble], _reason(player, done))
-    return ProgramTrouble(player.key, *what, reply.limit_reset_at, _age(done))
+    reply, program = done.reply, player.key
+    reasons = {
+        "limit": f"{program} is at a limit",
+        "server": f"the server of {program} is down: {reply.detail}".rstrip(": "),
+        "auth": f"{program} is not signed in: {reply.detail}".rstrip(": "),
+    }
+    kind = REPLACED[reply.trouble]
+    return ProgramTrouble(program, kind, reasons[kind], reply.limit_reset_at, _age(done))
 
 
 def _age(done: Answered) -> float:
     """The seconds since the call began: until it is reported, others may have met the same."""
     return time.monotonic() - done.began
-
-
-def _reason(player: Player, done: Answered) -> str:
-    detail, program = done.reply.detail, player.key
-    if done.reply.trouble == "limit":
-        return f"{program} is at a limit"
-    if done.reply.trouble == "server":
-        return f"the server of {program} is down: {detail}".rstrip(": ")
-    return f"{program} is not signed in: {detail}".rstrip(": ")
-
-
-def _is_waited_for(limit: ProgramLimit, *, unproven: bool) -> bool:
-    if limit.trouble == "limit":
-        return True
-    return limit.passes and limit.outage_is_worth_waiting_for(unproven=unproven)
 
 
 async def _nobody(
@@ -136,7 +132,7 @@ async def _nobody(
     """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
     what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
     reviews = asked.role == "qa"
-    waits = {key: limit for key, limit in met.items() if _is_waited_for(limit, unproven=reviews)}
+    waits = {key: limit for key, limit in met.items() if limit.is_worth_waiting_for(unproven=reviews)}
     reasons = "; ".join(limit.reason for limit in met.values())
     if waits:
         raise Parked(f"nobody can play {persona_name(asked.spec.agent)} now: {reasons}", waits)
@@ -210,3 +206,118 @@ def _work(case: BeadSession) -> tuple[list[str], list[str]]:
 def _checks(case: BeadSession) -> str:
     last = case.record.last_verdict
     return f"{last.ruling}: {last.message}"[:SAID_SHOWN] if last and last.ruling else ""
+
+
+# --- afterwards: a recorded session is taken up again, and answers a person's question ----------------
+
+Side = Literal["dev", "qa"]
+Talk = DevCall | QACall
+"""One call of an agent, as the bead remembers it."""
+
+
+def side_of(talk: Talk) -> Side:
+    return "dev" if isinstance(talk, DevCall) else "qa"
+
+
+def brief(talk: Talk) -> dict[str, Any]:
+    """What people know it by."""
+    return {
+        "role": talk.role or side_of(talk),
+        "agent": persona_name(talk.agent),
+        "program": talk.program,
+        "model": talk.model,
+        "attempt": talk.attempt,
+        "status": talk.status,
+        "session_id": talk.session_id,
+        "started_at": talk.started_at,
+    }
+
+
+def talks(bead: Bead) -> list[Talk]:
+    """Every call that the bead remembers, oldest first."""
+    found: list[Talk] = bead.metadata.calls
+    return sorted(found, key=lambda one: (one.started_at, one.attempt))
+
+
+def place_of(bead: Bead, talk: Talk) -> Path:
+    """Where it was held."""
+    return Path(talk.cwd or bead.metadata.worktree_path)
+
+
+def pick(bead: Bead, side: Side, session_id: str | None = None) -> Talk:
+    """The last session of a side, or the one that is named."""
+    known = [one for one in talks(bead) if one.session_id]
+    if session_id is None:
+        chosen = [one for one in known if side_of(one) == side]
+    else:
+        chosen = [one for one in known if one.session_id == session_id]
+    if chosen:
+        return chosen[-1]
+    wanted = f"session {session_id}" if session_id else f"session of a {side} agent"
+    action = f"See: beads-ralph sessions {bead.id}"
+    raise RalphError(Code.FILE_NOT_FOUND, f"{bead.id} has no {wanted}", suggested_action=action)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What came back."""
+
+    answered: Answered
+    changed: bool
+    """Whether the agent changed something although it was asked not to."""
+
+
+async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, events: EventSink) -> Heard:
+    """Take the session up where it ended, in the place where it ended."""
+    with _place_again(bead, talk, tools.root) as cwd:
+        before = _work_at(cwd)
+        prompt = prompts.render(
+            "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
+        )
+        asked = Asked(
+            _spec_then(bead, talk),
+            next((role for role in get_args(AgentRole) if role == talk.role), side_of(talk)),
+            prompt,
+            cwd,
+            talk.attempt,
+            "ask",
+            session=Session(talk.session_id or ""),
+            prose=True,
+        )
+        run_id = tools.folder.run_id
+        order = Order(bead, run_id, run_id, tools.root, tools.config)
+        done = await agent_calls.call(asked, order, tools, events)
+        return Heard(done, _work_at(cwd) != before)
+
+
+def _spec_then(bead: Bead, talk: Talk) -> AgentSpec:
+    """The agent as it was called then: its own options and variables, the program that played it."""
+    place = bead.metadata
+    every = [place.scrum_master_agent, *place.dev_agents, *place.qa_agents]
+    named = persona_path(talk.agent)
+    spec = next((one for one in every if persona_path(one.agent) == named), None)
+    if spec is None:
+        spec = AgentSpec.model_validate({"role": "polecat", "agent": talk.agent})
+    if not talk.program or spec.executable == talk.program:
+        return spec
+    return spec.model_copy(update={"executable": talk.program, "options": None, "model": talk.model or None})
+
+
+@contextmanager
+def _place_again(bead: Bead, talk: Talk, root: Path) -> Iterator[Path]:
+    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now."""
+    cwd = place_of(bead, talk)
+    if cwd.is_dir():
+        yield cwd
+        return
+    judged = talk.commit if isinstance(talk, QACall) else None
+    commit = judged or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
+    if commit is None:
+        message = f"neither the worktree {cwd} nor the branch {bead.metadata.branch} is there any more"
+        raise RalphError(Code.FILE_NOT_FOUND, message)
+    with checkouts.checkout_clean(root, commit, cwd) as path:
+        yield path
+
+
+def _work_at(cwd: Path) -> tuple[str, frozenset[str]]:
+    return worktree_status.head(cwd), frozenset(worktree_status.uncommitted(cwd))

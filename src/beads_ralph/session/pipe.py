@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -39,8 +39,6 @@ STDERR: Final = 2
 GRACE: Final = 10.0
 """So long a cancelled session may take to end its agents; each of them has a grace of its own."""
 LONGEST_LINE: Final = 64 * 1024 * 1024
-LIMIT: Final[TypeAdapter[ProgramLimit | None]] = TypeAdapter(ProgramLimit | None)
-TROUBLE: Final = TypeAdapter(ProgramTrouble)
 
 Message = Mapping[str, Any]
 
@@ -132,46 +130,24 @@ def _noted(host: SessionHost, event: Event) -> str:
 
 async def _answered(talk: Talk, host: SessionHost, message: Message) -> None:
     try:
-        answer = await ANSWERS[message["ask"]](host, message["with"])
+        given, answer = ASKS[message["ask"]]
+        said = await getattr(host, message["ask"])(*given.validate_python(message["with"]))
     except RalphError as error:
         said = {"code": str(error.code), "message": error.message, "action": error.suggested_action}
         talk.send({"id": message["id"], "error": said})
     else:
-        talk.send({"id": message["id"], "answer": answer})
+        talk.send({"id": message["id"], "answer": answer.dump_python(said, mode="json")})
 
 
-async def _keep(host: SessionHost, said: Any) -> None:
-    await host.keep(RunState.model_validate(said))
-
-
-async def _why_pause(host: SessionHost, _said: Any) -> str:
-    return await host.why_pause()
-
-
-async def _branches_beside(host: SessionHost, _said: Any) -> list[str]:
-    return list(await host.branches_beside())
-
-
-async def _limit_of(host: SessionHost, said: Any) -> Any:
-    return LIMIT.dump_python(await host.limit_of(said["program"]), mode="json")
-
-
-async def _report_trouble(host: SessionHost, said: Any) -> Any:
-    return LIMIT.dump_python(await host.report_trouble(TROUBLE.validate_python(said)), mode="json")
-
-
-async def _report_success(host: SessionHost, said: Any) -> None:
-    await host.report_success(said["program"], said["seconds"])
-
-
-ANSWERS: Final[Mapping[str, Callable[[SessionHost, Any], Awaitable[Any]]]] = {
-    "keep": _keep,
-    "why_pause": _why_pause,
-    "branches_beside": _branches_beside,
-    "limit_of": _limit_of,
-    "report_trouble": _report_trouble,
-    "report_success": _report_success,
+ASKS: Final[Mapping[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]]] = {
+    "keep": (TypeAdapter(tuple[RunState]), TypeAdapter(None)),
+    "why_pause": (TypeAdapter(tuple[()]), TypeAdapter(str)),
+    "branches_beside": (TypeAdapter(tuple[()]), TypeAdapter(Sequence[str])),
+    "limit_of": (TypeAdapter(tuple[str]), TypeAdapter(ProgramLimit | None)),
+    "report_trouble": (TypeAdapter(tuple[ProgramTrouble]), TypeAdapter(ProgramLimit)),
+    "report_success": (TypeAdapter(tuple[str, float]), TypeAdapter(None)),
 }
+"""What a session may ask of its host: with what, and the answer."""
 
 
 # --- the side of the session --------------------------------------------------------------------------
@@ -193,7 +169,7 @@ class PipedHost:
     async def keep(self, state: RunState) -> None:
         """The commits that the state speaks of are on the remote before it is kept."""
         await self.push()
-        await self._ask("keep", state.to_json())
+        await self._ask("keep", state)
 
     async def push(self) -> None:
         if problem := await self.publish(self.order):
@@ -201,29 +177,31 @@ class PipedHost:
             self.emit(WarningGiven(bead=whose[0], team=whose[1], message=problem))
 
     async def why_pause(self) -> str:
-        return str(await self._ask("why_pause"))
+        why: str = await self._ask("why_pause")
+        return why
 
     async def branches_beside(self) -> Sequence[str]:
-        return tuple(await self._ask("branches_beside"))
+        names: Sequence[str] = await self._ask("branches_beside")
+        return names
 
     async def limit_of(self, program: str) -> ProgramLimit | None:
-        return LIMIT.validate_python(await self._ask("limit_of", {"program": program}))
+        limit: ProgramLimit | None = await self._ask("limit_of", program)
+        return limit
 
     async def report_trouble(self, trouble: ProgramTrouble) -> ProgramLimit:
-        limit = LIMIT.validate_python(await self._ask("report_trouble", asdict(trouble)))
-        if limit is None:
-            raise RalphError(Code.UNAVAILABLE, "the host names no limit")
+        limit: ProgramLimit = await self._ask("report_trouble", trouble)
         return limit
 
     async def report_success(self, program: str, seconds: float) -> None:
-        await self._ask("report_success", {"program": program, "seconds": seconds})
+        await self._ask("report_success", program, seconds)
 
-    async def _ask(self, what: str, told: Any = None) -> Any:
-        number = next(self.numbers)
+    async def _ask(self, what: str, *told: Any) -> Any:
+        number, (given, answered) = next(self.numbers), ASKS[what]
+        said = given.dump_python(told, mode="json", exclude_unset=True)
         answer = self.waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self.talk.send({"id": number, "ask": what, "with": told})
-            return await answer
+            self.talk.send({"id": number, "ask": what, "with": said})
+            return answered.validate_python(await answer)
         finally:
             del self.waiting[number]
 

@@ -60,11 +60,12 @@ class ProgramLimit:
         """Waiting helps; a sign-in and an installation need a person."""
         return self.trouble in ("limit", "server")
 
-    def outage_is_worth_waiting_for(self, *, unproven: bool = False) -> bool:
-        """Not for ever; and not at the start of a run, where a wrong address looks just the same and somebody
-        is there to fix it, unless outages of `unproven` programs are waited for, too."""
-        known = unproven or self.proven
-        return known and self.down_since is not None and datetime.now(UTC) - self.down_since < PATIENCE
+    def is_worth_waiting_for(self, *, unproven: bool = False) -> bool:
+        """A limit is. An outage is not for ever; and not at the start of a run, where a wrong address looks
+        just the same and somebody is there to fix it, unless those of `unproven` programs are, too."""
+        if self.trouble == "limit" or not (unproven or self.proven) or self.down_since is None:
+            return self.trouble == "limit"
+        return self.passes and datetime.now(UTC) - self.down_since < PATIENCE
 
 
 @dataclass

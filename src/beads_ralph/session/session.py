@@ -191,21 +191,14 @@ def _ended(case: BeadSession, ending: Ending, reason: str, more: RunState = NOTH
 
 
 def _parked(case: BeadSession, parked: Parked) -> Outcome:
-    record = case.record
     waits = ParkedUntil(
         until=utc_text(parked.until),
         reason=parked.reason,
         programs={name: utc_text(until) for name, until in parked.programs.items()},
         commit=case.examined,
     )
-    return Outcome(
-        "parked",
-        parked.reason,
-        record.state().changed(RunState(parked=waits)),
-        attempts=record.attempts - record.before,
-        usage=record.usage,
-        retry_at=parked.until.isoformat(),
-    )
+    ended = _ended(case, "parked", parked.reason, RunState(parked=waits))
+    return replace(ended, retry_at=parked.until.isoformat())
 
 
 # --- the work itself: by the dev agents in order, or by a scrum-master agent of the user's own --------
