@@ -107,7 +107,10 @@ OTHERS = {
     "agents/adapters/scripted.py": {"pr_url", "pr_number"},  # what a scrum-master answers
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/keeper.py": {"red_before"},
-    "cli/status.py": {"parked"},  # what the command prints
+    "cli/status.py": {"parked", "scrum_result"},  # what the command prints; and beads as JSON
+    # Those who only look at beads read them as JSON, without the models.
+    "cli/show.py": {"attempt_count", "pr_url"},
+    "bead/standing.py": {"proven", "last_verdict"},
     "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
     "dod/file_session.py": {"attempt_count", "dev_agent_executions", "interruptions", "spent"},
     "dod/imports.py": {"attempt_count"},

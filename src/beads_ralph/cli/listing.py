@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from beads_ralph.bead.standing import PROVEN
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.page import Line, Table, line
 from beads_ralph.store.registry import OpenViews
@@ -37,5 +38,5 @@ def _page(found: ViewListing, opened: OpenViews, nothing: str) -> Iterator[Line 
 
 def _row(bead: BeadView) -> tuple[str | tuple[str, str], ...]:
     mark = (MARKS[bead.status], COLOURS[bead.status])
-    word = "" if bead.standing in (None, "proven") else f"  ({bead.standing})"
+    word = "" if bead.standing in (None, PROVEN) else f"  ({bead.standing})"
     return mark, bead.id, bead.metadata["sprint"], str(bead.priority), bead.title + word

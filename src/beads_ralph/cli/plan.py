@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.standing import without_verifier
 from beads_ralph.bead.words import several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
@@ -17,7 +16,7 @@ from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, without_verifier
 from beads_ralph.config import workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw

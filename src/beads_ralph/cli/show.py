@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beads_ralph.bead.names import CONTAINERS
-from beads_ralph.bead.standing import standing_text
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS
@@ -120,7 +119,7 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),
-        *((("standing", standing_text(bead.standing, place["proven"]["commit"])),) if bead.standing else ()),
+        *((("standing", bead.told_standing),) if bead.standing else ()),
         ("pull request", place.get("pr_url") or "none"),
     )
     yield from (_row(name, value) for name, value in rows)

@@ -37,6 +37,8 @@ OFFLINE: Final = {
     "CI": "true",  # nothing watches files or asks anybody
 }
 """Nothing is fetched to try a command."""
+TO_FILE: Final = ("/bin/sh", "-c", 'exec >"$1" 2>&1; eval "$2"', "sh")
+"""Into a file, and no pipe: what a command leaves running could hold that open."""
 NAMES: Final = ("test", "check")
 """Targets and recipes that are checks by their name."""
 NO_TEST: Final = re.compile(r"^(Ran 0 tests\b|no tests ran\b)", re.MULTILINE)
@@ -161,33 +163,40 @@ def find_and_try(root: Path, say: Callable[[str], None], seconds: float = SECOND
             commands.output("clone", "--quiet", "--shared", str(root), str(clone), cwd=root)
             commands.output("remote", "remove", "origin", cwd=clone)  # nothing leads back from it
         except RalphError as problem:
-            why = f"HEAD could not be checked out: {_line(problem.message)}"
+            why = f"HEAD could not be checked out: {one_line(problem.message)}"
             return [replace(check, problem=why) for check in find(root)]
         return [_tried(check, clone, say, seconds) for check in find(clone)]
 
 
 def _tried(check: ProjectCheck, folder: Path, say: Callable[[str], None], seconds: float) -> ProjectCheck:
     say(f"trying {check.command} (from {check.file}), for {seconds:g} s at most")
-    mark = secrets.token_hex(8)
+    mark, printed = secrets.token_hex(8), folder.with_name(f"{folder.name}.out")
     env = jobs.environment({**OFFLINE, CHECK: mark}, ("GIT_",))
+    words = (*TO_FILE, str(printed), check.command)
     try:
-        ended = jobs.run(Job(("/bin/sh", "-c", check.command), folder, env=env, timeout=seconds))
+        ended = jobs.run(Job(words, folder, env=env, timeout=seconds))
     finally:
         process_tree.sweep(CHECK, mark)
-    problem = _problem(ended, seconds)
+    problem = _problem(ended, _end_of(printed), seconds)
     return replace(check, passed=not problem, problem=problem)
 
 
-def _problem(ended: Exit, seconds: float) -> str:
+def _end_of(printed: Path) -> str:
+    with printed.open("rb") as file:
+        file.seek(max(0, printed.stat().st_size - LARGEST))
+        return file.read().decode("utf-8", "replace")
+
+
+def _problem(ended: Exit, printed: str, seconds: float) -> str:
     if ended.timed_out:
         return f"not done after {seconds:g} s"
-    said = [line for line in f"{ended.stdout}\n{ended.stderr}".splitlines() if line.strip()]
+    said = [line for line in printed.splitlines() if line.strip()]
     if ended.code != 0:
-        return f"exit code {ended.code}" + (f": {_line(said[-1])}" if said else "")
+        return f"exit code {ended.code}" + (f": {one_line(said[-1])}" if said else "")
     return "no test ran" if NO_TEST.search("\n".join(said)) else ""
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line that a comment can hold and a terminal can show."""
     shown = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(shown.split())[:SAID]

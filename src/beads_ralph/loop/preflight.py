@@ -9,7 +9,7 @@ from pathlib import Path
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.standing import without_verifier
+from beads_ralph.compile.setting import without_verifier
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered

@@ -79,7 +79,7 @@ def _body(case: BeadSession) -> str:
         "## Tasks\n\n" + "\n".join(tasks),
         "## Checks\n\n" + ("\n".join(checks) or "none"),
     ]
-    if case.record.state().standing != "proven":
+    if case.record.state().standing == "reviewed":
         parts.append(UNVERIFIED)
     if flags:
         parts.append("## Look at\n\n" + "\n".join(flags))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from beads_ralph.bead.standing import Standing, standing
+from beads_ralph.bead.standing import Standing, standing, told_standing
 
 if TYPE_CHECKING:
     from beads_ralph.bead.model import Bead
@@ -65,6 +65,11 @@ class BeadView:
     def standing(self) -> Standing | None:
         """What its close rests on; None of one that is not closed, or by no run."""
         return standing(self.metadata) if self.status == "closed" else None
+
+    @property
+    def told_standing(self) -> str:
+        """The same in words; empty where there is none."""
+        return told_standing(self.metadata) if self.standing else ""
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.json)
