@@ -30,7 +30,6 @@ def commit(repo: Path, files: Mapping[str, str]) -> None:
         subprocess.run(["git", *words], cwd=repo, check=True, timeout=60)
 
 
-
 def theirs(found: Mapping[str, Any]) -> dict[str, Any]:
     """What is the user's of a tree: all but what init makes."""
     ours = (".ralph", "rows of .ralph", "state", ".beads", "beads-ralph.yaml")
@@ -217,7 +216,7 @@ CHECKS = st.builds(
     command=st.sampled_from(COMMANDS),
     file=st.just("Makefile"),
     passed=st.sampled_from([True, False, None]),
-    problem=st.text().map(lambda text: project_checks.one_line(text)),
+    problem=st.text().map(project_checks.one_line),
 )
 
 

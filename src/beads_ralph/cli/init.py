@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,18 +37,21 @@ def init(
     space = workspace.find()
     checks = [] if no_checks or space.repository is None else _checks(space)
     done = setup.init(space, store, personas=not no_agents, checks=checks)
-    if files.install_schema(space.root):
-        done = replace(done, created=(*done.created, files.SCHEMA))
-    else:
-        done = replace(done, kept=(*done.kept, files.SCHEMA))
-    data = {
-        "store": done.store,
-        "created": list(done.created),
-        "kept": list(done.kept),
-        "checks": [check.to_json() for check in checks],
-    }
-    told = [] if space.config.plan.verify else _told(checks, kept=CONFIG_NAME in done.kept)
-    return Answer(data, lambda console: _show_init(console, done, told), done.warnings)
+    created, kept = list(done.created), list(done.kept)
+    (created if files.install_schema(space.root) else kept).append(files.SCHEMA)
+
+    def show(console: Console) -> None:
+        for name in _grouped(created):
+            console.print(f"[green]+[/green] {name}")
+        for name in _grouped(kept):
+            console.print(f"[dim]= {name} was there already[/dim]")
+        for words in () if space.config.plan.verify else _told(checks, kept=CONFIG_NAME in kept):
+            console.print(escape(words), soft_wrap=True)
+        console.print(f"✓ ready, with the {done.store} store")
+        console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
+
+    data = {"store": done.store, "created": created, "kept": kept}
+    return Answer({**data, "checks": [check.to_json() for check in checks]}, show, done.warnings)
 
 
 def _checks(space: Workspace) -> list[ProjectCheck]:
@@ -71,17 +73,6 @@ def _told(checks: Sequence[ProjectCheck], *, kept: bool) -> Iterator[str]:
             yield f"! {found} fails: {check.problem}; it is in {CONFIG_NAME}, commented out"
     if kept or not any(check.passed for check in checks):
         yield f"! beads will be closed on review alone until plan: in {CONFIG_NAME} has a verify:"
-
-
-def _show_init(console: Console, done: setup.Initialised, told: Iterable[str]) -> None:
-    for name in _grouped(done.created):
-        console.print(f"[green]+[/green] {name}")
-    for name in _grouped(done.kept):
-        console.print(f"[dim]= {name} was there already[/dim]")
-    for words in told:
-        console.print(escape(words), soft_wrap=True)
-    console.print(f"✓ ready, with the {done.store} store")
-    console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
 
 
 def _grouped(names: Sequence[str]) -> list[str]:
