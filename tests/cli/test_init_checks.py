@@ -1,4 +1,4 @@
-"""init finds the project's own checks, tries them where nothing can be left behind, and writes what it saw."""
+"""init finds the project's own checks, tries them where nothing is left behind, and writes what it saw."""
 
 from __future__ import annotations
 
@@ -222,8 +222,10 @@ CHECKS = st.builds(
 
 @given(checks=st.lists(CHECKS, max_size=5))
 def test_the_settings_say_exactly_what_passed_whatever_the_checks_print(checks: list[ProjectCheck]) -> None:
-    head = CONFIG_TEXT.format(store="auto", rig='"shop"', source_branch='"main"', reviewer="qa")
-    text = head + project_checks.settings_text(checks)
+    verify = project_checks.settings_text(checks)
+    text = CONFIG_TEXT.format(
+        store="auto", rig='"shop"', source_branch='"main"', reviewer="qa", verify=verify
+    )
     config, warnings = read.parse(text)
     assert not warnings
     said = [one.command for one in config.plan.verify or []]

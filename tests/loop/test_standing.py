@@ -20,9 +20,13 @@ def bodies(project: Project) -> dict[str, str]:
     return {json.loads(path.read_text("utf-8"))["branch"]: path.read_text("utf-8") for path in records}
 
 
-@pytest.mark.parametrize("store", ["embedded", pytest.param("bd", marks=pytest.mark.bd)])
-def test_a_close_on_review_alone_is_never_called_proven(repo: Path, store: str) -> None:
-    project = Project.make(repo, *BOTH, store=store)
+@pytest.fixture(params=["embedded", pytest.param("bd", marks=pytest.mark.bd)])
+def project(request: pytest.FixtureRequest) -> Project:
+    place = request.getfixturevalue("bd_repo" if request.param == "bd" else "repo")
+    return Project.make(place, *BOTH, store=request.param)
+
+
+def test_a_close_on_review_alone_is_never_called_proven(project: Project) -> None:
     ran = project.ralph("run", "plan.md")
     assert ran.code == 0
     commits = {name: project.metadata(name)["proven"]["commit"] for name in (CHECKED, TRUSTED)}

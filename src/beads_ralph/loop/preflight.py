@@ -55,7 +55,7 @@ def _require_space(space: Workspace) -> None:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """What a run would do."""
 
     waves: list[list[str]]
@@ -65,7 +65,7 @@ class Rehearsal:
     """Those of the waves that would be closed on review alone."""
 
 
-def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> Rehearsal:
+def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> DryRun:
     """Foresee a run; `planned` are beads that it would put into the store."""
     stored = store.find(Query(wisps=scope.wisps)).beads
     beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
@@ -77,4 +77,4 @@ def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = (
         if gate.colour != "green":
             waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
     bare = {*without_verifier(beads)}
-    return Rehearsal(waves, waiting, [bead_id for wave in waves for bead_id in wave if bead_id in bare])
+    return DryRun(waves, waiting, [bead_id for wave in waves for bead_id in wave if bead_id in bare])

@@ -27,9 +27,6 @@ CONFIG_TEXT: Final = """\
 
 store: {store}            # auto | embedded | bd
 
-agent_defaults:
-  default_model: sonnet
-
 # What a sprint need not say itself; the front matter of a plan goes first.
 plan:
   rig: {rig}
@@ -38,8 +35,10 @@ plan:
     - claude (sonnet)
   qa_agents:
     - {reviewer} (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
+{verify}
+agent_defaults:
+  default_model: sonnet
 """
-"""The text ends in the section `plan`: what is found out about the project is written below."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def init(
     open_store(workspace, kind)
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
-        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer) + settings_text(checks))
+        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer, settings_text(checks)))
     installed, own = _install_personas(workspace.root) if personas else ([], [])
     return Initialised(
         kind,
@@ -102,13 +101,14 @@ def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
     return [Fault(Code.CONFIG_INVALID, message, file=CONFIG_NAME, field="store", suggested_action=action)]
 
 
-def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str) -> str:
+def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str, verify: str) -> str:
     branch = workspace.repository.current_branch() if workspace.repository else None
     return CONFIG_TEXT.format(
         store=choice,
         rig=_quoted(workspace.root.name),
         source_branch=_quoted(branch or "main"),
         reviewer=reviewer,
+        verify=verify,
     )
 
 
