@@ -148,7 +148,7 @@ class RunEnded(BaseEvent):
     pull_requests: tuple[ProposedBead, ...]
     attempts: int
     duration_seconds: float
-    standing: Mapping[str, str] = field(default_factory=dict)
+    standing: Mapping[str, str] | None = seldom(None)
     """By bead that was closed."""
 
 

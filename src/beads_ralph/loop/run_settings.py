@@ -104,11 +104,11 @@ class Ended:
             pull_requests=tuple(ProposedBead(bead=bead, **pull.to_json()) for bead, pull in pulls),
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
-            standing=self.standing,
+            standing=self.standing or None,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return self.told.facts()
+        return {**self.told.facts(), "standing": dict(self.standing)}
 
 
 def foresee(
