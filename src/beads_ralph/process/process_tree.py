@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from beads_ralph.process import process_table
@@ -19,7 +21,6 @@ from beads_ralph.process.process_table import (
     start_of,
     words_of,
 )
-from beads_ralph.process.reaper import is_reaper
 
 GRACE: Final = 2.0
 """How long a sweep lets the strays of a dead run end by themselves."""
@@ -27,6 +28,10 @@ PATIENCE: Final = 5.0
 """How long killed processes may take; only the kernel can hold one up for so long."""
 STEP: Final = 0.02
 SYNCHRONOUS_SECONDS: Final = 1.0
+PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from beads_ralph.process.{module} import main; main(sys.argv[2])"
+)
 
 Table: TypeAlias = Mapping[int, Process]
 
@@ -36,8 +41,8 @@ class Family:
 
     A process belongs to it by the leader's group or session, by an entry of its environment (an empty one is
     nobody's), as an orphan that the job's reaper inherited, or as a descendant of one that belongs to it. The
-    leader must not have been reaped before the family is ended:
-    its number would be free for strangers. Where there is no /proc the family is the group.
+    leader must not have been reaped before the family is ended: its number would be free for strangers. Where
+    there is no /proc the family is the group.
     """
 
     def __init__(
@@ -169,6 +174,20 @@ def _reapers_of(processes: Iterable[Process]) -> set[int]:
     """The reapers among them and among their parents; that of a dead loop has no sign of its own."""
     numbers = {number for one in processes for number in (one.pid, one.parent)}
     return {number for number in numbers if is_reaper(words_of(number))}
+
+
+# --- reapers, by their words -----------------------------------------------------------------------
+
+
+def reaper_command(module: str, where: str) -> list[str]:
+    """The words that run a module of this folder, from where we come from whatever the environment says."""
+    parent = str(Path(__file__).parents[2])
+    return [sys.executable, "-I", "-X", "utf8", "-c", PROGRAM.format(module=module), parent, where]
+
+
+def is_reaper(words: list[str]) -> bool:
+    """Tell by its words whether a process is a starter, a reaper, or the reaper in a tmux pane."""
+    return any(PROGRAM.format(module=module) in words for module in ("reaper", "pane"))
 
 
 # --- who is whose ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import IO, Any, Final
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job, Started
 from beads_ralph.process.process_table import Process, has_table, read_process
+from beads_ralph.process.process_tree import Family, reaper_command
 
 SUPPORTED: Final = sys.platform == "linux" and hasattr(os, "waitid")
 SET_CHILD_SUBREAPER: Final = 36
@@ -33,23 +34,9 @@ FILES: Final = 5
 """The line to us, the job's description, its stdin, stdout and stderr."""
 ANSWER_SECONDS: Final = 30.0
 """How long a reaper may take to start a program, on a machine under load."""
+TRIES: Final = 3
 DONE: Final = b"\0"
 """The word that nothing of the job is left; a line that closes without it is that of a dead loop."""
-PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from beads_ralph.process.{module} import main; main(sys.argv[2])"
-)
-
-
-def command(module: str, where: str) -> list[str]:
-    """The words that run a module of this folder, from where we come from whatever the environment says."""
-    parent = str(Path(__file__).parents[2])
-    return [sys.executable, "-I", "-X", "utf8", "-c", PROGRAM.format(module=module), parent, where]
-
-
-def is_reaper(words: list[str]) -> bool:
-    """Tell by its words whether a process is the starter, a reaper, or the reaper in a tmux pane."""
-    return any(PROGRAM.format(module=module) in words for module in ("reaper", "pane"))
 
 
 # --- our side -------------------------------------------------------------------------------------
@@ -62,10 +49,8 @@ def start(
 
     OSError or ValueError where there is no such program or directory, or an argument cannot be passed.
     """
-    for _ in range(
-        2 if SUPPORTED and has_table() else 0
-    ):  # a job may have killed the starter of the next ones
-        with suppress(OSError):
+    for _ in range(TRIES if SUPPORTED and has_table() else 0):
+        with suppress(ConnectionError):  # another job may have killed the starter, or the new reaper
             line = STARTER.start(job, *(_number(file) for file in (stdin, stdout, stderr)))
             break
     else:
@@ -147,19 +132,23 @@ class Starter:
         """OSError where the starter, or the new reaper, does not answer."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs, _described(job) as description:
-            control = self._opened()
             ours.settimeout(ANSWER_SECONDS)
             try:
-                files = [theirs.fileno(), description.fileno(), stdin, stdout, stderr]
-                socket.send_fds(control, [DONE], files)
+                self._hand_over([theirs.fileno(), description.fileno(), stdin, stdout, stderr])
                 theirs.close()
                 line = Reaped(ours)
             except OSError:
                 ours.close()
-                self._close()
                 raise
             self._remember(line.reaper)
             return line
+
+    def _hand_over(self, files: list[int]) -> None:
+        try:
+            socket.send_fds(self._opened(), [DONE], files)
+        except OSError:
+            self._close()
+            raise
 
     def strays(self, table: Mapping[int, Process]) -> set[int]:
         """The children of the starter that it did not fork."""
@@ -203,7 +192,7 @@ atexit.register(STARTER.close)
 def _starter() -> Job:
     """It reads jobs from its stdin. Our environment is none of its business, nor of who looks at it."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("LD_")}
-    return Job(tuple(command("reaper", "0")), cwd=Path("/"), env=kept)
+    return Job(tuple(reaper_command("reaper", "0")), cwd=Path("/"), env=kept)
 
 
 def _is(identity: tuple[int, int]) -> bool:
@@ -264,7 +253,8 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
         return
     for given in (stdin, stdout, stderr):
         os.close(given)
-    say(line, {"reaper": os.getpid(), "started": process.pid})
+    if not say(line, {"reaper": os.getpid(), "started": process.pid}):
+        process.kill()  # nobody waits for it any more
     if told["keeper"]:
         threading.Thread(target=_end_with_the_loop, args=(line, process.pid), daemon=True).start()
     say(line, {"exit": exit_code(process)})
@@ -304,10 +294,13 @@ def exit_code(process: Started) -> int:
             os.waitpid(ended.si_pid, 0)
 
 
-def say(line: socket.socket, fact: Mapping[str, Any]) -> None:
-    """Tell the loop. A killed one is told nothing, and whoever sweeps up after it needs no report."""
-    with suppress(OSError):
+def say(line: socket.socket, fact: Mapping[str, Any]) -> bool:
+    """Tell the loop; False where it was killed, and whoever sweeps up after it needs no report."""
+    try:
         line.sendall(json.dumps(fact).encode() + b"\n")
+    except OSError:
+        return False
+    return True
 
 
 def end_unless_done(line: socket.socket) -> None:
@@ -315,7 +308,5 @@ def end_unless_done(line: socket.socket) -> None:
     with suppress(OSError):
         if line.recv(1):
             return
-    from beads_ralph.process.process_tree import Family
-
     own = os.getpid()
     Family("", orphans=lambda table: [one for one in table.values() if one.parent == own]).kill_now()

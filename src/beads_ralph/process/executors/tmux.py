@@ -19,7 +19,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.process_table import has_table, start_of
-from beads_ralph.process.process_tree import PATIENCE, Family
+from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 from beads_ralph.process.supervise import (
     MARK,
     Output,
@@ -149,7 +149,7 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
     identity = {name: value for name, value in (job.env or {}).items() if name in {MARK, RUN_ID}}
     # Through env, not as the session's environment: a window that a person opens there is no part of it.
     pane = ["env", *(f"{name}={value}" for name, value in identity.items())]
-    pane += reaper.command("pane", door)
+    pane += reaper_command("pane", door)
     new = ["new-session", "-d", "-s", session, "-x", "200", "-y", "50", "-c", str(job.cwd)]
     return [*new, "-P", "-F", "#{pane_pid}", *pane, ";", "set-option", "-t", f"={session}:", OPTION, job.mark]
 
