@@ -62,7 +62,7 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     ended.set()
     showing.join(timeout=1.0)
     reaper.say(line, {"exit": code})
-    reaper.end_unless_done(line)
+    reaper.leave(line)
 
 
 def _hear_the_keyboard(leader: int) -> None:

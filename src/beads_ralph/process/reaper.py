@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import IO, Any, Final
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job, Started
 from beads_ralph.process.process_table import Process, has_table, read_process
-from beads_ralph.process.process_tree import Family, reaper_command
+from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 
 SUPPORTED: Final = sys.platform == "linux" and hasattr(os, "waitid")
 SET_CHILD_SUBREAPER: Final = 36
@@ -35,8 +36,7 @@ FILES: Final = 5
 ANSWER_SECONDS: Final = 30.0
 """How long a reaper may take to start a program, on a machine under load."""
 TRIES: Final = 3
-DONE: Final = b"\0"
-"""The word that nothing of the job is left; a line that closes without it is that of a dead loop."""
+LEAVE_SECONDS: Final = PATIENCE + 2.0
 
 
 # --- our side -------------------------------------------------------------------------------------
@@ -59,6 +59,15 @@ def start(
         line.close()
         raise ValueError(line.told["refused"])
     return line
+
+
+def let_go(line: socket.socket) -> None:
+    """Tell a reaper that it may leave, and wait until it has seen to it that nothing is left."""
+    with line, suppress(OSError):
+        line.settimeout(LEAVE_SECONDS)
+        line.shutdown(socket.SHUT_WR)
+        while line.recv(4096):
+            pass
 
 
 def _number(file: IO[bytes] | int) -> int:
@@ -98,10 +107,8 @@ class Reaped:
         return self.returncode
 
     def close(self) -> None:
-        """Let the reaper go."""
-        with suppress(OSError):
-            self._line.sendall(DONE)
-        self._line.close()
+        """Let the reaper go, once it has nobody left."""
+        let_go(self._line)
 
     def orphans(self, table: Mapping[int, Process]) -> Iterator[Process]:
         """Those that the job orphaned, and those of any job whose reaper was killed."""
@@ -145,7 +152,7 @@ class Starter:
 
     def _hand_over(self, files: list[int]) -> None:
         try:
-            socket.send_fds(self._opened(), [DONE], files)
+            socket.send_fds(self._opened(), [b"\0"], files)
         except OSError:
             self._close()
             raise
@@ -255,17 +262,22 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
         os.close(given)
     if not say(line, {"reaper": os.getpid(), "started": process.pid}):
         process.kill()  # nobody waits for it any more
+    over = threading.Event()
     if told["keeper"]:
-        threading.Thread(target=_end_with_the_loop, args=(line, process.pid), daemon=True).start()
-    say(line, {"exit": exit_code(process)})
-    end_unless_done(line)
+        watching = (line, process, over)
+        threading.Thread(target=_end_with_the_loop, args=watching, daemon=True).start()
+    code = exit_code(process)
+    over.set()
+    say(line, {"exit": code})
+    leave(line)
 
 
-def _end_with_the_loop(line: socket.socket, leader: int) -> None:
+def _end_with_the_loop(line: socket.socket, process: Started, over: threading.Event) -> None:
     """A keeper ends with its parent, and that was to be the loop."""
     with suppress(OSError):
-        if not line.recv(1, socket.MSG_PEEK):
-            os.kill(leader, signal.SIGKILL)
+        line.recv(1)
+        if not over.is_set():
+            os.kill(process.pid, signal.SIGKILL)
 
 
 # --- a reaper, in a tmux pane too -----------------------------------------------------------------
@@ -303,10 +315,24 @@ def say(line: socket.socket, fact: Mapping[str, Any]) -> bool:
     return True
 
 
-def end_unless_done(line: socket.socket) -> None:
-    """Wait for the word that nothing is left; where nobody can give it any more, end what is."""
+def leave(line: socket.socket) -> None:
+    """Wait until the loop has ended what it found of the job, or has ended itself; then end the rest.
+
+    A look at the table takes its time, and who is born meanwhile may be missed. The kernel misses nobody: as
+    long as anyone lives below us, we have a child.
+    """
     with suppress(OSError):
-        if line.recv(1):
-            return
+        line.recv(1)
     own = os.getpid()
-    Family("", orphans=lambda table: [one for one in table.values() if one.parent == own]).kill_now()
+    rest = Family("", orphans=lambda table: [one for one in table.values() if one.parent == own])
+    until = time.monotonic() + PATIENCE
+    while SUPPORTED and _has_children() and time.monotonic() < until:
+        rest.kill_now()
+
+
+def _has_children() -> bool:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
+    return False

@@ -171,6 +171,7 @@ async def _to_the_end(job: Job, output: Output, line: Line, family: Family) -> E
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:
         ended.cancel()
+        reaper.let_go(line.socket)
     # A pane that closes without a word was closed by a person, as a terminal is.
     return output.exit(told.get("exit", -signal.SIGHUP), limit)
 
@@ -198,9 +199,6 @@ class Line:
         self._heard = b""
 
     def close(self) -> None:
-        """Let the pane go: nothing of its job is left."""
-        with suppress(OSError):
-            self.socket.send(reaper.DONE)
         self.socket.close()
 
     async def fact(self) -> Mapping[str, Any]:
