@@ -155,11 +155,7 @@ class Watch:
         beads = {bead.metadata.plan_sprint_id: bead for bead in self.beads()}
         yield from (f"{bead.id} is {bead.status}" for bead in beads.values() if bead.status != "closed")
         yield from self._interruptions()
-        checks = rehearsal.home / "checks"
-        if checks.is_dir() and any(checks.iterdir()):
-            yield f"checkouts are left: {sorted(path.name for path in checks.iterdir())}"
-        listed = rehearsal.git("worktree", "list", "--porcelain")
-        yield from (f"a check's worktree is left: {row}" for row in listed.splitlines() if "/checks/" in row)
+        yield from (f"a checkout is left: {path}" for path in rehearsal.checkouts())
         fsck = subprocess.run(
             ["git", "fsck", "--full"], cwd=rehearsal.root, capture_output=True, text=True, check=False
         )

@@ -340,11 +340,7 @@ def scale(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     runs = {path.parent.name for path in rehearsal.journals()}
     left = list(rehearsals.marked(lambda env: env.get("BEADS_RALPH_RUN_ID") in runs))
     yield judge.exactly("… processes left", len(left), 0)
-    listed = [
-        row for row in rehearsal.git("worktree", "list", "--porcelain").splitlines() if "/checks/" in row
-    ]
-    folders = list((rehearsal.home / "checks").iterdir())
-    yield judge.exactly("… check-outs left", len(listed) + len(folders), 0)
+    yield judge.exactly("… check-outs left", len(rehearsal.checkouts()), 0)
 
 
 def _watched(rehearsal: Rehearsal) -> tuple[int, list[Sample]]:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -93,6 +94,11 @@ class Rehearsal:
     def journals(self) -> list[Path]:
         folder = self.home / runs.RUNS
         return sorted(folder.glob(f"*/{journal.NAME}")) if folder.is_dir() else []
+
+    def checkouts(self) -> list[Path]:
+        """The clean checkouts of its commits that are there now."""
+        found = Path(tempfile.gettempdir()).glob(f"tmp*/{self.root.name}/.git/objects/info/alternates")
+        return [path.parents[3] for path in found if path.read_text("utf-8").startswith(f"{self.root}/")]
 
     def told(self) -> list[Event]:
         """Every run's events, oldest first."""

@@ -22,6 +22,7 @@ from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import Query
 from tests.beads import make_bead
 from tests.cli.running import ralph
+from tests.loop.plans import checkouts_of
 
 LIAR = "bd-2a-1-reminders"
 REPAIRED = "bd-1-2b-command-line"
@@ -108,7 +109,7 @@ def _check_what_went_wrong(beads: dict[str, Bead], told: list[Event]) -> None:
 
 def _check_nothing_is_left(root: Path, tmp_path: Path) -> None:
     assert len(git(root, "worktree", "list").splitlines()) == 1
-    assert not any((root / ".ralph" / "checks").iterdir())
+    assert checkouts_of(root) == []
     assert not (tmp_path / "shown-worktrees").exists()
 
 

@@ -31,11 +31,11 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import scratch
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import checkouts, clones, commands, worktrees
-from beads_ralph.git.merges import HEADS
+from beads_ralph.git import settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
@@ -46,19 +46,14 @@ from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import Executor
 from beads_ralph.session import (
-    Order,
-    Outcome,
-    SessionHost,
     Tools,
     agent_calls,
     asking,
     confinement,
     in_process,
-    work,
 )
 from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
-from beads_ralph.session.worktree import start_ref
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
@@ -109,20 +104,15 @@ class PlannedRun:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
         what a person should know."""
         beads = preflight.check(self.space, self.opened.store, self.scope)
-        config, run_id = self.space.config, self.settings.run_id
-        with diagnosis.logged(config.logging, self.space.root), _alone(self.space, run_id) as (home, swept):
-            folder = runs.RunFolder(home, run_id)
-            with closing(Journal(folder.journal, run_id)) as journal:
-                if swept:
-                    journal.emit(StraysEnded(pids=tuple(swept)))
-                tools = tools_at(self.space.root, self.config, folder)
-                _tell_permissions(beads, tools, note)
-                keeper = Keeper(StateFolder(self.space.state), self.space.root, run_id)
-                with keeper.listening(journal), watch(journal):
-                    look = GitHubGates(self.space.root, Network.of(config))
-                    how = (self.settings, self.scope, in_process(tools), look)
-                    loop = Loop(self.opened.store, tools, journal, *how)
-                    return asyncio.run(_supervised(loop, _programs(beads, tools)))
+        config, root, run_id = self.space.config, self.space.root, self.settings.run_id
+        with diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
+            tools = tools_at(root, self.config, folder)
+            _tell_permissions(beads, tools, note)
+            keeper = Keeper(StateFolder(self.space.state), root, run_id)
+            with keeper.listening(journal), watch(journal):
+                how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
+                loop = Loop(self.opened.store, tools, journal, *how)
+                return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
     def config(self) -> Config:
@@ -166,13 +156,10 @@ def _scope(space: Workspace, request: RunRequest) -> Scope:
 
 def _beads_of(store: Store, name: str) -> frozenset[str]:
     convoy = convoys.named(store, name)
-    beads = convoys.beads_of(store, convoy)
-    if not beads:
-        action = f"Add some: beads-ralph convoy add {convoy.id} ID…"
-        raise RalphError(
-            Code.CONFLICT, f"the convoy {convoy.title} follows no beads", suggested_action=action
-        )
-    return beads
+    if beads := convoys.beads_of(store, convoy):
+        return beads
+    action = f"Add some: beads-ralph convoy add {convoy.id} ID…"
+    raise RalphError(Code.CONFLICT, f"the convoy {convoy.title} follows no beads", suggested_action=action)
 
 
 def _settings(space: Workspace, request: RunRequest) -> Settings:
@@ -190,15 +177,26 @@ def _settings(space: Workspace, request: RunRequest) -> Settings:
 
 
 @contextmanager
-def _alone(space: Workspace, run_id: str) -> Iterator[tuple[Path, list[int]]]:
+def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Journal]]:
     """The only loop on this repository; what a killed one left running and lying about is ended first."""
     home = ralph_dir(space.root)
     with runs.exclusive(home, run_id):
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
-        checkouts.prune_checks(space.root)
-        yield home, swept
+        scratch.sweep()
+        with _recorded(home, run_id) as (folder, journal):
+            if swept:
+                journal.emit(StraysEnded(pids=tuple(swept)))
+            yield folder, journal
+
+
+@contextmanager
+def _recorded(home: Path, run_id: str) -> Iterator[tuple[runs.RunFolder, Journal]]:
+    """A folder for what is run now, and its journal."""
+    folder = runs.RunFolder(home, run_id)
+    with closing(Journal(folder.journal, run_id)) as journal:
+        yield folder, journal
 
 
 def _sweep(home: Path) -> list[int]:
@@ -241,13 +239,19 @@ async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
     running.set_default_executor(ThreadPoolExecutor(2 * loop.settings.max_parallel + SPARE_THREADS))
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, interrupted)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-        running.add_signal_handler(signal.SIGHUP, loop.cancel)
+    _on((signal.SIGHUP,), loop.cancel)
     versions = asyncio.create_task(_warn_of_versions(programs, loop.journal))
     try:
         return await loop.run()
     finally:
         versions.cancel()
+
+
+def _on(numbers: Iterable[signal.Signals], handler: Callable[[], object]) -> None:
+    """Handle these signals, except those that are ignored, as nohup has it."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, handler)
 
 
 async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
@@ -264,11 +268,12 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 
 
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
-    """What sessions work with in the repository at `root`."""
+    """What sessions work with in the repository at `root`, with git's settings as they are now."""
+    settings.take(root)
     return Tools(
         root,
         config,
-        _executor(root, config, hooks=False),
+        _executor(root, config),
         folder,
         _environment(config, folder),
         select,
@@ -277,32 +282,9 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     )
 
 
-@dataclass(frozen=True)
-class CloneOfRemote:
-    """A place of work of its own, as on another machine: commits come and go by the order's git remote."""
-
-    root: Path
-
-    async def run_session(self, order: Order, host: SessionHost) -> Outcome:
-        try:
-            await in_thread(clones.fetch, self.root, order.remote or "", order.bead.metadata.source_branch)
-            folder = runs.RunFolder(ralph_dir(self.root), order.run_id)
-            tools = tools_at(self.root, order.config, folder)
-        except RalphError as error:
-            return Outcome("broken", f"{error.message} ({error.suggested_action})")
-        return await work(order.at(self.root), tools, host)
-
-    async def publish(self, order: Order) -> str:
-        refs = (f"{HEADS}{order.bead.metadata.branch}", start_ref(order.bead.id))
-        return await in_thread(clones.push, self.root, refs)
-
-
-def _executor(root: Path, config: Config, *, hooks: bool = True) -> Executor:
+def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
-    sandbox = confinement.sandbox_of(config, root)
-    if sandbox is not None and not hooks:
-        commands.forgo_hooks()
-    return executors.choose(config.executor, sandbox)
+    return executors.choose(config.executor, confinement.sandbox_of(config, root))
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
@@ -323,15 +305,13 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     confinement.require(space.config, space.root)
     home = _asks_home(space)
     _sweep(home)
-    folder = runs.RunFolder(home, runs.new_run_id())
-    journal = Journal(folder.journal, folder.run_id)
-    try:
-        config = space.config.model_copy(update={"executor": "local", "forge": "none"})
-        tools = tools_at(space.root, config, folder)
-        return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))
-    finally:
-        journal.close()
-        runs.mark_swept(folder)
+    config = space.config.model_copy(update={"executor": "local", "forge": "none"})
+    with _recorded(home, runs.new_run_id()) as (folder, journal):
+        try:
+            tools = tools_at(space.root, config, folder)
+            return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))
+        finally:
+            runs.mark_swept(folder)
 
 
 # --- gates ------------------------------------------------------------------------------------------
@@ -345,21 +325,17 @@ def check_gates(
     home = gates.home_of(space.root)
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
-        folder = runs.RunFolder(home, run_id)
-        journal = Journal(folder.journal, run_id)
-        executor = _executor(space.root, space.config)
-        bench = Bench(executor, folder, journal, _environment(space.config, folder))
-        actor = runs.actor_name(space.root, run_id)
-        checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
-        try:
+        with _recorded(home, run_id) as (folder, journal):
+            executor = _executor(space.root, space.config)
+            bench = Bench(executor, folder, journal, _environment(space.config, folder))
+            actor = runs.actor_name(space.root, run_id)
+            checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:
                 found = checker.override(found, override_by, lasting=True)
                 journal.emit(GatesOverridden(gates=tuple(red), by=override_by))
-        finally:
-            journal.close()
-        return found
+            return found
 
 
 # --- Ralph beads as files ---------------------------------------------------------------------------
@@ -404,10 +380,7 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
 async def _executed(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
     """One after the other; an end from outside ends what runs, and leaves the bead as far as it is."""
     work = asyncio.ensure_future(execute.one_by_one(beads, desk, verify_only=verify_only))
-    running = asyncio.get_running_loop()
-    for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            running.add_signal_handler(number, work.cancel)
+    _on(ENDING, work.cancel)
     try:
         return await work
     except asyncio.CancelledError:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from beads_ralph.git import checkouts, merges, worktree_status, worktrees
+from beads_ralph.git import merges, proofs, worktree_status, worktrees
 
 
 def prepare(root: str, path: str, branch: str, *dependencies: str) -> None:
@@ -24,9 +24,9 @@ def merge(path: str, *branches: str) -> None:
     print(merges.merge_all(Path(path), branches).merged, flush=True)  # noqa: T201
 
 
-def check(root: str, commit: str, into: str) -> None:
-    with checkouts.checkout_clean(Path(root), commit, Path(into)):
-        print("ready", flush=True)  # noqa: T201
+def check(root: str, commit: str) -> None:
+    with proofs.at(Path(root)).checkout(commit) as clean:
+        print(clean.path, flush=True)  # noqa: T201
         sys.stdin.readline()
 
 

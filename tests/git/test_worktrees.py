@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import RalphError
-from beads_ralph.git import checkouts, locking, worktree_status, worktrees
+from beads_ralph.git import locking, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
 from beads_ralph.git.worktrees import PreparedWorktree, prepare, remove
 from beads_ralph.process.calls import Retry
@@ -473,59 +473,6 @@ def test_a_detached_head_is_named(repo: Path, beside: Path) -> None:
         unfinished="detached HEAD"
     )
     assert (first.path / "x").exists()
-
-
-# --- clean checkouts ----------------------------------------------------------------------------------
-
-
-def test_a_check_sees_exactly_the_commit_and_leaves_nothing(repo: Path, beside: Path, tmp_path: Path) -> None:
-    first = made(repo, beside)
-    done = commit(first.path, {"work.txt": "work\n"})
-    (first.path / "untracked.txt").write_text("x\n")
-    with checkouts.checkout_clean(repo, done, tmp_path / "check ü") as place:
-        assert sorted(path.name for path in place.iterdir()) == [".git", "README.md", "work.txt"]
-        assert worktree_status.head(place) == done
-        (place / "cache").mkdir()
-        (place / "cache" / "read only").write_text("x\n")
-        (place / "cache").chmod(0o500)
-    assert not place.exists()
-    assert len(worktrees.listed(repo)) == 2
-
-
-def test_a_check_is_removed_after_an_error(repo: Path, tmp_path: Path) -> None:
-    with pytest.raises(KeyError), checkouts.checkout_clean(repo, "main", tmp_path / "check"):
-        raise KeyError
-    assert not (tmp_path / "check").exists()
-    with (
-        pytest.raises(RalphError, match="failed"),
-        checkouts.checkout_clean(repo, "0" * 40, tmp_path / "check"),
-    ):
-        pass
-    assert len(worktrees.listed(repo)) == 1
-
-
-def test_a_check_does_not_take_a_place_with_files(repo: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "x").write_text("x\n")
-    with (
-        pytest.raises(RalphError, match="is not empty"),
-        checkouts.checkout_clean(repo, "main", tmp_path / "mine"),
-    ):
-        pass
-    assert (tmp_path / "mine" / "x").exists()
-
-
-def test_checks_of_killed_runs_are_pruned_and_of_living_ones_kept(repo: Path, tmp_path: Path) -> None:
-    process = start("check", str(repo), "main", str(tmp_path / "dead"))
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    with checkouts.checkout_clean(repo, "main", tmp_path / "living"):
-        assert checkouts.prune_checks(repo) == []
-        process.kill()
-        process.communicate(timeout=60)
-        assert checkouts.prune_checks(repo) == [tmp_path / "dead"]
-        assert (tmp_path / "living").exists()
-    assert not (tmp_path / "dead").exists()
 
 
 # --- removing -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -64,6 +65,12 @@ def passes(message: str = "fine") -> Steps:
 
 def fails(message: str = "not yet", status: str = "fail") -> Steps:
     return [{"json": {"status": status, "message": message}}]
+
+
+def checkouts_of(root: Path) -> list[Path]:
+    """The clean checkouts of a repository's commits that are there now, wherever that is."""
+    found = Path(tempfile.gettempdir()).glob(f"tmp*/{root.name}/.git/objects/info/alternates")
+    return [path.parents[3] for path in found if path.read_text().startswith(f"{root}/")]
 
 
 # --- the project ------------------------------------------------------------------------------------
@@ -215,8 +222,7 @@ class Project:
         """No process, no bead in hand, no checkout of a check, no lock."""
         assert self.strays() == []
         assert "in_progress" not in self.statuses().values()
-        checks = self.root / ".ralph" / "checks"
-        assert not checks.exists() or list(checks.iterdir()) == []
+        assert checkouts_of(self.root) == []
         listed = git(self.root, "worktree", "list", "--porcelain")
         assert "locked" not in listed
         assert list((self.root / ".git").rglob("*.lock")) == []

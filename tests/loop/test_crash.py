@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loop.plans import Project, git, names, passes, soon, sprint, work
+from tests.loop.plans import Project, checkouts_of, git, names, passes, soon, sprint, work
 
 ONE, TWO = sprint("1.1", "One"), sprint("1.2", "Two")
 BEAD, BRANCH = "bd-1-1-one", "feature/1-1-one"
@@ -92,7 +92,7 @@ def test_killed_while_the_work_is_checked(repo: Path, stage: str) -> None:
         soon(mark.exists)
         process.kill()
         process.wait()
-        checks = list((repo / ".ralph" / "checks").iterdir())
+        checks = checkouts_of(repo)
         assert len(checks) == 1
         ran = project.run()
     assert ran.data["closed"] == [BEAD]

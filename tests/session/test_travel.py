@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.app import CloneOfRemote
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.cli.session_worker import CloneOfRemote
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import Event

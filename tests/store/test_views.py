@@ -117,6 +117,17 @@ def test_a_spoiled_bead_is_unreadable_and_the_others_are_not(statement: str, sto
     same_to_the_eye(root)
 
 
+def test_what_no_seal_tells_of_can_be_anything(store: EmbeddedStore) -> None:
+    store.create([make_bead("bd-a"), make_bead("bd-b")])
+    by_hand(
+        store._root,
+        "UPDATE beads SET claimed_by = x'6fff', lease_expires_at = 5.5, close_reason = x'00'",
+        "UPDATE beads SET status = 'closed' WHERE id = 'bd-b'",
+    )
+    same_to_the_eye(store._root)
+    assert "bd-a" not in loose(store._root)
+
+
 # --- quicker ----------------------------------------------------------------------------------------
 
 

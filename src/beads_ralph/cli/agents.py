@@ -7,30 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from beads_ralph.agents import probe
+from beads_ralph.agents.probe import Present, SmokeTest
+from beads_ralph.agents.protocol import AGENTS, AgentCLI
+from beads_ralph.bead.model import AgentSpec
+from beads_ralph.bead.personas import DEFAULT_MODEL
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer
 from beads_ralph.cli.text import escape
+from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.agents.probe import Present, SmokeTest
-    from beads_ralph.agents.protocol import AgentCLI
-
-Names = Annotated[list[str] | None, typer.Argument(help="Only these.")]
-
 
 def agents(
-    names: Names = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Only these.")] = None,
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Ask each that is here one small question; costs a few tokens.")
     ] = False,
     json_: options.Json = False,
 ) -> Answer:
     """List the agent programs: which are here, in which version, signed in or not."""
-    from beads_ralph.agents import probe
-
     asked = _asked(names or [])
     present = probe.call(asked.values())
     answers = [_smoke(asked[found.name]) for found in present if found.path] if smoke else []
@@ -44,8 +43,6 @@ def agents(
 
 
 def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
-    from beads_ralph.agents.protocol import AGENTS
-
     known = {name: cli for name, cli in AGENTS.items() if cli.profile.executable}
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -56,10 +53,6 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> SmokeTest:
-    from beads_ralph.agents import probe
-    from beads_ralph.bead.model import AgentSpec
-    from beads_ralph.bead.personas import DEFAULT_MODEL
-    from beads_ralph.config import workspace
     from beads_ralph.session.confinement import home_of
 
     space = workspace.find()

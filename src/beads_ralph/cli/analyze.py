@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +23,6 @@ from beads_ralph.journal import records
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
 from beads_ralph.report import page, tallied
-from beads_ralph.report.advice import Advice
 from beads_ralph.report.figures import RunGroup, Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
 
@@ -56,14 +54,10 @@ def analyze(
     def note(path: Path, why: str) -> None:
         unreadable.append(Fault(Code.NOT_TEXT, why, str(path), suggested_action=MEND))
 
-    also = (lambda attempt: rows.append(row_of(attempt))) if told else None
+    also = (lambda attempt: rows.append(_row(attempt))) if told else None
     with _no_collector():
         tally = tallied(records.read_all(space.state, note), _moment(since), also, stretches=html is not None)
     found = advising.advice(tally)
-    if html is not None:
-        text_files.write_text(
-            html, page.html(page.AnalysisSubject(tally, found, now, since, len(unreadable)))
-        )
     data = {
         "generated_at": utc_text(now),
         "filter": {"since": since},
@@ -73,8 +67,10 @@ def analyze(
         "unreadable": [{"file": fault.file, "problem": fault.message} for fault in unreadable],
         "html": str(html) if html else None,
     }
-    shown = Shown(tally, found, space.state, since, html)
-    return Answer(data, lambda console: _show(shown, console), tuple(unreadable))
+    subject = page.AnalysisSubject(tally, found, now, since, len(unreadable))
+    if html is not None:
+        text_files.write_text(html, page.html(subject))
+    return Answer(data, lambda console: _show(console, subject, space.state, html), tuple(unreadable))
 
 
 def _moment(since: str | None) -> datetime | None:
@@ -99,7 +95,7 @@ def _no_collector() -> Iterator[None]:
         gc.enable()
 
 
-def row_of(attempt: Attempt) -> dict[str, Any]:
+def _row(attempt: Attempt) -> dict[str, Any]:
     """An attempt as `raw_data` has it: the run's fields, and what its result says besides."""
     return {
         "bead": attempt.bead,
@@ -108,8 +104,8 @@ def row_of(attempt: Attempt) -> dict[str, Any]:
         "agent": attempt.agent,
         "model": attempt.model,
         "template_name": attempt.template,
-        "started_at": _text(attempt.started_at),
-        "finished_at": _text(attempt.finished_at),
+        "started_at": attempt.started_at and attempt.started_at.isoformat(),
+        "finished_at": attempt.finished_at and attempt.finished_at.isoformat(),
         "duration_seconds": attempt.seconds,
         "max_retries": attempt.max_retries,
         "exit_code": attempt.exit_code,
@@ -124,30 +120,17 @@ def row_of(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _text(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
-
-
 # --- for people -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What `analyze` has to say."""
-
-    tally: Tally
-    advice: Sequence[Advice]
-    state: Path
-    since: str | None
-    html: Path | None
-
-
-def _show(shown: Shown, console: Console) -> None:
-    tally = shown.tally
+def _show(console: Console, found: page.AnalysisSubject, state: Path, html: Path | None) -> None:
+    tally = found.tally
     if not tally.attempts:
-        _show_nothing(shown, console)
+        since = f" since {found.since}" if found.since else ""
+        console.print(f"no records{since} in {state}", markup=False)
+        console.print("  beads-ralph run writes one for every attempt", markup=False)
         return
-    _show_summary(shown, console)
+    _show_summary(console, tally, found.since)
     named: dict[str, Mapping[Any, RunGroup]] = {
         "agent": tally.by("agent"),
         "model": tally.by("model"),
@@ -155,24 +138,20 @@ def _show(shown: Shown, console: Console) -> None:
         "task": tally.by("task_type"),
     }
     for name, groups in named.items():
-        _show_groups(name, groups, console)
-    _show_reasons(tally, console)
-    _show_advice(shown.advice, console)
-    if shown.html is not None:
-        console.print(f"\nThe page: {shown.html}", markup=False)
+        _show_groups(console, name, groups)
+    _show_reasons(console, tally)
+    console.print("\n[bold]recommendations[/bold]")
+    for piece in found.advice:
+        console.print(f"  • {piece.text}", markup=False)
+    if html is not None:
+        console.print(f"\nThe page: {html}", markup=False)
 
 
-def _show_nothing(shown: Shown, console: Console) -> None:
-    since = f" since {shown.since}" if shown.since else ""
-    console.print(f"no records{since} in {shown.state}", markup=False)
-    console.print("  beads-ralph run writes one for every attempt", markup=False)
-
-
-def _show_summary(shown: Shown, console: Console) -> None:
-    tally, runs = shown.tally, shown.tally.runs
-    times, spending = Spread.of(runs.seconds), tally.spending
-    since = f", since {shown.since}" if shown.since else ""
-    console.print(f"[bold]{plural(runs.count, 'run')}[/bold], {plural(tally.attempts, 'attempt')}{since}")
+def _show_summary(console: Console, tally: Tally, since: str | None) -> None:
+    runs, spending = tally.runs, tally.spending
+    times = Spread.of(runs.seconds)
+    then = f", since {since}" if since else ""
+    console.print(f"[bold]{plural(runs.count, 'run')}[/bold], {plural(tally.attempts, 'attempt')}{then}")
     rows = {
         "success": f"{runs.success}  {runs.success_rate}",
         "failed": str(runs.failed),
@@ -195,7 +174,7 @@ def _cost(costs: Sequence[float], without: int) -> str:
     return f"{money_text(sum(costs))} for {plural(len(costs), 'attempt')}{silent}"
 
 
-def _show_groups(name: str, groups: Mapping[Any, RunGroup], console: Console) -> None:
+def _show_groups(console: Console, name: str, groups: Mapping[Any, RunGroup]) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -217,16 +196,10 @@ def _show_groups(name: str, groups: Mapping[Any, RunGroup], console: Console) ->
     console.print(table)
 
 
-def _show_reasons(tally: Tally, console: Console) -> None:
+def _show_reasons(console: Console, tally: Tally) -> None:
     rows = ranked(tally.setbacks)
     if rows:
         console.print("\n[bold]why attempts failed[/bold]")
     for row in rows[:MOST_REASONS]:
         last = tally.failures.get(row["reason"], 0)
         console.print(f"  {row['count']:>4}  {row['reason']}, {last} of them for good", markup=False)
-
-
-def _show_advice(found: Sequence[Advice], console: Console) -> None:
-    console.print("\n[bold]recommendations[/bold]")
-    for piece in found:
-        console.print(f"  • {piece.text}", markup=False)

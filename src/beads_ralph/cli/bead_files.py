@@ -18,11 +18,10 @@ from beads_ralph.bead.schema import SchemaCheck, SchemaName
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
-from beads_ralph.cli.text import pretty
-from beads_ralph.config import published
+from beads_ralph.cli.text import lines, pretty
+from beads_ralph.config import published, workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
-from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,8 +42,8 @@ def validate(
     """Check bead files against the schema; every fault with its field path."""
     if not paths and sys.stdin.isatty():
         return _usage()
-    root = _root()
-    reports = [_report(path, schema_name, None if no_agent_check else root) for path in paths or [STDIN]]
+    root = None if no_agent_check else workspace.place().root
+    reports = [_report(path, schema_name, root) for path in paths or [STDIN]]
     return _validation_answer(reports)
 
 
@@ -52,7 +51,7 @@ def _usage() -> Answer:
     """The seed's words: on stdout, and an exit of 1 although nothing failed."""
     if current_style() != "text":
         raise RalphError(Code.USAGE, USAGE_TEXT)
-    return Answer(text=lambda _: out(USAGE_TEXT), exit_code=1)
+    return Answer(text=lines(USAGE_TEXT), exit_code=1)
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,15 @@ class Report:
             "warnings": [warning.to_json() for warning in self.checked.warnings],
         }
 
-    def success_text(self) -> str:
-        bead = self.checked.bead
+    def text(self) -> str:
+        bead, faults = self.checked.bead, self.checked.faults
+        if faults:
+            head = "Validation errors:" if self.path == STDIN else "✗ Validation errors:"
+            return "\n".join([head, *(f" - {fault.message}" for fault in faults)])
         if self.path == STDIN or bead is None:
             return "✓ Valid bead"
-        lines = ("✓ Bead schema is valid", f"  ID: {bead.id}")
-        return "\n".join((*lines, f"  Sprint: {bead.metadata.sprint}", f"  Phase: {bead.metadata.phase}"))
-
-    def failure_text(self) -> str:
-        head = "Validation errors:" if self.path == STDIN else "✗ Validation errors:"
-        return "\n".join([head, *(f" - {fault.message}" for fault in self.checked.faults)])
+        place = bead.metadata
+        return f"✓ Bead schema is valid\n  ID: {bead.id}\n  Sprint: {place.sprint}\n  Phase: {place.phase}"
 
 
 def _report(path: str, name: SchemaName, root: Path | None) -> Report:
@@ -102,19 +100,17 @@ def _validation_answer(reports: Sequence[Report]) -> Answer:
     warnings = [warning for report in reports for warning in report.checked.warnings]
     data = {"files": [report.to_json() for report in reports]}
     if not faults:
-        return Answer(data, lambda _: out("\n".join(_texts(reports))), warnings)
+        return Answer(data, lines(*_texts(reports)), warnings)
     error = gathered(faults, f"{len(reports)} files" if len(reports) > 1 else reports[0].path, warnings)
-    lines = [*_texts(reports), *(f"warning: {warning}" for warning in warnings)]
-    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(lines))
+    told = [*_texts(reports), *(f"warning: {warning}" for warning in warnings)]
+    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(told))
 
 
 def _texts(reports: Sequence[Report]) -> list[str]:
     """One file: the seed's text alone. Several: each below its name."""
-    texts = []
-    for report in reports:
-        text = report.failure_text() if report.checked.faults else report.success_text()
-        texts.append(text if len(reports) == 1 else f"{report.path}:\n{text}")
-    return texts
+    if len(reports) == 1:
+        return [reports[0].text()]
+    return [f"{report.path}:\n{report.text()}" for report in reports]
 
 
 # --- migrate --------------------------------------------------------------------------------------
@@ -128,7 +124,7 @@ def migrate(
     json_: options.Json = False,
 ) -> Answer:
     """Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are."""
-    root = _root()
+    root = workspace.place().root
     moved = [_migrated(path, root) for path in paths]
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:
@@ -137,7 +133,15 @@ def migrate(
         "beads": [new for _, _, new in moved],
         "files": [{"file": path, "migrated": old != new} for path, old, new in moved],
     }
-    return Answer(data, lambda console: _show_migration(console, moved, stdout=stdout))
+
+    def show(console: Console) -> None:
+        for path, old, new in moved:
+            if stdout or path == STDIN:
+                out(pretty(new))
+            else:
+                console.print(f"✓ {path}: " + ("migrated to 4.1a" if old != new else "is 4.1a already"))
+
+    return Answer(data, show)
 
 
 def _migrated(path: str, root: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -153,16 +157,6 @@ def _migrated(path: str, root: Path) -> tuple[str, dict[str, Any], dict[str, Any
     return path, raw, new
 
 
-def _show_migration(
-    console: Console, moved: Sequence[tuple[str, dict[str, Any], dict[str, Any]]], *, stdout: bool
-) -> None:
-    for path, old, new in moved:
-        if stdout or path == STDIN:
-            out(pretty(new))
-        else:
-            console.print(f"✓ {path}: " + ("migrated to 4.1a" if old != new else "is 4.1a already"))
-
-
 # --- schema ---------------------------------------------------------------------------------------
 
 
@@ -172,17 +166,10 @@ def print_schema(
 ) -> Answer:
     """Print the JSON Schema of a bead, of one of its parts, or of the settings."""
     found = published.json_schema() if name == CONFIG else schema.json_schema(name, (CONFIG,))
-    return Answer({"name": name, "schema": found}, lambda _: out(json.dumps(found, indent=2)))
+    return Answer({"name": name, "schema": found}, lines(json.dumps(found, indent=2)))
 
 
 # --- the files ------------------------------------------------------------------------------------
-
-
-def _root() -> Path:
-    """The repository's; its settings play no part, so a fault in them does not hinder looking at a bead."""
-    here = Path.cwd()
-    repository = commands.find(here)
-    return repository.root if repository else here
 
 
 def _text(path: str) -> str:

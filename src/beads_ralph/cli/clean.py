@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,8 @@ import typer
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.git import worktrees
 from beads_ralph.store import registry
@@ -28,7 +29,14 @@ def clean(
     space = workspace.find()
     places = _places(registry.open_store(space, store).store.find(Query(wisps=True)).beads)
     rows = [_cleaned(space.root, path, beads, dry_run=dry_run) for path, beads in places.items()]
-    return Answer({"dry_run": dry_run, "worktrees": rows}, lambda _: _show_cleaned(rows, dry_run=dry_run))
+    going = "would remove" if dry_run else "removed"
+    told = [
+        f"✓ {going} {row['path']}" if row["removable"] else f"= kept {row['path']}  {row['why']}"
+        for row in rows
+    ]
+    count = f"{going} {sum(row['removable'] for row in rows)} of {len(rows)} worktrees"
+    shown = lines(*told, count + ("; nothing was changed" if dry_run else ""))
+    return Answer({"dry_run": dry_run, "worktrees": rows}, shown)
 
 
 def _places(beads: Iterable[Bead]) -> dict[Path, list[Bead]]:
@@ -55,11 +63,3 @@ def _cleaned(root: Path, path: Path, beads: Sequence[Bead], *, dry_run: bool) ->
         "removed": not why and not dry_run,
         "why": why,
     }
-
-
-def _show_cleaned(rows: Sequence[Mapping[str, Any]], *, dry_run: bool) -> None:
-    going = "would remove" if dry_run else "removed"
-    for row in rows:
-        out(f"✓ {going} {row['path']}" if row["removable"] else f"= kept {row['path']}  {row['why']}")
-    count = sum(row["removable"] for row in rows)
-    out(f"{going} {count} of {len(rows)} worktrees" + ("; nothing was changed" if dry_run else ""))

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.convoy import settle
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
@@ -44,7 +45,7 @@ def close(
     }
     said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
     goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
-    return Answer(data, lambda _: out("\n".join((said, *settled.lines, f"  → {goes_on}"))), opened.warnings)
+    return Answer(data, lines(said, *settled.lines, f"  → {goes_on}"), opened.warnings)
 
 
 def _refuse_bead(store: Store, name: str) -> None:

@@ -6,7 +6,6 @@ import difflib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,12 +14,12 @@ from pydantic import BaseModel
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, table
+from beads_ralph.config import workspace
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, read
 from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,31 +35,24 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
     """Show every setting as it counts here, and where it comes from."""
-    found = read(_root(), config)
+    found = read(workspace.place().root, config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
     data = {"file": file, "named_by": found.named_by or None, "settings": rows}
     return Answer(data, lambda console: _show(console, found, rows), found.warnings)
 
 
-def _root() -> Path:
-    here = Path.cwd()
-    repository = commands.find(here)
-    return repository.root if repository else here
-
-
 def _row(found: LoadedConfig, key: str) -> dict[str, Any]:
     value: Any = found.config
     for name in key.split("."):
         value = getattr(value, name)
-    line = found.lines.get(key)
     said = key in found.lines
     return {
         "key": key,
         "value": _plain(value),
         "source": "file" if said else BUILT_IN,
         "file": str(found.file) if said else None,
-        "line": line,
+        "line": found.lines.get(key),
     }
 
 
@@ -76,15 +68,13 @@ def _plain(value: Any) -> Any:
 def _show(console: Console, found: LoadedConfig, rows: list[dict[str, Any]]) -> None:
     shown = table(folding=("key", "from", "value"))
     for row in rows:
-        place = escape(f"{_short(row['file'])}:{row['line']}") if row["file"] else f"[dim]{BUILT_IN}[/dim]"
+        place = f"[dim]{BUILT_IN}[/dim]"
+        if row["file"]:
+            name = os.path.relpath(row["file"])
+            place = escape(f"{row['file'] if name.startswith('..') else name}:{row['line']}")
         shown.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
     console.print(shown)
     console.print(f"[dim]{escape(_origin(found))}[/dim]")
-
-
-def _short(file: str) -> str:
-    name = os.path.relpath(file)
-    return file if name.startswith("..") else name
 
 
 def _origin(found: LoadedConfig) -> str:

@@ -19,6 +19,7 @@ from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.settings_file import StoreChoice
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys, registry
 from beads_ralph.store.convoys import Member, Progress
@@ -28,8 +29,6 @@ from beads_ralph.store.registry import OpenStore
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from beads_ralph.config.workspace import Workspace
 
 MARKS = {
     "open": "[cyan]○[/cyan]",

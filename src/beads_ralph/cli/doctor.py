@@ -60,14 +60,8 @@ class Check:
     version: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "status": self.status,
-            "version": self.version,
-            "detail": self.detail,
-            "action": self.action,
-            "required": self.required,
-        }
+        words = ("name", "status", "version", "detail", "action", "required")
+        return {word: getattr(self, word) for word in words}
 
 
 @dataclass(frozen=True)
@@ -89,32 +83,23 @@ PROGRAMS: Final = (
 )
 
 
-def _agents() -> list[Program]:
-    """The agent programs that have an adapter of their own."""
-    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
-    return [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
-
-
 def examine(here: Path) -> list[Check]:
     """Every check; slow probes run side by side."""
-    asked = [*PROGRAMS, *_agents()]
+    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
+    agents = [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
+    asked = [*PROGRAMS, *agents]
     with ThreadPoolExecutor(max_workers=len(asked)) as pool:
         programs = list(pool.map(_program, asked))
-    return [_python(), _sqlite(), *programs, *_place(here)]
-
-
-def _python() -> Check:
     version = platform.python_version()
-    return Check("python", "found", f"Python {version}", version=version, required=True)
+    python = Check("python", "found", f"Python {version}", version=version, required=True)
+    return [python, _sqlite(), *programs, *_place(here)]
 
 
 def _sqlite() -> Check:
     version = sqlite3.sqlite_version
-    good = sqlite3.sqlite_version_info >= (3, 35)
+    status: Status = "found" if sqlite3.sqlite_version_info >= (3, 35) else "missing"
     action = "Use a Python built with SQLite 3.35 or newer"
-    return Check(
-        "sqlite", "found" if good else "missing", f"SQLite {version}", action, required=True, version=version
-    )
+    return Check("sqlite", status, f"SQLite {version}", action, required=True, version=version)
 
 
 def _program(program: Program) -> Check:
@@ -187,6 +172,4 @@ def _disk(place: Path, config: Config) -> Check:
     free = shutil.disk_usage(place).free / 1e9
     detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB wanted"
     status: Status = "found" if free >= config.min_free_gb else "missing"
-    return Check(
-        "disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml", version=None
-    )
+    return Check("disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml")

@@ -14,8 +14,9 @@ from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.plan import compiled
 from beads_ralph.compile import load
-from beads_ralph.compile.build import build, plan_setting, read_plan
+from beads_ralph.compile.build import build
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
@@ -39,27 +40,21 @@ def forecast(
 ) -> Answer:
     """Say how long what is left of a plan will take and cost, with a range, from the records of past runs."""
     space = workspace.find(config_file=config)
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=False)
-    built = build(read, setting)
-    names = [sprint.id.text for sprint in read.sprints]
-    load.require_valid(built, names)
-    held = load.held(registry.open_store(space, store).store, read, setting.plan_file)
+    setting, built = compiled(space, plan, agent_check=False)
+    held = load.held(registry.open_store(space, store).store, built.plan, setting.plan_file)
     stored = {bead.id: bead for bead in held.beads}
-    batch = load.require_valid(build(read, held.known_to(setting)), names)
+    names = [sprint.id.text for sprint in built.plan.sprints]
+    batch = load.require_valid(build(built.plan, held.known_to(setting)), names)
     beads = {_known_as(bead): bead for bead in batch.beads if isinstance(bead, Bead)}
-    left = {name: bead for name, bead in beads.items() if not _is_closed(stored.get(bead.id))}
+    closed = {bead.id for bead in held.beads if bead.status == "closed"}
+    left = {name: bead for name, bead in beads.items() if bead.id not in closed}
     sprints = [_sprint(name, bead, stored.get(bead.id), space) for name, bead in left.items()]
     history = History.of(records.read_all(space.state))
     width = max_parallel or space.config.max_parallel_sessions
-    closed = len(beads) - len(left)
-    found = forecasting.forecast(sprints, _inner(left), history, width, closed=closed)
+    done = len(beads) - len(left)
+    found = forecasting.forecast(sprints, _inner(left), history, width, closed=done)
     data = {"plan": str(plan), **found.to_json()}
     return Answer(data, lambda console: _show(plan, found, console), built.warnings)
-
-
-def _is_closed(bead: Bead | None) -> bool:
-    return bead is not None and bead.status == "closed"
 
 
 def _known_as(bead: Bead) -> str:
@@ -80,7 +75,11 @@ def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> for
     place = bead.metadata
     first = place.dev_agents[0]
     kind = "merge" if bead.issue_type == MERGE else "work"
-    likeness = Likeness(kind, _program(first, space), _model(first, space))
+    defaults = space.config.agent_defaults
+    model = personas.resolve_model(
+        first, space.root, default_model=defaults.default_model, role_models=defaults.role_models
+    )
+    likeness = Likeness(kind, _program(first, space), model)
     begun, most = _attempts(stored, place.max_retry_attempts)
     return forecasting.ForecastSprint(name, place.branch, likeness, most, bead.priority, begun)
 
@@ -99,13 +98,6 @@ def _program(spec: AgentSpec, space: Workspace) -> str:
     """As records name it: without the folder it lies in."""
     named = spec.executable if "executable" in spec.model_fields_set else None
     return PurePath(named or space.config.agent_defaults.default_executable).name
-
-
-def _model(spec: AgentSpec, space: Workspace) -> str:
-    defaults = space.config.agent_defaults
-    return personas.resolve_model(
-        spec, space.root, default_model=defaults.default_model, role_models=defaults.role_models
-    )
 
 
 # --- for people -----------------------------------------------------------------------------------

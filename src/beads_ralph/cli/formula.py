@@ -11,14 +11,14 @@ import typer
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.text import escape, table
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, lines, table
+from beads_ralph.config import workspace
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 from beads_ralph.formula.folders import Folders, ListedFormula
 from beads_ralph.formula.model import Formula, Var, all_steps
 from beads_ralph.formula.render import Outline, outline
-from beads_ralph.git import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +34,7 @@ SHOWN_DEFAULT: Final = 60
 
 def list_formulas(json_: options.Json = False) -> Answer:
     """List the formulas that can be poured here, and where each one comes from."""
-    here = _Here.find()
+    here = _Here()
     entries = here.folders.listing()
     broken = [_first_fault(entry) for entry in entries if entry.faults]
     data = {"formulas": [_row(entry) for entry in entries]}
@@ -45,7 +45,7 @@ def show(
     name: Annotated[str, typer.Argument(help="The formula's name.")], json_: options.Json = False
 ) -> Answer:
     """Show a formula: its variables, its steps as a graph, and what pouring it makes."""
-    here = _Here.find()
+    here = _Here()
     entry = here.entry(name)
     formula = entry.sound()
     outlined = outline(formula)
@@ -68,16 +68,17 @@ def check(
     json_: options.Json = False,
 ) -> Answer:
     """Find every fault of formulas at once; exit 0 only when there is none."""
-    here = _Here.find()
+    here = _Here()
     entries = [here.entry_or_fault(name) for name in names] if names else here.folders.listing()
     entries = [_with_dead_ends(entry) for entry in entries]
     faults = [fault for entry in entries for fault in entry.faults]
     warnings = [warning for entry in entries for warning in entry.warnings]
     data = {"formulas": [_checked(entry) for entry in entries]}
+    verdicts = [_verdict(entry) for entry in entries]
     if not faults:
-        return Answer(data, lambda _: out(_verdicts(entries)), warnings)
+        return Answer(data, lines(*verdicts or ["there is no formula here"]), warnings)
     error = gathered(faults, plural(len(entries), "formula"), warnings)
-    return Answer(data, None, warnings, error, error_text=lambda: _failure(entries, error))
+    return Answer(data, None, warnings, error, error_text=lambda: _failure(verdicts, error))
 
 
 # --- finding ----------------------------------------------------------------------------------------
@@ -86,16 +87,10 @@ def check(
 class _Here:
     """The folders around us. Settings play no part, so a fault in them does not hinder anything."""
 
-    def __init__(self, root: Path, folders: Folders) -> None:
-        self.root = root
-        self.folders = folders
-
-    @classmethod
-    def find(cls) -> _Here:
-        here = Path.cwd()
-        repository = commands.find(here)
-        root = repository.root if repository else here
-        return cls(root, Folders.of(root, commands.toplevel(here) if repository else None))
+    def __init__(self) -> None:
+        here = workspace.place()
+        self.root = here.root
+        self.folders = Folders.of(here.root, here.checkout)
 
     def entry(self, name: str) -> ListedFormula:
         """By name; or by a path, wherever that is."""
@@ -202,9 +197,8 @@ def _first_fault(entry: ListedFormula) -> Fault:
 
 def _show_list(console: Console, entries: Sequence[ListedFormula]) -> None:
     if not entries:
-        console.print(
-            "no formulas yet; write one into .beads/formulas/, or see: beads-ralph formula make --help"
-        )
+        how = "write one into .beads/formulas/, or see: beads-ralph formula make --help"
+        console.print(f"no formulas yet; {how}")
         return
     rows = table("formula", "from", "steps", folding=("variables", "description"))
     for entry in entries:
@@ -231,10 +225,6 @@ def _one_line(text: str) -> str:
 # --- check, for people ----------------------------------------------------------------------------
 
 
-def _verdicts(entries: Sequence[ListedFormula]) -> str:
-    return "\n".join(map(_verdict, entries)) or "there is no formula here"
-
-
 def _verdict(entry: ListedFormula) -> str:
     if entry.formula is None:
         return f"✗ {entry.name}: {plural(len(entry.faults), 'fault')}"
@@ -254,12 +244,11 @@ def _who_pours(formula: Formula) -> str:
     return f"on the bd store bd itself pours it{elsewhere}"
 
 
-def _failure(entries: Sequence[ListedFormula], error: RalphError) -> str:
+def _failure(verdicts: Sequence[str], error: RalphError) -> str:
     """Every verdict, then every fault of the broken ones, and what to do."""
-    lines = [_verdict(entry) for entry in entries]
-    lines += [f"error: {fault} [{fault.code}]" for fault in error.faults]
-    lines += [f"warning: {warning}" for warning in error.warnings]
-    return "\n".join([*lines, f"  → {error.suggested_action}"])
+    faults = [f"error: {fault} [{fault.code}]" for fault in error.faults]
+    warnings = [f"warning: {warning}" for warning in error.warnings]
+    return "\n".join([*verdicts, *faults, *warnings, f"  → {error.suggested_action}"])
 
 
 # --- show, for people -----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.formula_make import compiled, derived, plain_beads, short, surroundings
+from beads_ralph.cli.formula_make import derived, plain_beads, short, surroundings
+from beads_ralph.cli.plan import compiled
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.formula import patterns

@@ -17,21 +17,24 @@ from beads_ralph.bead.names import SprintId
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.plan import compiled
 from beads_ralph.cli.text import escape
-from beads_ralph.compile.build import plan_setting, read_plan
+from beads_ralph.compile import rows as value_rows
+from beads_ralph.compile.build import Built
+from beads_ralph.compile.rows import Loss
+from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
+from beads_ralph.formula import patterns
+from beads_ralph.formula.check import check
+from beads_ralph.formula.definitions import BeadJson, Instance, essence, find_parting, written
+from beads_ralph.formula.file_format import dumps, null_in, read_text, sheet
+from beads_ralph.formula.patterns import InferenceContext, Made
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from beads_ralph.compile.build import Built
-    from beads_ralph.compile.rows import Loss
-    from beads_ralph.compile.setting import Setting
-    from beads_ralph.formula.definitions import BeadJson, Instance
-    from beads_ralph.formula.patterns import InferenceContext, Made
 
 NAME: Final = re.compile(r"[^\W_][\w.-]{0,99}")
 FORMATS: Final = ("toml", "json")
@@ -61,8 +64,6 @@ def make(  # noqa: PLR0913 - one parameter an option
     json_: options.Json = False,
 ) -> Answer:
     """Write a formula that gives these sprints back, with what varies between them as variables."""
-    from beads_ralph.formula.patterns import make as make_formula
-
     space = workspace.find(config_file=config)
     folder = space.root / ".beads" / "formulas"
     _check_name(name)
@@ -73,12 +74,12 @@ def make(  # noqa: PLR0913 - one parameter an option
     _require_one_shape(instances)
     form = format_ or _best_format(instances)
     _require_free(folder, name, form, force=force)
-    made = make_formula(instances, surroundings(name, form, space, setting))
+    made = patterns.make(instances, surroundings(name, form, space, setting))
     path = folder / _file_name(name, form)
-    text, sheet = _proven(made, instances, path, row_form, setting)
+    text, values = _proven(made, instances, path, row_form, setting)
     text_files.make_folder(folder)
     if rows is not None:
-        text_files.write_text(rows, sheet)
+        text_files.write_text(rows, values)
     text_files.write_text(path, text)
     warnings = [*built.warnings, *_warnings(made, instances)]
     data = _made_json(name, path, made, instances, rows) | {
@@ -91,26 +92,12 @@ def make(  # noqa: PLR0913 - one parameter an option
 # --- the plan ---------------------------------------------------------------------------------------
 
 
-def compiled(space: Workspace, plan: Path, *, agent_check: bool) -> tuple[Setting, Built]:
-    """The plan without faults; a pattern of faulty sprints would only repeat the fault."""
-    from beads_ralph.compile import load
-    from beads_ralph.compile.build import build
-
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=agent_check)
-    built = build(read, setting)
-    load.require_valid(built, [sprint.id.text for sprint in built.plan.sprints])
-    return setting, built
-
-
 def plain_beads(built: Built) -> dict[str, BeadJson]:
     """The sprints that no formula gives already, in the order of the plan."""
     return {sprint: bead.to_json() for sprint, bead in built.beads.items()}
 
 
 def surroundings(name: str, form: str, space: Workspace, setting: Setting) -> InferenceContext:
-    from beads_ralph.formula.patterns import InferenceContext
-
     return InferenceContext(
         name,
         f".beads/formulas/{_file_name(name, form)}",
@@ -160,8 +147,6 @@ def _unknown(word: str, built: Built) -> Fault:
 
 
 def _require_one_shape(instances: Sequence[Instance]) -> None:
-    from beads_ralph.formula.definitions import find_parting, written
-
     found = find_parting(instances)
     if found is None:
         return
@@ -220,9 +205,6 @@ def _rows_format(path: Path | None, *, force: bool) -> Literal["csv", "json"]:
 
 def _best_format(instances: Sequence[Instance]) -> Literal["toml", "json"]:
     """bd looks for TOML first, and it reads best; but it has no null."""
-    from beads_ralph.formula.definitions import essence
-    from beads_ralph.formula.file_format import null_in
-
     has_null = any(null_in(essence(bead)) is not None for instance in instances for bead in instance)
     return "json" if has_null else "toml"
 
@@ -231,18 +213,14 @@ def _proven(
     made: Made, instances: Sequence[Instance], path: Path, form: Literal["csv", "json"], setting: Setting
 ) -> tuple[str, str]:
     """The texts of both files, once they have given back what they were made from."""
-    from beads_ralph.compile import rows
-    from beads_ralph.formula.check import check
-    from beads_ralph.formula.file_format import dumps, read_text, sheet
-
     text = dumps(made.formula, "json" if path.suffix == ".json" else "toml")
     values = sheet(made.rows, form)
     read = read_text(text, path, "project")
     faults = read.faults if read.formula is None else check(read.formula).faults
     if faults or read.formula is None:
         raise gathered(faults, str(path))
-    given = [row.given for row in rows.read(values, f"rows.{form}")]
-    lost = list(rows.losses(read.formula, given, instances, setting))
+    given = [row.given for row in value_rows.read(values, f"rows.{form}")]
+    lost = list(value_rows.losses(read.formula, given, instances, setting))
     if lost:
         raise _lost(lost)
     return text, values
@@ -334,13 +312,9 @@ def derived(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{name} = {said['derive']}" for name, said in found.items() if "derive" in said]
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
 def short(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
-    if _is_texts(value):
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         text = "; ".join(value) or "none"
     text = " ".join(text.split())
     return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"

@@ -13,14 +13,12 @@ from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
 from beads_ralph.config.settings_file import StoreChoice
+from beads_ralph.dod import gates
+from beads_ralph.dod.gates import Gate
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from beads_ralph.config.workspace import Workspace
-    from beads_ralph.dod.gates import Gate
-    from beads_ralph.store.protocol import Store
 
 MARKS = {"green": "[green]✓[/green]", "red": "[red]✗[/red]", "waiting": "[yellow]…[/yellow]"}
 BY = "gate check --force"
@@ -28,14 +26,12 @@ BY = "gate check --force"
 
 def list_gates(store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the gates, as they are known; nothing is run."""
-    space, opened = _opened(store)
-    return _answer(_find(space, opened), OK)
+    return _answer(_known(store), OK)
 
 
 def status(store: options.Store = None, json_: options.Json = False) -> Answer:
     """Say whether features may start, as it is known; exit 1 where a gate is red. Nothing is run."""
-    space, opened = _opened(store)
-    found = _find(space, opened)
+    found = _known(store)
     return _answer(found, FAILED if any(gate.holds for gate in found) else OK)
 
 
@@ -49,25 +45,20 @@ def check(
     """Run the gates' verifiers; a green gate is closed, a red one is open again. Exit 1 where one is red."""
     from beads_ralph import app
 
-    space, opened = _opened(store)
-    by = BY if force else None
-    found = app.check_gates(space, opened, override_by=by, warn=_warn)
+    say = speaker(current_style())
+    space = workspace.find()
+    found = app.check_gates(
+        space,
+        registry.open_store(space, store).store,
+        override_by=BY if force else None,
+        warn=lambda text: say(f"warning: {text}"),
+    )
     return _answer(found, FAILED if any(gate.holds for gate in found) else OK)
 
 
-def _opened(choice: StoreChoice | None) -> tuple[Workspace, Store]:
+def _known(choice: StoreChoice | None) -> list[Gate]:
     space = workspace.find()
-    return space, registry.open_store(space, choice).store
-
-
-def _warn(text: str) -> None:
-    speaker(current_style())(f"warning: {text}")
-
-
-def _find(space: Workspace, store: Store) -> list[Gate]:
-    from beads_ralph.dod import gates
-
-    return gates.find(space.root, store)
+    return gates.find(space.root, registry.open_store(space, choice).store)
 
 
 def _answer(found: Sequence[Gate], exit_code: int) -> Answer:
@@ -81,11 +72,8 @@ def _answer(found: Sequence[Gate], exit_code: int) -> Answer:
 
 def _show(console: Console, found: Sequence[Gate]) -> None:
     for gate in found:
-        over = (
-            f"  [yellow]overridden by {escape(str(gate.override.get('by')))}[/yellow]"
-            if gate.override
-            else ""
-        )
+        by = escape(str(gate.override.get("by"))) if gate.override else ""
+        over = f"  [yellow]overridden by {by}[/yellow]" if gate.override else ""
         said = f": {escape(gate.reason)}" if gate.reason else ""
         console.print(f"{MARKS[gate.colour]} {gate.key}  {escape(gate.title)}  {gate.colour}{said}{over}")
     if not found:

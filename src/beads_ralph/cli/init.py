@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,21 +29,18 @@ def init(
     """Set this repository up: settings, folders, store, agent files. What exists is kept."""
     space = workspace.find()
     done = setup.init(space, store, personas=not no_agents)
-    if files.install_schema(space.root):
-        done = replace(done, created=(*done.created, files.SCHEMA))
-    else:
-        done = replace(done, kept=(*done.kept, files.SCHEMA))
-    data = {"store": done.store, "created": list(done.created), "kept": list(done.kept)}
-    return Answer(data, lambda console: _show_init(console, done), done.warnings)
+    created, kept = list(done.created), list(done.kept)
+    (created if files.install_schema(space.root) else kept).append(files.SCHEMA)
 
+    def show(console: Console) -> None:
+        for name in _grouped(created):
+            console.print(f"[green]+[/green] {name}")
+        for name in _grouped(kept):
+            console.print(f"[dim]= {name} was there already[/dim]")
+        console.print(f"✓ ready, with the {done.store} store")
+        console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
 
-def _show_init(console: Console, done: setup.Initialised) -> None:
-    for name in _grouped(done.created):
-        console.print(f"[green]+[/green] {name}")
-    for name in _grouped(done.kept):
-        console.print(f"[dim]= {name} was there already[/dim]")
-    console.print(f"✓ ready, with the {done.store} store")
-    console.print("  next: write a plan, then beads-ralph plan check PLAN and beads-ralph run PLAN")
+    return Answer({"store": done.store, "created": created, "kept": kept}, show, done.warnings)
 
 
 def _grouped(names: Sequence[str]) -> list[str]:

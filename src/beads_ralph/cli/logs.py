@@ -76,9 +76,8 @@ def show_events(follow: options.Follow = False, json_: options.Json = False) -> 
     """Print the journal of the latest run."""
     home = workspace.find().home
     folder = runs.require_latest(home)
-    told = []
-    found = journal.follow(folder.journal, lambda: not (follow and runs.is_running(home)))
-    for event in found:
+    told: list[Event] = []
+    for event in journal.follow(folder.journal, lambda: not (follow and runs.is_running(home))):
         told.append(event)
         if follow and current_style() == "text":
             out(_shown(event))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
@@ -28,8 +29,7 @@ def _give(word: str | None, said: str) -> Answer:
     """Leave the loop a word; None takes back what was said before."""
     home = workspace.find().home
     if not runs.is_running(home):
-        raise RalphError(
-            Code.CONFLICT, "no loop is running here", suggested_action="Start one: beads-ralph run"
-        )
+        action = "Start one: beads-ralph run"
+        raise RalphError(Code.CONFLICT, "no loop is running here", suggested_action=action)
     runs.order(home, word)
-    return Answer({"order": word}, lambda _: out(said))
+    return Answer({"order": word}, lines(said))

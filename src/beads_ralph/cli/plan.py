@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.text import escape
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, lines
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw
 from beads_ralph.store import registry
@@ -36,9 +39,7 @@ def check(
     built = compile_plan(workspace.find(config_file=config), plan, agent_check=not no_agent_check)
     faults = built.all_faults or (built.warnings if strict else ())
     if faults:
-        return Answer(
-            error=gathered(faults, str(plan), () if strict and not built.all_faults else built.warnings)
-        )
+        return Answer(error=gathered(faults, str(plan), built.warnings if built.all_faults else ()))
     count = len(built.beads) + len(built.molecules)
     data = {
         "plan": str(plan),
@@ -46,12 +47,8 @@ def check(
         "faults": [],
         "warnings": [warning.to_json() for warning in built.warnings],
     }
-    summary = f"✓ {plan}: {count} sprints, no faults" + _counted(len(built.warnings))
-    return Answer(data, lambda _: out(summary), built.warnings)
-
-
-def _counted(warnings: int) -> str:
-    return f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+    warned = f", {plural(len(built.warnings), 'warning')}" if built.warnings else ""
+    return Answer(data, lines(f"✓ {plan}: {count} sprints, no faults{warned}"), built.warnings)
 
 
 def graph(
@@ -62,31 +59,21 @@ def graph(
 ) -> Answer:
     """Draw what waits for what: waves, and the critical path."""
     built = require_graph(compile_plan(workspace.find(config_file=config), plan))
-    drawing = drawing_of(built)
-    if format_ == "mermaid":
-        return Answer(drawing.to_json(), lambda _: out(draw.mermaid(drawing)))
-    if format_ == "dot":
-        return Answer(drawing.to_json(), lambda _: out(draw.dot(drawing)))
-    return Answer(
-        drawing.to_json(), lambda console: draw.text(drawing, console), always_json=format_ == "json"
-    )
-
-
-def drawing_of(built: Built) -> draw.Drawing:
-    return draw.Drawing.of([_node(sprint, built) for sprint in built.plan.sprints], built.edges)
+    drawing = draw.Drawing.of([_node(sprint, built) for sprint in built.plan.sprints], built.edges)
+    data = drawing.to_json()
+    if format_ in ("mermaid", "dot"):
+        return Answer(data, lines((draw.mermaid if format_ == "mermaid" else draw.dot)(drawing)))
+    return Answer(data, lambda console: draw.text(drawing, console), always_json=format_ == "json")
 
 
 def _node(sprint: Sprint, built: Built) -> draw.Node:
     """A sprint that is poured is one box; its steps are told in JSON."""
     name = sprint.id.text
     molecule = built.molecules.get(name)
-    steps = (
-        [draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in molecule.members]
-        if molecule
-        else []
-    )
+    members = molecule.members if molecule else ()
+    steps = tuple(draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in members)
     formula = sprint.formula.value if sprint.formula else None
-    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, tuple(steps))
+    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, steps)
 
 
 def diff(
@@ -98,28 +85,33 @@ def diff(
 ) -> Answer:
     """Show what an edited plan would add, change or orphan in the store."""
     space = workspace.find(config_file=config)
-    read = read_plan(plan)
-    setting = plan_setting(space, read, agent_check=not no_agent_check)
-    built = build(read, setting)
-    load.require_valid(built, [sprint.id.text for sprint in read.sprints])
+    setting, built = compiled(space, plan, agent_check=not no_agent_check)
     opened = registry.open_store(space, store)
-    found, _ = difference(built, setting, load.held(opened.store, read, setting.plan_file))
+    found, _ = difference(built, setting, load.held(opened.store, built.plan, setting.plan_file))
     return Answer(
         {"store": opened.store.kind, **found.to_json()},
-        lambda console: show_diff(console, found),
+        lambda console: _show_diff(console, found),
         tuple(dict.fromkeys((*built.warnings, *opened.warnings))),
     )
+
+
+def compiled(space: Workspace, plan: Path, *, agent_check: bool = True) -> tuple[Setting, Built]:
+    """A plan that has no faults, before any store is asked."""
+    read = read_plan(plan)
+    setting = plan_setting(space, read, agent_check=agent_check)
+    built = build(read, setting)
+    load.require_valid(built, [sprint.id.text for sprint in read.sprints])
+    return setting, built
 
 
 def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple[plandiff.Diff, load.Batch]:
     """The plan against the store, with sprints matched to what they have already; and what it plans."""
     again = build(built.plan, stored.known_to(setting))
-    chosen = [sprint.id.text for sprint in built.plan.sprints]
-    planned = load.require_valid(again, chosen)
+    planned = load.require_valid(again, [sprint.id.text for sprint in built.plan.sprints])
     return plandiff.compare(stored, planned), planned
 
 
-def show_diff(console: Console, found: plandiff.Diff) -> None:
+def _show_diff(console: Console, found: plandiff.Diff) -> None:
     for bead in found.added:
         console.print(f"[green]+ {bead.id}[/green]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}")
     for change in found.changed:

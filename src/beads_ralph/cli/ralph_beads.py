@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, OK, Answer, out, speaker
 from beads_ralph.cli.style import current_style
-from beads_ralph.cli.text import escape, pretty
+from beads_ralph.cli.text import escape, lines, pretty
 from beads_ralph.compile.build import setting_of
 from beads_ralph.config import workspace
-from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import files, imports
 from beads_ralph.dod.files import BeadFile, key_of
 from beads_ralph.errors import Code, RalphError
@@ -49,7 +47,8 @@ def exec_beads(
     """Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed."""
     beads = files.read_all(paths)
     if current_style() == "text":
-        _say_valid(beads)
+        out("\n".join("Bead is valid" if len(beads) == 1 else f"{one.path}: Bead is valid" for one in beads))
+        sys.stdout.flush()
     if dry_run:
         return _planned(beads)
     from beads_ralph import app
@@ -61,12 +60,6 @@ def exec_beads(
         lambda console: _show(console, done),
         exit_code=OK if all(one.passed for one in done) else FAILED,
     )
-
-
-def _say_valid(beads: Sequence[BeadFile]) -> None:
-    for one in beads:
-        out("Bead is valid" if len(beads) == 1 else f"{one.path}: Bead is valid")
-    sys.stdout.flush()
 
 
 def _planned(beads: Sequence[BeadFile]) -> Answer:
@@ -110,19 +103,16 @@ def import_beads(
     found = files.read_all(paths)
     space = workspace.find()
     opened = registry.open_store(space, store)
-    branch = space.config.plan.source_branch or _current_branch(space)
+    here = space.repository.current_branch() if space.repository else None
+    branch = space.config.plan.source_branch or here or "main"
     beads = [imports.bead_of(one, setting_of(space, one.path), branch) for one in found]
     opened.store.create(beads)
     for one in found:
         if imports.TO_STORE[one.bead.status] == "closed":
             _close(opened.store, one)
-    ids = [bead.id for bead in beads]
-    data = {"bead_ids": ids, "store": opened.store.kind}
-    return Answer(data, lambda _: _show_imported(beads, opened.why), opened.warnings)
-
-
-def _current_branch(space: Workspace) -> str:
-    return (space.repository.current_branch() if space.repository else None) or "main"
+    data = {"bead_ids": [bead.id for bead in beads], "store": opened.store.kind}
+    rows = [f"+ {bead.id}  {bead.title}" for bead in beads]
+    return Answer(data, lines(*rows, f"✓ {len(beads)} imported; {opened.why}"), opened.warnings)
 
 
 def _close(store: Store, one: BeadFile) -> None:
@@ -130,12 +120,6 @@ def _close(store: Store, one: BeadFile) -> None:
     store.claim(one.key, AUTHOR)
     store.comment(one.key, AUTHOR, f"Imported as completed from {one.path}; its verifiers did not run here.")
     store.close(one.key, AUTHOR, "completed before it was imported")
-
-
-def _show_imported(beads: Sequence[Bead], why: str) -> None:
-    for bead in beads:
-        out(f"+ {bead.id}  {bead.title}")
-    out(f"✓ {len(beads)} imported; {why}")
 
 
 # --- export ---------------------------------------------------------------------------------------
@@ -164,11 +148,5 @@ def export_beads(
             text_files.write_text(path, pretty(raw) + "\n")
             written.append(str(path))
     data: dict[str, Any] = {"beads": list(beads.values()), "files": written, "store": opened.store.kind}
-    return Answer(data, lambda _: _show_exported(list(beads.values()), written), opened.warnings)
-
-
-def _show_exported(beads: Sequence[Any], written: Sequence[str]) -> None:
-    if written:
-        out("\n".join(f"+ {path}" for path in written))
-    else:
-        out("\n".join(map(pretty, beads)))
+    shown = [f"+ {path}" for path in written] or map(pretty, beads.values())
+    return Answer(data, lines(*shown), opened.warnings)

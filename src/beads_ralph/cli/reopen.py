@@ -5,7 +5,8 @@ from __future__ import annotations
 from beads_ralph.bead import run_state
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.journal import runs
@@ -27,7 +28,7 @@ def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json
         raise RalphError(Code.CONFLICT, f"{bead} is {found.status}, not blocked")
     _open_again(opened.store, bead, found.metadata, RunState())
     said = f"✓ {bead} is open again; run: beads-ralph run"
-    return Answer({"bead": bead, "dropped": []}, lambda _: out(said))
+    return Answer({"bead": bead, "dropped": []}, lines(said))
 
 
 def _open_again(store: Store, bead: str, state: RunState, change: RunState) -> None:
@@ -51,7 +52,7 @@ def _healed(store: Store, broken: UnreadableBead) -> Answer:
     dropped = ", ".join(found.dropped)
     store.comment(broken.id, AUTHOR, f"Dropped what could not be read: {dropped}.")
     said = f"✓ {broken.id} can be read again, without {dropped}; run: beads-ralph run"
-    return Answer({"bead": broken.id, "dropped": list(found.dropped)}, lambda _: out(said))
+    return Answer({"bead": broken.id, "dropped": list(found.dropped)}, lines(said))
 
 
 def release(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
@@ -66,4 +67,4 @@ def release(bead: options.BeadId, store: options.Store = None, json_: options.Js
         action = "Stop the loop first: beads-ralph stop"
         raise RalphError(Code.CONFLICT, f"{bead} is held by the running loop", suggested_action=action)
     opened.store.release(bead, str(holder), status="open", reason=f"released by hand from {holder}")
-    return Answer({"bead": bead, "holder": holder}, lambda _: out(f"✓ {bead} is open again"))
+    return Answer({"bead": bead, "holder": holder}, lines(f"✓ {bead} is open again"))

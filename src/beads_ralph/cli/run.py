@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -98,15 +98,9 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     store = planned.opened.store
     return Answer(
         ended.to_json() | {"run_id": planned.settings.run_id, "store": store.kind},
-        lambda console: show_end(console, ended, store),
-        exit_code=_exit_code(ended),
+        lambda console: _show_end(console, ended, store),
+        exit_code=OK if ended.complete else INTERRUPTED if ended.why == "interrupted" else FAILED,
     )
-
-
-def _exit_code(ended: Ended) -> int:
-    if ended.complete:
-        return OK
-    return INTERRUPTED if ended.why == "interrupted" else FAILED
 
 
 WORDS: dict[str, str] = {
@@ -118,7 +112,7 @@ WORDS: dict[str, str] = {
 }
 
 
-def show_end(console: Console, ended: Ended, store: Store | None = None) -> None:
+def _show_end(console: Console, ended: Ended, store: Store) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
     from beads_ralph.cli import convoy
 
@@ -133,7 +127,7 @@ def show_end(console: Console, ended: Ended, store: Store | None = None) -> None
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
-    for line in convoy.ended(store, ended.finished) if store is not None else ():
+    for line in convoy.ended(store, ended.finished):
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
@@ -144,7 +138,7 @@ def show_end(console: Console, ended: Ended, store: Store | None = None) -> None
 def _next_steps(ended: Ended) -> list[str]:
     from beads_ralph.loop import GATE_IS_RED
 
-    steps: list[Any] = []
+    steps: list[str] = []
     if ended.blocked:
         first, reason = ended.blocked[0]
         if reason.startswith(GATE_IS_RED):

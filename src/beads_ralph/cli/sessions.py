@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.text import escape
+from beads_ralph.cli.answer import Answer
+from beads_ralph.cli.text import escape, lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
@@ -77,4 +77,4 @@ def ask(
         Code.CONFLICT,
         f"the agent changed something in {asking.place_of(found, talk)}, though asked not to",
     )
-    return Answer(data, lambda _: out(answer), [changed] if heard.changed else [])
+    return Answer(data, lines(answer), [changed] if heard.changed else [])

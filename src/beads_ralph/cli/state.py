@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.text import escape
+from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import RalphError, gathered
 from beads_ralph.journal.records import repair
 from beads_ralph.journal.records.model import Kind
 from beads_ralph.journal.records.repair import RepairReport
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +63,9 @@ def _answer(reports: Sequence[RepairReport]) -> Answer:
         "invalid": len(bad),
         "mended": sum(bool(report.mended) for report in reports),
     }
-    lines = [*(line for report in reports for line in _lines(report)), _summary(reports, bad)]
+    told = [*(line for report in reports for line in _lines(report)), _summary(reports, bad)]
     if not faults:
-        return Answer(data, lambda console: _show(console, lines), warnings)
+        return Answer(data, lines(*told), warnings)
     first = gathered(faults, plural(len(bad), "file"), warnings)
     error = RalphError(
         first.code,
@@ -78,16 +75,15 @@ def _answer(reports: Sequence[RepairReport]) -> Answer:
         warnings=warnings,
         data=data,
     )
-    told = [*lines, *(f"warning: {warning}" for warning in warnings)]
+    told += [f"warning: {warning}" for warning in warnings]
     return Answer(data, None, warnings, error, error_text=lambda: "\n".join(told))
 
 
 def _lines(report: RepairReport) -> list[str]:
     """Those that are in order need no line of their own: there may be a hundred thousand."""
-    lines = [f"✗ {report.path}: {fault.message}" for fault in report.faults]
-    if report.mended:
-        lines.append(f"✓ {report.path}: {', '.join(report.mended)} (as it was: {report.backup})")
-    return lines
+    bad = [f"✗ {report.path}: {fault.message}" for fault in report.faults]
+    mended = f"✓ {report.path}: {', '.join(report.mended)} (as it was: {report.backup})"
+    return [*bad, mended] if report.mended else bad
 
 
 def _summary(reports: Sequence[RepairReport], bad: Sequence[RepairReport]) -> str:
@@ -95,8 +91,3 @@ def _summary(reports: Sequence[RepairReport], bad: Sequence[RepairReport]) -> st
         return "no records"
     count = plural(len(reports), "record")
     return f"✗ {count}, {len(bad)} not valid" if bad else f"✓ {count}, all valid"
-
-
-def _show(console: Console, lines: Sequence[str]) -> None:
-    for line in lines:
-        console.print(escape(line))

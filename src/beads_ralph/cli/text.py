@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+
+def lines(*said: str) -> Callable[[Console], None]:
+    """Show these lines as they are."""
+    return lambda _: sys.stdout.writelines(f"{line}\n" for line in said)
 
 
 def escape(text: str) -> str:

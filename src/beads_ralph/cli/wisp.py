@@ -9,30 +9,26 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import Answer, out, speaker
+from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.style import current_style
-from beads_ralph.cli.text import table
+from beads_ralph.cli.text import lines, table
 from beads_ralph.config import workspace
+from beads_ralph.config.kinds import Seconds
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.store import registry
+from beads_ralph.store import registry, wisps
 from beads_ralph.store.protocol import Store
+from beads_ralph.store.wisps import Tree, Wisp, seen, tree_at, trees
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from beads_ralph.store.wisps import Tree, Wisp
-
-
-# --- list -------------------------------------------------------------------------------------------
-
 
 def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the wisps; those that nobody touched for a day are marked as old."""
-    from beads_ralph.store.wisps import trees
-
     opened = registry.open_store(workspace.find(), store)
     now = datetime.now(UTC)
     found = trees(opened.store)
@@ -48,16 +44,14 @@ def list_wisps(store: options.Store = None, json_: options.Json = False) -> Answ
 
 
 def _row(wisp: Wisp, tree: Tree, now: datetime) -> dict[str, Any]:
-    from beads_ralph.store.wisps import OLD, age, seen
-
-    lasted = age(wisp, now)
+    lasted = wisps.age(wisp, now)
     return {
         "id": wisp.id,
         "title": seen(wisp, "title"),
         "type": seen(wisp, "issue_type"),
         "status": seen(wisp, "status"),
         "age_seconds": int(lasted.total_seconds()),
-        "old": lasted >= OLD,
+        "old": lasted >= wisps.OLD,
         "molecule": tree.root.id,
     }
 
@@ -101,19 +95,12 @@ def collect(
     json_: options.Json = False,
 ) -> Answer:
     """Remove wisps that are finished or that nobody touches; what is in progress stays."""
-    from beads_ralph.store.wisps import trees
-
     oldest = age_of(age)
     opened = registry.open_store(workspace.find(), store)
     now = datetime.now(UTC)
-    kept: dict[str, str] = {}
-    going: list[Tree] = []
-    for tree in trees(opened.store):
-        why = tree.why_kept(now, oldest)
-        if why:
-            kept[tree.root.id] = why
-        else:
-            going.append(tree)
+    found = [(tree, tree.why_kept(now, oldest)) for tree in trees(opened.store)]
+    kept = {tree.root.id: why for tree, why in found if why}
+    going = [tree for tree, why in found if not why]
     removed: list[str] = []
     if going and not dry_run and _agreed(going, force=force):
         removed = _removed(opened.store, going, kept)
@@ -124,15 +111,11 @@ def collect(
         "kept": [{"id": identity, "why": why} for identity, why in kept.items()],
         "store": opened.store.kind,
     }
-    return Answer(data, lambda _: _show_collected(data), opened.warnings)
+    return Answer(data, lines(*_collected(data)), opened.warnings)
 
 
 def age_of(text: str) -> timedelta:
     """`24h`, `90m`, `1h30m`, `7d`, or a number of seconds."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from beads_ralph.config.kinds import Seconds
-
     word = re.sub(r"(\d{1,6})\s*d", lambda found: f"{int(found[1]) * 24}h", text.strip())
     if re.fullmatch(r"0+\s*[smh]?", word):
         return timedelta()
@@ -168,13 +151,11 @@ def burn(
     json_: options.Json = False,
 ) -> Answer:
     """Remove a wisp with everything below it, for good."""
-    from beads_ralph.store.wisps import tree_at, trees
-
     opened = registry.open_store(workspace.find(), store)
     tree = tree_at(trees(opened.store), identity)
     removed = opened.store.items.burn([identity]) if _agreed([tree], force=force) else []
     data = {"id": identity, "removed": removed, "store": opened.store.kind}
-    return Answer(data, lambda _: out(_said(removed)), opened.warnings)
+    return Answer(data, lines(_said(removed)), opened.warnings)
 
 
 def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
@@ -197,12 +178,10 @@ def _said(removed: Sequence[str]) -> str:
     return f"✓ {plural(len(removed), 'wisp')} removed" if removed else "nothing was removed"
 
 
-def _show_collected(data: Mapping[str, Any]) -> None:
-    for row in data["kept"]:
-        out(f"= kept {row['id']}  {row['why']}")
-    for identity in data["removable"] if data["dry_run"] else ():
-        out(f"- {identity}")
-    if data["dry_run"]:
-        out(f"would remove {plural(len(data['removable']), 'wisp')}; nothing was changed")
-    else:
-        out(_said(data["removed"]))
+def _collected(data: Mapping[str, Any]) -> list[str]:
+    kept = [f"= kept {row['id']}  {row['why']}" for row in data["kept"]]
+    if not data["dry_run"]:
+        return [*kept, _said(data["removed"])]
+    count = plural(len(data["removable"]), "wisp")
+    going = [f"- {identity}" for identity in data["removable"]]
+    return [*kept, *going, f"would remove {count}; nothing was changed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -121,16 +121,13 @@ def prepare(folder: Path | None = None) -> Demonstration:
     root = _scratch_repository(folder)
     for sample, name in SAMPLES.items():
         (root / name).parent.mkdir(exist_ok=True)
-        text_files.write_text(root / name, _sample(sample))
+        text = resources.files(__package__ or "").joinpath(sample).read_text("utf-8")
+        text_files.write_text(root / name, text)
     text_files.write_text(root / ".gitignore", IGNORED)
     shown = _compile(root)
     commands.output("add", "--all", cwd=root)
     commands.output("commit", "--quiet", "--message", "Plan a to-do list", cwd=root)
     return shown
-
-
-def _sample(name: str) -> str:
-    return resources.files(__package__ or "").joinpath(name).read_text("utf-8")
 
 
 def _compile(root: Path) -> Demonstration:
@@ -176,7 +173,8 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     space = workspace.find(shown.root, shown.settings)
     store = registry.open_store(space, "embedded").store
     beads = {bead.id: bead for bead in store.find(Query()).beads}
-    told = tuple(_journal(shown.root))
+    folder = runs.latest(shown.root / RALPH_DIR)
+    told = tuple(read(folder.journal)) if folder else ()
     tests = None
     if ended["ended"] == "done":
         last = beads[shown.drawing.nodes[shown.drawing.critical_path[-1]].bead_id]
@@ -186,24 +184,15 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     ordered = tuple(beads[bead_id] for bead_id in shown.created)
     finished = Finished(shown, ended, told, ordered, tests, shown.root / REPORT)
     text_files.write_text(finished.report, run_page.html(_subject(finished)))
-    text_files.write_text(finished.analysis, _analysis(space.state))
+    tally = tallied(records.read_all(space.state), stretches=True)
+    lessons = analysis_page.AnalysisSubject(tally, advice(tally), datetime.now(UTC))
+    text_files.write_text(finished.analysis, analysis_page.html(lessons))
     return finished
 
 
-def _analysis(state: Path) -> str:
-    tally = tallied(records.read_all(state), stretches=True)
-    return analysis_page.html(analysis_page.AnalysisSubject(tally, advice(tally), datetime.now(UTC)))
-
-
-def _journal(root: Path) -> Iterator[Event]:
-    folder = runs.latest(root / RALPH_DIR)
-    yield from read(folder.journal) if folder else ()
-
-
-def _tidy(root: Path, beads: Any) -> None:
+def _tidy(root: Path, beads: Iterable[Bead]) -> None:
     """Everything is in main by now, so the worktrees beside the repository hold nothing of their own."""
-    places = {Path(bead.metadata.worktree_path) for bead in beads}
-    for place in places:
+    for place in {Path(bead.metadata.worktree_path) for bead in beads}:
         worktrees.remove(root, place, "main")
     common = root.parent / f"{root.name}-worktrees"
     if common.is_dir() and not any(path.is_file() for path in common.rglob("*")):

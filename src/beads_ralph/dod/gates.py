@@ -26,7 +26,7 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
-from beads_ralph.git import checkouts, commands
+from beads_ralph.git import commands, proofs
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.calls import in_thread
@@ -232,10 +232,10 @@ class Checker:
 
     async def _check_clean(self, gates: Sequence[Gate]) -> list[Gate]:
         commit = await in_thread(self._source_commit)
-        place = checkouts.checkout_clean(self.root, commit, self.bench.folder.checks("gates", 0))
-        where = await in_thread(place.__enter__)
+        place = (await in_thread(proofs.at, self.root)).checkout(commit)
+        clean = await in_thread(place.__enter__)
         try:
-            return [await self._one(gate, where, commit) for gate in gates]
+            return [await self._one(gate, clean.path, commit) for gate in gates]
         finally:
             await in_thread(place.__exit__, None, None, None)
 

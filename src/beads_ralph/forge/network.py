@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import Proposal
-from beads_ralph.git import commands
+from beads_ralph.git import commands, proofs
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
 
@@ -80,12 +80,15 @@ def words_of(ended: Exit, timeout: float) -> str:
 
 
 def publish(root: Path, remote: str, proposal: Proposal, network: Network, *config: str) -> None:
-    """Push the commit, never by force; done when the remote itself names it as the branch's head."""
+    """Push the commit from where it was proven, never by force; done when the remote itself names it as the
+    branch's head."""
     refspec = f"{proposal.commit}:refs/heads/{proposal.branch}"
+    place = proofs.at(root)
+    place.bring([proposal.commit])
 
     def push() -> None:
         words = (*config, "push", "--quiet", "--", remote, refspec)
-        ended = commands.run(*words, cwd=root, timeout=network.push_timeout)
+        ended = commands.run(*words, cwd=root, timeout=network.push_timeout, env=place.env)
         if not ended.ok:
             raise _not_pushed(ended, remote, proposal.branch, network)
 
@@ -102,7 +105,8 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
     ref = f"refs/heads/{branch}"
 
     def ask() -> str:
-        ended = commands.run(*config, "ls-remote", "--", remote, ref, cwd=root, timeout=network.timeout)
+        words = (*config, "ls-remote", "--", remote, ref)
+        ended = commands.run(*words, cwd=root, timeout=network.timeout, env=proofs.at(root).env)
         if not ended.ok:
             raise _failed(ended, f"git ls-remote {remote} failed", network.timeout)
         return ended.stdout

@@ -12,6 +12,8 @@ from beads_ralph.git import commands
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 MARK: Final = re.compile(r"<!--(?=\s*/?bead )")
+PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
+"""Names that git takes for a branch without any doubt."""
 COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -67,7 +69,8 @@ def check_proposal(root: Path, proposal: Proposal) -> None:
             f"{branch} is not proposed: it is protected or the target itself",
             "Give the sprint a branch of its own (**Branch**)",
         )
-    if not commands.run("check-ref-format", f"refs/heads/{branch}", cwd=root).ok:
+    plain = PLAIN_NAME.fullmatch(branch) and not branch.endswith(".lock")
+    if not plain and not commands.run("check-ref-format", f"refs/heads/{branch}", cwd=root).ok:
         raise _refused(f"{branch!r} is not a branch name", "Rename the branch in the plan")
     if COMMIT.fullmatch(proposal.commit) is None:
         raise _refused(f"{proposal.commit!r} is not the full name of a commit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +31,11 @@ def _clone(clone: Path, remote: str) -> None:
     commands.output("branch", "--quiet", "-D", branch, cwd=clone)
 
 
-def push(clone: Path, refs: Sequence[str]) -> str:
-    """Push those of the refs that exist, never by force; why it failed, empty where it did not."""
-    there = [ref for ref in refs if clone.is_dir() and commands.commit_of(ref, clone)]
+def push(clone: Path, refs: Mapping[str, str | None]) -> str:
+    """Push those of the refs that have a commit, never by force; why it failed, empty where it did not."""
+    there = {ref: commit for ref, commit in refs.items() if commit}
     if not there:
         return ""
-    ended = commands.run("push", "--quiet", "origin", *there, cwd=clone, timeout=PUSH_SECONDS)
+    words = [f"{commit}:{ref}" for ref, commit in there.items()]
+    ended = commands.run("push", "--quiet", "origin", *words, cwd=clone, timeout=PUSH_SECONDS)
     return "" if ended.ok else f"cannot push {', '.join(there)}: {ended.stderr.strip()}"

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, settings
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 
 TIMEOUT: Final = 60.0
+FIXED: Final = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
-def run(*args: str, cwd: Path, timeout: float = TIMEOUT) -> Exit:
-    """One git command. Inherited GIT_DIR and the like would send it to another repository."""
-    environment = jobs.environment(
-        {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}, drop_prefixes=("GIT_DIR", "GIT_WORK", "GIT_INDEX")
-    )
+def run(*args: str, cwd: Path, timeout: float = TIMEOUT, env: Mapping[str, str] | None = None) -> Exit:
+    """One git command, with the settings of the run where there is one; `env` sends it elsewhere.
+
+    Inherited GIT_DIR and the like would send it to another repository. No object stands in for another.
+    """
+    if env is None:  # `git worktree` writes down where the repository is
+        env = settings.plain(cwd) if args[:1] == ("worktree",) else settings.environment(cwd)
+    environment = jobs.environment({**FIXED, **env}, drop_prefixes=settings.PLACES)
     try:
         return jobs.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
     except (FileNotFoundError, NotADirectoryError):
         raise _not_started(cwd) from None
-
-
-def forgo_hooks(environment: MutableMapping[str, str] = os.environ) -> None:
-    """From now on git of ours obeys no hooks. A project may keep its own in the tree, where an agent that
-    must not leave its sandbox could write one for a git outside of it."""
-    count = int(environment.get("GIT_CONFIG_COUNT") or 0)
-    environment[f"GIT_CONFIG_KEY_{count}"] = "core.hooksPath"
-    environment[f"GIT_CONFIG_VALUE_{count}"] = os.devnull
-    environment["GIT_CONFIG_COUNT"] = str(count + 1)
 
 
 def _not_started(cwd: Path) -> RalphError:
@@ -45,9 +39,9 @@ def _not_started(cwd: Path) -> RalphError:
     return RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
-def output(*args: str, cwd: Path) -> str:
+def output(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
     """What the command printed; GIT.ERROR with the command and git's own words where it failed."""
-    ended = run(*args, cwd=cwd)
+    ended = run(*args, cwd=cwd, env=env)
     if not ended.ok:
         command = " ".join(("git", *args))
         raise RalphError(
@@ -62,6 +56,14 @@ def commit_of(ref: str, cwd: Path) -> str | None:
         return known
     ended = run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", cwd=cwd)
     return ended.stdout.strip() if ended.ok else None
+
+
+def refs_of(tree: Path) -> dict[str, str]:
+    """Every ref of the repository that the working tree belongs to, with what it leads to."""
+    if (known := git_files.refs_of(tree)) is not None:
+        return known
+    rows = output("for-each-ref", "--format=%(refname) %(objectname)", cwd=tree).splitlines()
+    return dict(row.split(" ", 1) for row in rows)
 
 
 def remote_addresses(remote: str, cwd: Path) -> list[str]:

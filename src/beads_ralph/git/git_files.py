@@ -13,6 +13,7 @@ SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
 OF_COMMITS: Final = ("refs/heads/", "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
 """Refs that lead to commits; a tag may stand between."""
 UNREADABLE: Final = (OSError, ValueError)
+_PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
 
 
 def folders_of(tree: Path) -> tuple[Path, ...]:
@@ -57,6 +58,29 @@ def commit_of(ref: str, tree: Path) -> str | None:
     return said if COMMIT.fullmatch(said) else _packed(ref, common) if not said else None
 
 
+def commit_in(folder: Path, ref: str) -> str | None:
+    """The commit that a ref leads to in a repository folder of ours; None where it has none."""
+    said = _line(folder / ref)
+    return said if COMMIT.fullmatch(said) else _packed(ref, folder) if not said else None
+
+
+def refs(folder: Path) -> dict[str, str]:
+    """Every ref of a repository folder with what it leads to."""
+    packed = _PACKED.findall(_read(folder / "packed-refs"))
+    found = {ref: said for said, ref in packed}
+    for place, _folders, names in os.walk(folder / "refs"):
+        for name in names:
+            found[Path(place, name).relative_to(folder).as_posix()] = _line(Path(place, name))
+    led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
+    return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def refs_of(tree: Path) -> dict[str, str] | None:
+    """The same, seen from the top of a working tree; None where git has to be asked."""
+    folders = _folders(tree)
+    return refs(folders[0]) if folders else None
+
+
 def _folders(tree: Path) -> tuple[Path, Path] | None:
     """The repository's folder and the working tree's own."""
     if (tree / ".git").is_dir():
@@ -70,17 +94,18 @@ def _folders(tree: Path) -> tuple[Path, Path] | None:
 
 def _packed(ref: str, common: Path) -> str | None:
     """A loose file goes only after its ref was packed, so it must have been looked for first."""
-    try:
-        text = (common / "packed-refs").read_text("utf-8", "surrogateescape")
-    except UNREADABLE:
-        return None
+    text = _read(common / "packed-refs")
     match = re.search(rf"^([0-9a-f]+) {re.escape(ref)}$", text, re.MULTILINE)
     return match[1] if match and COMMIT.fullmatch(match[1]) else None
 
 
 def _line(path: Path) -> str:
     """The file's one line; empty where there is none."""
+    return _read(path).removesuffix("\n")
+
+
+def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "surrogateescape").removesuffix("\n")
+        return path.read_text("utf-8", "surrogateescape")
     except UNREADABLE:
         return ""

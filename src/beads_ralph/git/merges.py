@@ -70,16 +70,20 @@ class Branch:
     commit: str
 
 
+Proven = Mapping[str, Sequence[str]]
+"""By branch: the commits that were proven on it, in their order."""
+NOTHING: Final[Proven] = {}
+
+
 def find_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
     """Those of the names that exist, here or else on origin. Branches below a name are found as well."""
-    patterns = [f"{place}{name}" for name in names for place in (HEADS, ORIGIN)]
-    if not patterns:
+    if not names:
         return {}
-    listing = commands.output("for-each-ref", "--format=%(objectname) %(refname)", *patterns, cwd=repo)
     found: dict[str, Branch] = {}
-    for row in listing.splitlines():  # sorted: what is here comes before what is on origin
-        commit, _space, ref = row.partition(" ")
-        found.setdefault(ref.removeprefix(HEADS).removeprefix(ORIGIN), Branch(ref, commit))
+    for ref, commit in sorted(commands.refs_of(repo).items()):  # what is here before what is on origin
+        name = ref.removeprefix(HEADS).removeprefix(ORIGIN)
+        if name != ref and any(not one or name == one or name.startswith(f"{one}/") for one in names):
+            found.setdefault(name, Branch(ref, commit))
     return found
 
 
@@ -113,30 +117,41 @@ def foresee(repo_root: Path, ours: str, theirs: str) -> list[str] | None:
 # --- merging ------------------------------------------------------------------------------------------
 
 
-def merge_all(path: Path, branches: Sequence[str]) -> MergeOutcome:
+def merge_all(path: Path, branches: Sequence[str], proven: Proven = NOTHING) -> MergeOutcome:
     """Merge each branch in order into what is checked out at `path`; stop at the first conflict.
 
     May be called again at any time: what is in already is skipped, a merge of ours that was killed is
     rolled back and done anew, one that waits for its resolution is returned again as the conflict.
-    Uncommitted work is committed before the first merge, since a merge could bury it.
+    Uncommitted work is committed before the first merge, since a merge could bury it. Of a branch with
+    proven commits those are merged, wherever the branch leads by now.
     """
     roll_back_interrupted(path)
     start = worktree_status.head(path)
     if waiting := worktree_status.unfinished(path):
         return MergeOutcome(start, conflict=_waiting(path, waiting))
-    return merge_into(path, start, branches, find_branches(path, branches), fresh=False)
+    known = find_branches(path, [name for name in branches if name not in proven])
+    return merge_into(path, start, branches, known, proven, fresh=False)
 
 
 def merge_into(
-    path: Path, start: str, names: Sequence[str], known: Mapping[str, Branch], *, fresh: bool
+    path: Path,
+    start: str,
+    names: Sequence[str],
+    known: Mapping[str, Branch],
+    proven: Proven = NOTHING,
+    *,
+    fresh: bool,
 ) -> MergeOutcome:
     """Merge the named branches into the commit `start` that is checked out; `fresh` is a worktree that
     nobody has worked in, so that there is nothing to save."""
     outcome = MergeOutcome(start)
     for name in names:
-        outcome = _with(outcome, path, name, known.get(name), fresh=fresh)
-        if outcome.conflict:
-            break
+        # the last one first: those before it are mostly in it
+        commits = tuple(Branch(commit, commit) for commit in reversed(proven.get(name, ())))
+        for branch in commits or (known.get(name),):
+            outcome = _with(outcome, path, name, branch, fresh=fresh)
+            if outcome.conflict:
+                return outcome
     return outcome
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands, git_files, locking
+from beads_ralph.git import commands, git_files, locking, settings
 
 FALLBACK_IDENTITY: Final = ("-c", "user.name=beads-ralph", "-c", "user.email=beads-ralph@localhost")
 # Harness commits keep work safe and join branches; what the hooks would say the verifiers say anyway.
@@ -133,5 +133,7 @@ def commit(path: Path, *words: str) -> None:
 
 def identity(path: Path) -> tuple[str, ...]:
     """Options that name a committer where neither git's settings nor the environment do."""
+    if settings.names_committer(path):
+        return ()
     known = commands.run("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT", cwd=path).ok
     return () if known else FALLBACK_IDENTITY

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, locking, merges, source_branch, worktree_status
-from beads_ralph.git.merges import HEADS, Branch, Conflict, MergeOutcome
+from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
 INITIALIZING: Final = "initializing"
@@ -99,9 +99,15 @@ def _at(trees: Sequence[Worktree], path: Path) -> Worktree | None:
 
 
 def prepare(
-    repo_root: Path, path: Path, branch: str, source: str, dependencies: Sequence[str]
+    repo_root: Path,
+    path: Path,
+    branch: str,
+    source: str,
+    dependencies: Sequence[str],
+    proven: Proven = NOTHING,
 ) -> PreparedWorktree:
-    """The worktree of `branch` at `path`, with the branches it depends on merged in.
+    """The worktree of `branch` at `path`, with the branches it depends on merged in: of one with proven
+    commits those, wherever it leads.
 
     Safe to call again after any crash, and by many at once: a branch that exists is never reset, files
     that git did not put there are never deleted, a half-made worktree is completed.
@@ -112,13 +118,15 @@ def prepare(
         trunk = source_branch.start_of(repo_root, source, known)
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
         if head is None:
-            return _found(path, branch, trunk, dependencies)
+            return _found(path, branch, trunk, dependencies, proven)
         base = head if head == trunk.commit else _base(path, branch, trunk)
-        outcome = merges.merge_into(path, head, dependencies, known, fresh=True)
+        outcome = merges.merge_into(path, head, dependencies, known, proven, fresh=True)
         return replace(_prepared(path, branch, base, outcome, created=True), new_branch=branch not in known)
 
 
-def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) -> PreparedWorktree:
+def _found(
+    path: Path, branch: str, trunk: Branch, dependencies: Sequence[str], proven: Proven
+) -> PreparedWorktree:
     """A worktree that was there: what an earlier run or agent left in it goes first."""
     waiting = worktree_status.unfinished(path)
     if waiting not in ("", "merge"):
@@ -126,7 +134,7 @@ def _found(path: Path, branch: str, trunk: Branch, dependencies: Sequence[str]) 
         return PreparedWorktree(
             path, branch, base, worktree_status.head(path), created=False, unfinished=waiting
         )
-    outcome = merges.merge_all(path, dependencies)
+    outcome = merges.merge_all(path, dependencies, proven)
     return _prepared(path, branch, _base(path, branch, trunk), outcome, created=False)
 
 
@@ -188,9 +196,7 @@ def _complete(here: Worktree, branch: str) -> bool:
         return False
     if here.branch != branch:
         locking.output("symbolic-ref", "HEAD", f"{HEADS}{branch}", cwd=here.path)
-    locking.output("reset", "--hard", "--quiet", cwd=here.path)
-    locking.output("checkout", "--quiet", branch, "--", cwd=here.path)  # for the post-checkout hook
-    locking.output("worktree", "unlock", str(here.path), cwd=here.path)
+    _fill(here.path)
     return True
 
 
@@ -259,14 +265,22 @@ def _add(repo_root: Path, path: Path, branch: str, start: Branch) -> str:
         start = ahead or start
         if not made.ok and ahead is None:
             locking.printed(made, ("branch", branch, start.commit))
-    words = ("worktree", "add", "--quiet", str(path), branch)
+    # Without files and locked as git itself does it, until they are there: filters are those of the run.
+    marked = ("--no-checkout", "--lock", "--reason", INITIALIZING)
+    words = ("worktree", "add", "--quiet", *marked, str(path), branch)
     ended = locking.run(*words, cwd=repo_root)
-    if not ended.ok:  # also where only the user's post-checkout hook failed: then the worktree is whole
+    if not ended.ok:
         locking.wait_for_orphans(path)
         tree = find(repo_root, path)
-        if tree is None or tree.branch != branch or tree.missing or tree.half_made:
+        if tree is None or tree.branch != branch or tree.missing or not tree.half_made:
             locking.printed(ended, words)
+    _fill(path)
     return start.commit
+
+
+def _fill(path: Path) -> None:
+    locking.output("reset", "--hard", "--quiet", cwd=path)
+    (worktree_status.git_dir(path) / "locked").unlink(missing_ok=True)
 
 
 # --- removing -----------------------------------------------------------------------------------------
@@ -300,7 +314,8 @@ def remove(
     with locking.exclusive(repo_root, tree.branch or str(path)):
         why_not = _keep(repo_root, tree, target, remote)
         if not why_not:
-            ended = locking.run("worktree", "remove", str(tree.path), cwd=repo_root)
+            # looked at already; git itself would look with settings that are not ours
+            ended = locking.run("worktree", "remove", "--force", str(tree.path), cwd=repo_root)
             why_not = "" if ended.ok else ended.stderr.strip() or f"git ended with {ended.code}"
         if why_not:
             return Removal(path, tree.branch, why_not)
@@ -331,6 +346,8 @@ def _untouchable(tree: Worktree) -> str:
 
 
 def _work_in(path: Path) -> str:
+    if (worktree_status.git_dir(path) / "modules").is_dir():
+        return "it holds submodules"
     if waiting := worktree_status.unfinished(path):
         return f"a {waiting} is in progress"
     files = worktree_status.uncommitted(path)

@@ -66,10 +66,6 @@ class RunFolder:
         out = free_name(folder, name, ".out")
         return Transcript(out, out.with_suffix(".err"))
 
-    def checks(self, bead_id: str, attempt: int) -> Path:
-        """Where the clean checkout of an attempt stands while it is judged."""
-        return self.home / "checks" / f"{bead_id}-{attempt}-{os.urandom(3).hex()}"
-
 
 def new_run_id() -> str:
     return f"{stamp()}-{os.urandom(2).hex()}"

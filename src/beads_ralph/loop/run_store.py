@@ -17,6 +17,7 @@ from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import guard
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
 from beads_ralph.journal.journal import Journal
@@ -49,12 +50,15 @@ class Known:
     plan_file: str
     verifiers: tuple[Verifier, ...]
     closed: bool
+    commit: str | None
+    """The one that was proven."""
 
     @classmethod
     def of(cls, bead: Bead) -> Known:
         place = bead.metadata
         verifiers = tuple(place.dod.verifiers) if place.dod else ()
-        return cls(place.branch, place.plan_file, verifiers, bead.status == "closed")
+        proven = place.proven.commit if place.proven and bead.status == "closed" else None
+        return cls(place.branch, place.plan_file, verifiers, bead.status == "closed", proven)
 
 
 class Pool:
@@ -110,6 +114,8 @@ class Pool:
         await self.ask(self.store.reclaim, RECLAIM_AGE)
         self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
+        proven = [(one.branch, one.commit) for one in self.known.values() if one.commit]
+        await in_thread(guard.expect_proven, self.root, proven)
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
@@ -181,8 +187,19 @@ class Pool:
             self.root,
             self.config,
             tuple(_branches(before, besides=bead.metadata.branch)),
+            _proven([*before, *self._merged(bead)]),
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
         )
+
+    def _merged(self, bead: Bead) -> list[Known]:
+        """The beads whose branches it brings together."""
+        place = bead.metadata
+        merged = place.branches_to_merge or ()
+        return [
+            other
+            for other in self.known.values()
+            if other.plan_file == place.plan_file and other.branch in merged
+        ]
 
     def _held(self, bead: Bead) -> list[Known]:
         """The other beads whose work the pull request of this one carries: those on the branches that it
@@ -281,6 +298,15 @@ def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
     """Beads on one branch follow one another there, so that there is nothing to merge."""
     names = dict.fromkeys(bead.branch for bead in beads)
     return [name for name in names if name != besides]
+
+
+def _proven(beads: Iterable[Known]) -> dict[str, tuple[str, ...]]:
+    """By branch: the proven commits of the beads there."""
+    found: dict[str, dict[str, None]] = {}
+    for bead in beads:
+        if bead.commit:
+            found.setdefault(bead.branch, {})[bead.commit] = None
+    return {branch: tuple(commits) for branch, commits in found.items()}
 
 
 def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import checkouts, commands, worktree_status
+from beads_ralph.git import commands, proofs, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.process.calls import in_thread
@@ -269,8 +269,8 @@ class Heard:
 
 async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, events: EventSink) -> Heard:
     """Take the session up where it ended, in the place where it ended."""
-    with _place_again(bead, talk, tools.root) as cwd:
-        before = _work_at(cwd)
+    with _place_again(bead, talk, tools.root) as (cwd, state):
+        before = state()
         prompt = prompts.render(
             "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
         )
@@ -287,7 +287,7 @@ async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, ev
         run_id = tools.folder.run_id
         order = Order(bead, run_id, run_id, tools.root, tools.config)
         done = await agent_calls.call(asked, order, tools, events)
-        return Heard(done, _work_at(cwd) != before)
+        return Heard(done, state() != before)
 
 
 def _spec_then(bead: Bead, talk: Talk) -> AgentSpec:
@@ -304,20 +304,17 @@ def _spec_then(bead: Bead, talk: Talk) -> AgentSpec:
 
 
 @contextmanager
-def _place_again(bead: Bead, talk: Talk, root: Path) -> Iterator[Path]:
-    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now."""
+def _place_again(bead: Bead, talk: Talk, root: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now. With
+    it, what tells whether anything was changed there."""
     cwd = place_of(bead, talk)
     if cwd.is_dir():
-        yield cwd
+        yield cwd, lambda: (worktree_status.head(cwd), worktree_status.uncommitted(cwd))
         return
     judged = talk.commit if isinstance(talk, QACall) else None
     commit = judged or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
     if commit is None:
         message = f"neither the worktree {cwd} nor the branch {bead.metadata.branch} is there any more"
         raise RalphError(Code.FILE_NOT_FOUND, message)
-    with checkouts.checkout_clean(root, commit, cwd) as path:
-        yield path
-
-
-def _work_at(cwd: Path) -> tuple[str, frozenset[str]]:
-    return worktree_status.head(cwd), frozenset(worktree_status.uncommitted(cwd))
+    with proofs.at(root).checkout(commit, into=cwd) as clean:
+        yield clean.path, lambda: (clean.head(), clean.changed())

@@ -14,7 +14,9 @@ from beads_ralph.agents.verdicts import Judgement, Question, judge
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, merges, worktree_status
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
+from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import confinement, lent_files, qa_guard, verify, worktree_setup
@@ -55,8 +57,9 @@ async def failed(case: BeadSession, problem: str, flags: Sequence[str] = (), rea
 
 async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdict:
     """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
+    flags = await put_back(case, attempt)
     problem = await _settled(case, attempt)
-    flags = _strayed(before, await look_around(case))
+    flags += _strayed(before, await look_around(case))
     if problem:
         return await failed(case, "; ".join([problem, *flags]), flags)
     commit = await case.head()
@@ -70,6 +73,10 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
             "take it out of every commit of the branch (git rebase, or reset and commit anew)"
         )
         return await failed(case, text, flags)
+    try:
+        await in_thread(case.proofs.bring, [commit], strict=True)
+    except DamagedCommitError as damaged:
+        return await failed(case, damaged.message, flags)
     await _warn_of_conflicts(case, attempt)
     flags += verify.gate_flags(changed, case.verifiers, added)
     evidence = await _verified(case, commit, attempt, "verify")
@@ -84,7 +91,37 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         found, told = await _examined(case, attempt, commit, changed)
         evidence += found
         flags += told
+    flags += await put_back(case, attempt)
     return verify.verdict(evidence, flags)
+
+
+async def put_back(case: BeadSession, attempt: int) -> list[str]:
+    """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
+    told = await in_thread(guard.put_back, case.tools.root, case.worktree)
+    for text in told:
+        case.tell(WarningGiven(attempt=attempt, message=text))
+    return told
+
+
+async def after_damage(case: BeadSession, error: RalphError) -> Verdict:
+    """The verdict where an agent destroyed objects of the repository; the error again where none did."""
+    if error.code != Code.GIT_ERROR or not case.base or not await in_thread(_mended, case):
+        raise error
+    text = (
+        f"objects of the repository were destroyed; those of what was proven are put back ({error.message})"
+    )
+    case.tell(WarningGiven(message=text))
+    return await failed(case, text, [text])
+
+
+def _mended(case: BeadSession) -> bool:
+    """Give back what we have. Where the bead's own commits are gone, its branch starts anew."""
+    if not case.proofs.restore(case.base):
+        return False
+    if not proofs.has(case.tools.root, worktree_status.head(case.worktree)):
+        ref = f"{merges.HEADS}{case.metadata.branch}"
+        locking.run("update-ref", ref, case.base, cwd=case.tools.root)
+    return True
 
 
 # --- what stands on the branch ------------------------------------------------------------------------
@@ -184,7 +221,8 @@ async def _verified(case: BeadSession, commit: str, attempt: int, stage: str) ->
     baseline = stage == "baseline"
     if baseline:  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
-    async with case.clean_checkout(commit, attempt) as checkout:
+    async with case.clean_checkout(commit) as clean:
+        checkout = clean.path
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         if unready := await worktree_setup.furnish_checkout(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
@@ -201,6 +239,7 @@ def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them."""
     names = case.metadata.branches_to_merge or []
     sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
     return [_loss(case, commit, name, sides) for name in names if name in sides]
 
 
@@ -236,16 +275,18 @@ async def _examined(
     case.examined = commit
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     before = await in_thread(qa_guard.scene, *place)
-    async with case.clean_checkout(commit, attempt) as checkout:
+    async with case.clean_checkout(commit) as clean:
+        checkout = clean.path
         if unready := await worktree_setup.furnish_checkout(case, checkout, commit, f"a{attempt}-qa-setup"):
             return unready, []
-        furnished = await in_thread(worktree_status.uncommitted, checkout)
+        config = case.tools.config
+        furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [
             _Review(case, number, attempt, commit, changed, checkout)
             for number in range(1, len(case.metadata.qa_agents) + 1)
         ]
         found = await _all([review.finding() for review in asked])
-        flags = await in_thread(qa_guard.in_checkout, before, checkout, furnished)
+        flags = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)

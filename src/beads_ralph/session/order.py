@@ -81,6 +81,8 @@ class Order(Travels):
     config: Config
     """The settings of the run, those of its command line included."""
     dependency_branches: tuple[str, ...] = ()
+    proven_commits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By branch: what was proven on it. The work builds on these commits, wherever the branch leads."""
     merged_verifiers: tuple[Verifier, ...] = ()
     """Those of the beads whose work the commit will hold as well, by a merge or on the same branch."""
     remote: str | None = None

@@ -9,11 +9,12 @@ from beads_ralph import prompts
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
-from beads_ralph.git import merges
+from beads_ralph.git import guard, merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
 from beads_ralph.session.state import BeadSession
+from beads_ralph.session.worktree import ref_word
 
 QUOTED: Final = 2000
 """How much of a text that others wrote a pull request repeats."""
@@ -21,6 +22,7 @@ QUOTED: Final = 2000
 
 async def propose(case: BeadSession, commit: str) -> Outcome:
     """Exactly the commit that was proven; a pull request that the branch has already is brought up to it."""
+    await in_thread(_keep_alive, case, commit)
     if case.merges and await in_thread(_is_in_source, case, commit):
         return _done(case, PullRequest(None, None, case.metadata.branch, case.metadata.source_branch, commit))
     proposal = Proposal(
@@ -30,11 +32,18 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
     if pull.commit != commit:
         where = pull.url or pull.branch
         raise Halted("broken", f"{where} holds {pull.commit[:12]}, not the proven {commit[:12]}")
+    guard.expect(case.tools.root, {f"{merges.HEADS}{pull.branch}": commit})
     case.tell(_opened(case.record.attempts, pull))
     if case.claimed_pull not in (None, pull.url):
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"
         case.tell(WarningGiven(attempt=case.record.attempts, message=text))
     return _done(case, pull)
+
+
+def _keep_alive(case: BeadSession, commit: str) -> None:
+    """Whatever becomes of the repository: the commit can be had from where it was proven."""
+    case.proofs.bring([commit])
+    case.proofs.note_proven(ref_word(case.bead.id), commit)
 
 
 def _opened(attempt: int, pull: PullRequest) -> PullRequestOpened:

@@ -10,9 +10,10 @@ from typing import Final
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS
+from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
 
-LOOKED_AT: Final = ("refs/heads", "refs/tags")
+LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,20 @@ def scene(root: Path, worktree: Path, branch: str, commit: str) -> Scene:
 
 
 def _refs(root: Path) -> dict[str, str]:
-    rows = commands.output(
-        "for-each-ref", "--format=%(refname) %(objectname)", *LOOKED_AT, cwd=root
-    ).splitlines()
-    return dict(row.split(" ", 1) for row in rows)
+    return {ref: to for ref, to in commands.refs_of(root).items() if ref.startswith(LOOKED_AT)}
 
 
 # --- afterwards ---------------------------------------------------------------------------------------
 
 
-def in_checkout(seen: Scene, checkout: Path, before: Collection[str] = ()) -> list[str]:
+def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> list[str]:
     """What they did to the checkout, which is thrown away with it; `before` is what its setup had changed."""
-    if not (checkout / ".git").exists():
+    if not (checkout.path / ".git").exists():
         return ["QA agents removed their checkout"]
     found = []
-    files = [name for name in worktree_status.uncommitted(checkout) if name not in before]
-    head = worktree_status.head(checkout)
-    if head != seen.commit:
-        files += [name for name in worktree_status.changed_files(checkout, seen.commit) if name not in files]
-        found.append(f"QA agents committed {head[:12]} in their checkout; thrown away")
+    if (head := checkout.head()) != checkout.commit:
+        found.append(f"QA agents committed {(head or 'something')[:12]} in their checkout; thrown away")
+    files = [name for name in checkout.changed() if name not in before]
     return [*found, f"QA agents changed {several(files)} in their checkout; thrown away"] if files else found
 
 

@@ -118,7 +118,10 @@ class BeadWork:
     async def attempt(self, number: int, feedback: str | None) -> Verdict:
         self.case.denied.clear()
         self.case.cut_by = None
-        verdict = await _tried(self.case, number, feedback, finished=self.finished)
+        try:
+            verdict = await _tried(self.case, number, feedback, finished=self.finished)
+        except RalphError as error:
+            verdict = await judging.after_damage(self.case, error)
         self.finished = False
         return self.case.with_denials(verdict)
 
@@ -146,7 +149,7 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
         problem = await develop(case, attempt, feedback)
         reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
     if problem:
-        return await judging.failed(case, problem, reason=reason)
+        return await judging.failed(case, problem, await judging.put_back(case, attempt), reason=reason)
     return await judging.check(case, attempt, outside)
 
 

@@ -19,7 +19,8 @@ from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import Bead, Metadata, Verifier
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.usage import Budget
-from beads_ralph.git import checkouts, worktree_status
+from beads_ralph.git import proofs, worktree_status
+from beads_ralph.git.proofs import Checkout, Proofs
 from beads_ralph.journal.events import Event, VerdictGiven
 from beads_ralph.journal.records.model import Reason
 from beads_ralph.journal.runs import EVIDENCE, Shelf
@@ -73,6 +74,8 @@ class BeadSession:
     record: BeadHistory
     base: str = ""
     """The commit that the bead's own work lies after."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """The source branch as it was when the work was taken up, here and on origin: refs and commits."""
     begun_before: bool = False
     """Whether an earlier session began this work, and nobody has closed it since."""
     unmerged: bool = False
@@ -185,11 +188,16 @@ class BeadSession:
     async def head(self) -> str:
         return await in_thread(worktree_status.head, self.worktree)
 
+    @property
+    def proofs(self) -> Proofs:
+        """Where commits are proven."""
+        return proofs.at(self.tools.root)
+
     @asynccontextmanager
-    async def clean_checkout(self, commit: str, attempt: int) -> AsyncIterator[Path]:
+    async def clean_checkout(self, commit: str) -> AsyncIterator[Checkout]:
         """Exactly the commit, somewhere else; git works in a thread, lest everybody wait for it."""
-        into = self.tools.folder.checks(self.bead.id, attempt)
-        place = checkouts.checkout_clean(self.tools.root, commit, into)
+        refs = {**self.beside, f"refs/heads/{self.metadata.branch}": commit}
+        place = self.proofs.checkout(commit, refs)
         try:
             yield await in_thread(place.__enter__)
         finally:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import prompts
-from beads_ralph.git import commands, git_files, locking, merges, worktree_status, worktrees
+from beads_ralph.errors import RalphError
+from beads_ralph.git import commands, git_files, guard, locking, merges, proofs, worktree_status, worktrees
+from beads_ralph.git.merges import HEADS, ORIGIN
+from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import merge_check, worktree_setup
@@ -19,25 +22,25 @@ from beads_ralph.session.order import Halted
 from beads_ralph.session.state import BeadSession
 
 STARTS: Final = "refs/beads-ralph/start"
-"""Where a bead's work began is a ref of the repository: it costs no call of the store, and outlives us."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 async def prepare(case: BeadSession) -> str | None:
     """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
     wanted = case.metadata.branches_to_merge or [] if case.merges else []
-    prepared = await in_thread(
-        worktrees.prepare,
-        case.tools.root,
-        case.worktree,
-        case.metadata.branch,
-        case.metadata.source_branch,
-        [branch for branch in case.order.dependency_branches if branch not in wanted],
-    )
+    await in_thread(_keep_watch, case)
+    besides = [branch for branch in case.order.dependency_branches if branch not in wanted]
+    try:
+        prepared = await in_thread(_prepared, case, besides)
+    except RalphError:
+        if not await in_thread(_restored, case):
+            raise
+        prepared = await in_thread(_prepared, case, besides)
     conflict = prepared.conflict
+    case.beside = await in_thread(_source_refs, case.tools.root, case.metadata.source_branch)
     if case.merges or conflict is None:
         case.base, case.begun_before = await in_thread(
-            _begin if prepared.new_branch else _start, case.tools.root, case.bead.id, prepared.head_commit
+            _begin if prepared.new_branch else _start, case, prepared.head_commit
         )
     if wanted and conflict is None and not prepared.unfinished:
         conflict = await _merge(case, wanted)
@@ -51,6 +54,30 @@ async def prepare(case: BeadSession) -> str | None:
     return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."
 
 
+def _prepared(case: BeadSession, dependencies: Sequence[str]) -> PreparedWorktree:
+    return worktrees.prepare(
+        case.tools.root,
+        case.worktree,
+        case.metadata.branch,
+        case.metadata.source_branch,
+        dependencies,
+        case.order.proven_commits,
+    )
+
+
+def _keep_watch(case: BeadSession) -> None:
+    """The branch is ours to change now; those that it builds on are nobody's."""
+    guard.release(case.tools.root, case.metadata.branch)
+    proven = case.order.proven_commits.items()
+    guard.expect_proven(case.tools.root, [(name, one) for name, commits in proven for one in commits])
+
+
+def _restored(case: BeadSession) -> bool:
+    """Give back what an agent has destroyed of what the work builds on; False where nothing was."""
+    commits = [one for commits in case.order.proven_commits.values() for one in commits]
+    return any(case.proofs.restore(commit) for commit in commits)  # the first one brings back all of it
+
+
 # --- the start ----------------------------------------------------------------------------------------
 
 
@@ -61,27 +88,48 @@ def ref_word(bead_id: str) -> str:
 
 
 def start_ref(bead_id: str) -> str:
-    """Where the commit is noted that the bead's work began at."""
+    """Where the commit that the bead's work began at is handed to other machines."""
     return f"{STARTS}/{ref_word(bead_id)}"
 
 
-def _start(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
+def _source_refs(root: Path, source: str) -> dict[str, str]:
+    """The source branch here and on origin, as checks can name it."""
+    found = {ref: git_files.commit_of(ref, root) for ref in (f"{HEADS}{source}", f"{ORIGIN}{source}")}
+    return {ref: commit for ref, commit in found.items() if commit}
+
+
+def _start(case: BeadSession, head: str) -> tuple[str, bool]:
     """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
     With it, whether it was."""
-    known = commands.commit_of(start_ref(bead_id), root)
-    if known is not None and (known == head or merges.contains(root, head, known)):
-        return known, True
-    return _begin(root, bead_id, head)
+    known = _known_start(case)
+    if known is not None and (known == head or merges.contains(case.tools.root, head, known)):
+        return _noted(case, known), True
+    return _begin(case, head)
 
 
-def _begin(root: Path, bead_id: str, head: str) -> tuple[str, bool]:
-    locking.output("update-ref", start_ref(bead_id), head, cwd=root)
-    return head, False
+def _known_start(case: BeadSession) -> str | None:
+    """As we have it; else as another machine handed it over."""
+    return case.proofs.start(ref_word(case.bead.id)) or git_files.commit_of(
+        start_ref(case.bead.id), case.tools.root
+    )
+
+
+def _begin(case: BeadSession, head: str) -> tuple[str, bool]:
+    return _noted(case, head), False
+
+
+def _noted(case: BeadSession, commit: str) -> str:
+    """Where no agent can move it: together with what checks will be told of the source branch."""
+    case.proofs.bring([*case.beside.values(), commit])
+    case.proofs.note_start(ref_word(case.bead.id), commit)
+    return commit
 
 
 def forget_start(root: Path, bead_id: str) -> None:
     """A closed bead that is opened again starts anew."""
-    locking.run("update-ref", "-d", start_ref(bead_id), cwd=root)
+    proofs.at(root).forget_start(ref_word(bead_id))
+    if git_files.commit_of(start_ref(bead_id), root):  # from another machine, or an earlier version
+        locking.run("update-ref", "-d", start_ref(bead_id), cwd=root)
 
 
 # --- locks --------------------------------------------------------------------------------------------
@@ -114,20 +162,20 @@ def _clear_locks(worktree: Path, branch: str) -> list[str]:
 async def bring_back(case: BeadSession) -> None:
     """The worktree on its branch again, where an agent left another one there. Nothing is lost: what it
     did there stays on that branch, or gets one where there is none."""
-    told = await in_thread(_bring_back, case.tools.root, case.worktree, case.metadata.branch, case.bead.id)
+    told = await in_thread(_bring_back, case)
     if told:
         case.tell(WarningGiven(message=told))
 
 
-def _bring_back(root: Path, worktree: Path, branch: str, bead_id: str) -> str:
+def _bring_back(case: BeadSession) -> str:
+    worktree, branch, bead_id = case.worktree, case.metadata.branch, case.bead.id
     if not (worktree / ".git").is_file() or worktree_status.unfinished(worktree):
         return ""
     standing = worktree_status.current_branch(worktree)
     if standing == branch:
         return ""
-    known = (commands.commit_of(name, root) for name in (start_ref(bead_id), f"{merges.HEADS}{branch}"))
-    if not all(known):  # without a start it is not known to be an agent's doing
-        return ""
+    if not _known_start(case) or not commands.commit_of(f"{HEADS}{branch}", case.tools.root):
+        return ""  # without a start it is not known to be an agent's doing
     if standing is None:
         standing = _name_detached(worktree, branch, worktree_status.head(worktree))
     worktree_status.commit_leftovers(worktree, f"{bead_id}: left on {standing}")
@@ -160,12 +208,12 @@ async def bring_together(case: BeadSession, attempt: int, feedback: str | None) 
             return problem
         case.unmerged = conflict is not None
     if not case.base:
-        case.base, _ = await in_thread(_start, case.tools.root, case.bead.id, await case.head())
+        case.base, _ = await in_thread(_start, case, await case.head())
     return ""
 
 
 async def _merge(case: BeadSession, wanted: Sequence[str]) -> merges.Conflict | None:
-    outcome = await in_thread(merges.merge_all, case.worktree, wanted)
+    outcome = await in_thread(merges.merge_all, case.worktree, wanted, case.order.proven_commits)
     if outcome.missing and case.merges:
         raise Halted("blocked", f"cannot merge {', '.join(outcome.missing)}: no such branch")
     return outcome.conflict

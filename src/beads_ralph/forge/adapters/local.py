@@ -17,7 +17,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.forge.network import Network, publish
 from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, with_section
-from beads_ralph.git import commands
+from beads_ralph.git import commands, guard
 
 TURN_SECONDS: Final = 30.0
 
@@ -45,6 +45,7 @@ class LocalForge:
         with self.pulls.turn():
             pull = self._record(proposal)
             self.pulls.write(pull)
+            guard.expect(self.root, {pull.ref: pull.commit})
             commands.output("update-ref", pull.ref, pull.commit, cwd=self.root)
         return self._read_back(pull, proposal.commit)
 
@@ -85,8 +86,7 @@ class LocalForge:
 
     def _next_number(self) -> int:
         """Refs count too: a clean-up may have taken the records, and a ref is never given away."""
-        refs = commands.output("for-each-ref", "--format=%(refname)", "refs/pull", cwd=self.root).splitlines()
-        named = (ref.split("/")[2] for ref in refs)
+        named = (ref.split("/")[2] for ref in commands.refs_of(self.root) if ref.startswith("refs/pull/"))
         taken = [int(name) for name in named if name.isdecimal()]
         return 1 + max([0, *taken, *(pull.number for pull in self.pulls.all())])
 

@@ -383,9 +383,9 @@ def _extra(row: sqlite3.Row) -> Mapping[str, Any]:
     loaded = _loaded(row["extra"])
     extra = dict(loaded) if isinstance(loaded, dict) else {"extra": loaded}
     if row["claimed_by"] is not None:
-        extra |= {"claimed_by": row["claimed_by"], "lease_expires_at": row["lease_expires_at"]}
+        extra |= {key: _shown(row[key]) for key in ("claimed_by", "lease_expires_at")}
     if row["status"] == "closed" and row["close_reason"] is not None:
-        extra["close_reason"] = row["close_reason"]
+        extra["close_reason"] = _shown(row["close_reason"])
     return extra
 
 

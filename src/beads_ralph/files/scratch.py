@@ -1,0 +1,97 @@
+"""Folders that nobody can guess, for as long as a process lives, in the temporary folder."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from beads_ralph.errors import Code, RalphError
+
+MARK: Final = ".beads-ralph"
+"""A file that the folder's process holds locked, so that what a killed one left can be told."""
+_held: Final[dict[Path, int]] = {}
+_owner: Final = os.getpid()
+
+
+def make() -> Path:
+    """A new folder with a random name."""
+    import tempfile  # as late as this, like the others: looking at things needs none of it
+
+    try:
+        folder = Path(tempfile.mkdtemp()).resolve()
+        descriptor = os.open(folder / f"{MARK}-new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        (folder / f"{MARK}-new").rename(folder / MARK)  # with its lock: nobody sees it free
+    except OSError as problem:
+        message = f"cannot make a folder in {tempfile.gettempdir()}: {problem.strerror}"
+        raise RalphError(Code.WRITE_FAILED, message, suggested_action="Set TMPDIR to another place") from None
+    _held[folder] = descriptor
+    return folder
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder of ours with all that is in it."""
+    if (descriptor := _held.pop(folder, None)) is not None:
+        remove(folder)
+        os.close(descriptor)
+
+
+def sweep() -> list[Path]:
+    """Remove what killed processes left; what was removed."""
+    import tempfile
+
+    place = Path(tempfile.gettempdir()).resolve()
+    return [folder for folder in place.glob("tmp*") if _remove_left(folder)]
+
+
+def _remove_left(folder: Path) -> bool:
+    """Whoever removes a folder holds its mark, as its owner does: so there is one."""
+    try:
+        about = folder.lstat()
+        if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
+            return False
+        descriptor = os.open(folder / MARK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove(folder)
+    except OSError:  # its owner lives
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def remove(folder: Path) -> None:
+    """The folder and everything in it, also what its makers made read-only."""
+    import shutil
+
+    shutil.rmtree(folder, onerror=_writable_first)
+
+
+def _writable_first(remove: Callable[[str], Any], name: str, _problem: object) -> None:
+    """Some tools make their caches read-only, folders included."""
+    parent = Path(name).parent
+    for place in (parent, Path(name)):
+        if place.exists() and not place.is_symlink():
+            with suppress(FileNotFoundError):
+                place.chmod(place.stat().st_mode | stat.S_IRWXU)
+    if remove in (os.open, os.scandir, os.lstat):
+        import shutil
+
+        shutil.rmtree(name, ignore_errors=True)
+    elif Path(name).exists() or Path(name).is_symlink():
+        remove(name)
+
+
+@atexit.register
+def _discard_all() -> None:
+    for folder in list(_held) if os.getpid() == _owner else ():
+        discard(folder)

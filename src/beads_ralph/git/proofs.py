@@ -1,0 +1,286 @@
+"""The repository that proofs are made in: bare, ours, and no worktree of an agent's is part of it.
+
+A commit comes in by a fetch that checks every object of it, is checked out from here to a place that nobody
+can guess, and is pushed from here. What passed stays alive here, whatever becomes of the user's repository.
+It is a cache: deleted or damaged, it is made anew.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock, scratch, text_files
+from beads_ralph.files.text_files import ralph_dir
+from beads_ralph.git import commands, git_files, settings
+from beads_ralph.git.settings import GitSettings
+
+NAME: Final = "proof.git"
+FETCH_SECONDS: Final = 1800.0
+"""The first fetch brings the whole history."""
+CHECKOUT_SECONDS: Final = 600.0
+KEPT: Final = "refs/kept/"
+"""By its own name, each commit that came in whole."""
+PROVEN: Final = "refs/proven/"
+STARTS: Final = "refs/start/"
+KEPT_SECONDS: Final = 14 * 24 * 3600
+MANY_PACKS: Final = 50
+FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
+STRICT: Final = ("-c", "fetch.fsckObjects=true")
+FETCH: Final = (
+    *("-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false", "fetch", "--quiet", "--force"),
+    *("--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules", "--update-shallow"),
+)
+OBJECT: Final = re.compile(r"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
+
+
+class DamagedCommitError(RalphError):
+    """A commit of which objects are missing, damaged, or not what git allows."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A commit as files. git of ours looks at it with an index of its own; the `.git` in it is for whoever
+    works there."""
+
+    path: Path
+    commit: str
+    env: Mapping[str, str]
+
+    def changed(self) -> list[str]:
+        """Files that differ from the commit, are gone, or are new and not ignored."""
+        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
+        listing = commands.output(*words, cwd=self.path, env=self.env)
+        return sorted({name for name in listing.split("\0") if name})
+
+    def head(self) -> str | None:
+        """Where whoever works there has gone to."""
+        return git_files.commit_of("HEAD", self.path)
+
+
+@dataclass
+class Proofs:
+    """The repository of proofs that belongs to one of the user's."""
+
+    path: Path
+    settings: GitSettings
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables that send git here."""
+        return self.settings.of_a_repository(self.path)
+
+    # --- what comes in ---
+
+    def bring(self, commits: Iterable[str], *, strict: bool = False) -> None:
+        """Fetch what is not here yet. Every object is hashed anew, and nothing may be missing; `strict` asks
+        for well-formed ones too, which those of an old history may not be."""
+        with self._turn:
+            self.make()  # somebody may have removed it
+            missing = [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
+            if missing:
+                self._fetch(missing, strict=strict)
+
+    def _fetch(self, commits: list[str], *, strict: bool) -> None:
+        refs = [f"+{commit}:{KEPT}{commit}" for commit in commits]
+        words = (*(STRICT if strict else ()), *FETCH, "--", str(self.settings.view), *refs)
+        ended = commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
+        if not ended.ok:
+            if self._is_damaged():
+                self._make_anew()
+                ended = commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
+            if not ended.ok:
+                raise _damaged(commits[-1], ended.stderr)
+
+    def _is_damaged(self) -> bool:
+        """Whether something is missing of what came in whole."""
+        words = ("rev-list", "--objects", "--all", "--quiet")
+        return not commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env).ok
+
+    def _make_anew(self) -> None:
+        """With as much of what was here as the user's repository still has."""
+        kept = {ref: commit for ref, commit in git_files.refs(self.path).items() if not ref.startswith(KEPT)}
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.make()
+        for ref, commit in kept.items():
+            words = (*FETCH, "--", str(self.settings.view), f"+{commit}:{KEPT}{commit}")
+            if commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env).ok:
+                self._note(ref, commit)
+
+    def make(self) -> None:
+        """An empty repository, where there is none. It has no settings of its own: each run brings them."""
+        if (self.path / "HEAD").is_file():
+            return
+        place = self.path.with_suffix(".lock")
+        with lock.held(place, FETCH_SECONDS, lambda: RalphError(Code.CONFLICT, f"{place} is held")):
+            for name in ("objects/info", "objects/pack", "refs", "info"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            _link(self.path / "info" / "exclude", self.settings.common / "info" / "exclude")
+            _link(self.path / "lfs", self.settings.common / "lfs")
+            kind = [row for row in self.settings.local if row[0].lower() in FORMAT]
+            settings.write(self.path / "config", [*kind, ("core.bare", "true")])
+            text_files.write_text(self.path / "HEAD", "ref: refs/heads/none\n")
+
+    # --- what is known ---
+
+    def proven(self, bead: str) -> str | None:
+        """The commit that the bead was last proven with."""
+        return self._commit(f"{PROVEN}{bead}")
+
+    def note_proven(self, bead: str, commit: str) -> None:
+        """The commit stays alive here; `bead` is its id as a part of a ref's name."""
+        self._note(f"{PROVEN}{bead}", commit)
+
+    def start(self, bead: str) -> str | None:
+        """The commit that the bead's work began at."""
+        return self._commit(f"{STARTS}{bead}")
+
+    def note_start(self, bead: str, commit: str) -> None:
+        self._note(f"{STARTS}{bead}", commit)
+
+    def forget_start(self, bead: str) -> None:
+        (self.path / f"{STARTS}{bead}").unlink(missing_ok=True)
+
+    def _note(self, ref: str, commit: str) -> None:
+        """Loose refs of ours are written as files: nobody else writes here."""
+        text_files.make_folder((self.path / ref).parent)
+        text_files.write_text(self.path / ref, f"{commit}\n")
+
+    def _commit(self, ref: str) -> str | None:
+        return git_files.commit_in(self.path, ref)
+
+    # --- what goes out ---
+
+    @contextmanager
+    def checkout(
+        self, commit: str, branches: Mapping[str, str] | None = None, into: Path | None = None
+    ) -> Iterator[Checkout]:
+        """The commit as files, detached, gone at the end whatever happened inside. `branches` are the refs
+        that whoever works there can name, besides the tags."""
+        if into is not None and into.exists() and (not into.is_dir() or any(into.iterdir())):
+            message = f"{into} is not empty, so nothing can be checked out there"
+            action = f"Move it away, such as: mv {into} {into}.old"
+            raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+        refs = branches or {}
+        self.bring([commit, *refs.values()])
+        folder = scratch.make()
+        path = into or folder / self.settings.root.name
+        made = next(place for place in (*reversed(path.parents), path) if place == path or not place.exists())
+        index = self.settings.folder / f"index-{secrets.token_hex(8)}"
+        env = {**self.env, "GIT_WORK_TREE": str(path), "GIT_INDEX_FILE": str(index)}
+        checkout = Checkout(path, commit, env)
+        try:
+            text_files.make_folder(path)
+            self._fill(checkout, index, refs)
+            yield checkout
+        finally:
+            if made.exists():
+                scratch.remove(made)
+            index.unlink(missing_ok=True)
+            scratch.discard(folder)
+
+    def _fill(self, checkout: Checkout, index: Path, refs: Mapping[str, str]) -> None:
+        words = ("read-tree", "--reset", "-u", checkout.commit)
+        for again in (False, True):
+            ended = commands.run(*words, cwd=checkout.path, timeout=CHECKOUT_SECONDS, env=checkout.env)
+            if ended.ok:
+                break
+            if again or not self._is_damaged():
+                details = ended.stderr.strip()
+                raise RalphError(Code.GIT_ERROR, f"cannot check out {checkout.commit[:12]}", details=details)
+            with self._turn:
+                self._make_anew()
+            self.bring([checkout.commit, *refs.values()])
+        self._furnish(checkout, index, refs)
+
+    def _furnish(self, checkout: Checkout, index: Path, refs: Mapping[str, str]) -> None:
+        """A repository of the checkout's own, which borrows our objects: what happens in it stays in it."""
+        own = checkout.path / ".git"
+        for name in ("objects/info", "refs/heads", "info"):
+            (own / name).mkdir(parents=True)
+        (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
+        (own / "objects" / "info" / "alternates").write_text(f"{self.path / 'objects'}\n", "utf-8")
+        settings.write(own / "config", [*self.settings.local, ("core.bare", "false")])
+        tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
+        rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
+        (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")
+        shutil.copyfile(index, own / "index")
+        view = self.settings.view / "info"
+        for file in (self.path / "shallow", view / "exclude", view / "attributes"):
+            with suppress(OSError):
+                shutil.copyfile(file, own / file.relative_to(file.parents[file.parent.name == "info"]))
+
+    def restore(self, commit: str) -> bool:
+        """Give a commit back to the user's repository where it was destroyed; False where it was not."""
+        root = self.settings.root
+        if not self._commit(f"{KEPT}{commit}") or has(root, commit):
+            return False
+        self.restore_objects()
+        return True
+
+    def restore_objects(self) -> None:
+        """Copy every object that we have and the user's repository has not."""
+        for path in (self.path / "objects").rglob("*"):
+            target = self.settings.common / "objects" / path.relative_to(self.path / "objects")
+            if path.is_file() and not target.exists() and path.name != "alternates":
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+
+    def tidy(self) -> None:
+        """Forget what was tried long ago and not proven; join what many fetches brought."""
+        long_ago = time.time() - KEPT_SECONDS
+        for path in (self.path / KEPT).glob("*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < long_ago:
+                    path.unlink()
+        if len(list((self.path / "objects" / "pack").glob("*.pack"))) > MANY_PACKS:
+            words = ("-c", "gc.packRefs=false", "gc", "--quiet")
+            commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
+
+
+def has(root: Path, commit: str) -> bool:
+    """Whether the commit is there with everything it needs, as far as a walk can tell."""
+    return commands.run("rev-list", "--objects", "--quiet", "--max-count=1", commit, cwd=root).ok
+
+
+def _link(place: Path, target: Path) -> None:
+    with suppress(FileNotFoundError):
+        place.unlink()
+    place.symlink_to(target)
+
+
+def _damaged(commit: str, stderr: str) -> DamagedCommitError:
+    named = [name for name in dict.fromkeys(OBJECT.findall(stderr)) if name != commit]
+    which = f" ({', '.join(named[:3])})" if named else ""
+    message = f"{commit[:12]} cannot be proven: objects of it are missing, damaged or malformed{which}"
+    action = "Commit the files anew; git fsck names what is wrong"
+    return DamagedCommitError(Code.GIT_ERROR, message, details=stderr.strip(), suggested_action=action)
+
+
+# --- finding it ---------------------------------------------------------------------------------------
+
+_known: Final[dict[Path, Proofs]] = {}
+_finding: Final = threading.Lock()
+
+
+def at(root: Path) -> Proofs:
+    """The repository of proofs of the one at `root`, with the settings of the run."""
+    now = settings.of(root)
+    with _finding:
+        found = _known.get(now.root)
+        if found is None or found.settings is not now:
+            found = Proofs(ralph_dir(root) / NAME, now)
+            found.make()
+            _known[now.root] = found
+    return found
