@@ -136,7 +136,7 @@ class Starter:
         self._reapers: set[tuple[int, int]] = set()
 
     def start(self, job: Job, stdin: int, stdout: int, stderr: int) -> Reaped:
-        """OSError where the starter, or the new reaper, does not answer."""
+        """ConnectionError where there is no starter or no reaper, TimeoutError where one does not answer."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs, _described(job) as description:
             ours.settimeout(ANSWER_SECONDS)
@@ -153,9 +153,9 @@ class Starter:
     def _hand_over(self, files: list[int]) -> None:
         try:
             socket.send_fds(self._opened(), [b"\0"], files)
-        except OSError:
+        except OSError as problem:  # it was killed, or cannot be started at all
             self._close()
-            raise
+            raise ConnectionError from problem
 
     def strays(self, table: Mapping[int, Process]) -> set[int]:
         """The children of the starter that it did not fork."""
