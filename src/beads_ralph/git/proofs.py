@@ -87,20 +87,25 @@ class Proofs:
         for well-formed ones too, which those of an old history may not be."""
         with self._turn:
             self.make()  # somebody may have removed it
-            missing = [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
-            if missing:
-                self._fetch(missing, strict=strict)
+        if missing := self._missing(commits):
+            self._fetch(missing, strict=strict)
+
+    def _missing(self, commits: Iterable[str]) -> list[str]:
+        return [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
 
     def _fetch(self, commits: list[str], *, strict: bool) -> None:
+        """Several at once do not disturb one another, unless they bring the same: then one of them has."""
         refs = [f"+{commit}:{KEPT}{commit}" for commit in commits]
         words = (*(STRICT if strict else ()), *FETCH, "--", str(self.settings.view), *refs)
         ended = commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
-        if not ended.ok:
+        if ended.ok or not self._missing(commits):
+            return
+        with self._turn:
             if self._is_damaged():
                 self._make_anew()
-                ended = commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
-            if not ended.ok:
-                raise _damaged(commits[-1], ended.stderr)
+            ended = commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
+        if not ended.ok and self._missing(commits):
+            raise _damaged(commits[-1], ended.stderr)
 
     def _is_damaged(self) -> bool:
         """Whether something is missing of what came in whole."""

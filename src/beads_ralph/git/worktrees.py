@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands, locking, merges, source_branch, worktree_status
+from beads_ralph.git import commands, locking, merges, worktree_status
 from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
@@ -115,7 +115,7 @@ def prepare(
     with locking.exclusive(repo_root, branch):
         known = merges.find_branches(repo_root, [branch, *_above(branch), source, *dependencies])
         _refuse_clash(branch, known)
-        trunk = source_branch.start_of(repo_root, source, known)
+        trunk = merges.source_of(repo_root, source, known)
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
         if head is None:
             return _found(path, branch, trunk, dependencies, proven)

@@ -11,7 +11,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.git import source_branch, worktree_status
+from beads_ralph.git import merges, worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
 from beads_ralph.session import confinement
@@ -40,7 +40,7 @@ def require_sources(
     """Of those that would start; what is blocked, or waits for it, needs no branch yet."""
     waves, _ = foresee(beads, scope, seen)
     starting = {bead_id for wave in waves for bead_id in wave}
-    source_branch.require(root, [bead for bead in beads if bead.id in starting])
+    merges.require_sources(root, [bead for bead in beads if bead.id in starting])
 
 
 def _require_space(space: Workspace) -> None:
