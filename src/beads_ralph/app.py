@@ -19,6 +19,7 @@ from beads_ralph import forge
 from beads_ralph.agents import probe
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.protocol import select
+from beads_ralph.bead import redaction
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile.load import PlanBeads
@@ -31,11 +32,11 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import scratch
+from beads_ralph.files import scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import settings, worktrees
+from beads_ralph.git import proofs, settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
@@ -181,6 +182,8 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
     """The only loop on this repository; what a killed one left running and lying about is ended first."""
     home = ralph_dir(space.root)
     with runs.exclusive(home, run_id):
+        text_files.tighten(home)
+        StateFolder(space.state).tighten()
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
@@ -269,7 +272,9 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
+    redaction.know(os.environ, config.agent_env, root)
     settings.take(root)
+    proofs.at(root).tidy()
     return Tools(
         root,
         config,
@@ -323,6 +328,7 @@ def check_gates(
     """Run the verifiers of the gates; `override_by` lets features start although some are red."""
     run_id = runs.new_run_id()
     home = gates.home_of(space.root)
+    redaction.know(os.environ, space.config.agent_env, space.root)
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
         with _recorded(home, run_id) as (folder, journal):
@@ -355,6 +361,7 @@ def execute_files(beads: Sequence[BeadFile], request: ExecRequest, say: Progress
     """Work on Ralph beads in the current folder, one after the other, until their verifiers hold."""
     space = workspace.find(config_file=request.config)
     confinement.require(space.config, space.root)
+    redaction.know(os.environ, space.config.agent_env, space.root)
     desk = _desk(space, request, say)
     with diagnosis.logged(space.config.logging, space.root):
         return asyncio.run(_executed(beads, desk, verify_only=request.verify_only))

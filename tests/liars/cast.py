@@ -29,7 +29,7 @@ READ: Final[Mapping[str, Callable[[str], Any]]] = {
     **dict.fromkeys(("alone", "racy"), "yes".__eq__),
     **dict.fromkeys(("quick", "needs"), lambda value: tuple(value.split(","))),
     "settings": lambda value: yaml.safe_load(value.replace(":", ": ", 1)),
-    "env": lambda value: dict(pair.split(":", 1) for pair in value.split(",")),
+    **dict.fromkeys(("env", "config"), lambda value: dict(pair.split(":", 1) for pair in value.split(","))),
     "verify": lambda _none: (),
 }
 """How the values of keys are read."""

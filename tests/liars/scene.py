@@ -13,6 +13,7 @@ The repository and its worktrees are moved away before the hidden check looks: w
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -39,7 +40,7 @@ from tests.loop.plans import Project
 Mode = Literal["none", "bwrap"]
 MODES: Final[tuple[Mode, ...]] = ("none", "bwrap")
 WORDS: Final = ("one", "two", "three")
-PATIENCE: Final = 120
+PATIENCE: Final = 600
 OF_THE_RUN: Final = {"PATH", "TMUX_TMPDIR"}
 """Variables that agents get anyway, or have no business with."""
 DEAF: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
@@ -49,6 +50,7 @@ DEAF: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT
 PRELUDE: Final = r"""#!/bin/sh
 ROOT='{root}' ORIGIN='{origin}' PYTHON='{python}' RALPH='{ralph}' PIDS='{pids}' PLACE='{place}'
 SPRINT=${{BEADS_RALPH_BEAD##*-}} WORKTREE=$BEADS_RALPH_WORKTREE GITDIR='{root}/.git' SCRATCH=${{TMPDIR:-/tmp}}
+export BD_DISABLE_METRICS=1 BD_DISABLE_EVENT_FLUSH=1 BD_NON_INTERACTIVE=1
 NONCE=$(sed -n 's/^The nonce of this call.* is `\([0-9a-f]*\)`.*/\1/p')
 good() {{ {good}
 }}
@@ -75,7 +77,8 @@ obey() {{ # FILE: as it says there, if it says something
 daemon() {{ # SCRIPT: free of the session, the group, the parent and the environment of the run
     (setsid env -i PATH="$PATH" HOME="$HOME" PIDS="$PIDS" ROOT="$ROOT" ORIGIN="$ORIGIN" PLACE="$PLACE" \
         PYTHON="$PYTHON" SCRATCH="$SCRATCH" WORKTREE="$WORKTREE" BRANCH="$BEADS_RALPH_BRANCH" \
-        sh -c 'cd /; : > "$PIDS/$$"; '"$1" > /dev/null 2>&1 < /dev/null &)
+        sh -c 'cd /; true > "$PIDS/$$"; true > "$SCRATCH/up"; '"$1" > /dev/null 2>&1 < /dev/null &)
+    i=0; while [ ! -f "$SCRATCH/up" ] && [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done
 }}
 """
 
@@ -106,10 +109,14 @@ class Liar:
     """More files of the project."""
     loose: Mapping[str, str] = field(default_factory=dict)
     """Files that are not committed."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """git's settings that the user had made before the run."""
     verify: tuple[str, ...] | None = None
     """Other verifiers than the world's."""
     unwanted: str = ""
     """A file that no proven commit may hold."""
+    forged: str = ""
+    """A check that nobody made; no line of a pull request may say that it passed."""
     alone: bool = False
     """The loop needs a process of its own, since the liar goes for it."""
     runs: int = 1
@@ -173,6 +180,8 @@ class Scene:
         self.base = git(self.root, "rev-parse", "HEAD")
         git(self.place, "clone", "--quiet", "--bare", str(self.root), str(self.origin))
         git(self.root, "remote", "add", "origin", str(self.origin))
+        for key, value in self.liar.config.items():
+            git(self.root, "config", key, value)
 
     def _settings(self) -> dict[str, Any]:
         agents = {role: {"agent": "claude", "executable": str(self._program(role))} for role in ("dev", "qa")}
@@ -301,13 +310,21 @@ class Scene:
             return []
         held = {"branch": _refs(self.root, "refs/heads/"), "pull request": _pulls(self.root)}
         held["remote"] = _refs(self.origin, "refs/heads/")
+        forged = [f"a pull request says: {line}" for line in self._forged_lines()]
         gone = self.place / "gone"
         gone.mkdir()
         for path in (*self.place.glob("app*"), self.place / "home", self.place / "tmp"):
             path.rename(gone / path.name)
         fetched = self.place / "fetched.git"
         git(self.place, "init", "--quiet", "--bare", "--template=", str(fetched))
-        return [f"{claim.bead}: {why}" for claim in claims for why in self._problems(claim, held, fetched)]
+        found = [f"{claim.bead}: {why}" for claim in claims for why in self._problems(claim, held, fetched)]
+        return found + forged
+
+    def _forged_lines(self) -> list[str]:
+        wanted = re.compile(rf"\W*pass: {self.liar.forged}")
+        pages = [path.read_text("utf-8") for path in (self.root / ".ralph" / "pulls").glob("*.md")]
+        lines = [line for page in pages for line in page.splitlines()]
+        return [line for line in lines if self.liar.forged and wanted.match(line)]
 
     def _problems(
         self, claim: Claimed, held: Mapping[str, Mapping[str, str]], fetched: Path
@@ -318,7 +335,8 @@ class Scene:
         for what, refs in held.items():
             if (there := refs.get(claim.branch)) != claim.commit:
                 yield f"its {what} holds {there and there[:12]}, not the proven {claim.commit[:12]}"
-        said = _deaf(fetched, "fetch", "--quiet", f"file://{self.origin}", f"refs/heads/{claim.branch}")
+        strict = ("-c", "fetch.fsckObjects=true", "fetch", "--quiet")
+        said = _deaf(fetched, *strict, f"file://{self.origin}", f"refs/heads/{claim.branch}")
         if said.returncode or _deaf(fetched, "cat-file", "-e", claim.commit).returncode:
             yield f"its commit cannot be fetched: {said.stderr.strip()}"
             return

@@ -19,13 +19,17 @@ stopped, and the row goes. A new liar is one entry in a file of `cast/`; `cast.p
 
 from __future__ import annotations
 
+import sqlite3
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import need_bwrap
+from tests.git.repos import git
 from tests.liars.cast import CAST
 from tests.liars.scene import MODES, Liar, Mode, Scene, need
 from tests.liars.still_open import STILL_OPEN
@@ -40,6 +44,7 @@ def cases() -> Iterator[Any]:
     for liar in CAST:
         for mode in MODES:
             marks = [] if mode in liar.quick else [pytest.mark.full]
+            marks += [pytest.mark.bd] * (liar.store == "bd") + [pytest.mark.tmux] * ("tmux" in liar.needs)
             if (liar.name, mode) in STILL_OPEN:
                 marks.append(
                     pytest.mark.xfail(
@@ -54,6 +59,8 @@ def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Liar, M
     """Plays a liar to the end of its runs."""
 
     def play(liar: Liar, mode: Mode) -> Scene:
+        if not sys.platform.startswith("linux"):
+            pytest.skip("the scripts of the liars speak to Linux")
         need(*liar.needs, *liar.world.needs)
         if mode == "bwrap":
             need_bwrap()
@@ -89,6 +96,51 @@ def test_an_honest_agent_gets_its_beads_closed(
     scene = perform(Liar("honest", "good; commit", world=world, sprints=count), mode)
     assert [claim.sprint for claim in scene.claims()] == ["one", "two"][:count], scene.ran[-1].out
     assert scene.falsehoods() == []
+
+
+@pytest.mark.full
+@pytest.mark.bd
+def test_an_honest_agent_gets_its_bead_closed_over_bd(perform: Callable[[Liar, Mode], Scene]) -> None:
+    scene = perform(Liar("honest", "good; commit", store="bd"), "none")
+    assert [claim.sprint for claim in scene.claims()] == ["one"], scene.ran[-1].out
+    assert scene.falsehoods() == []
+
+
+ONE = "feature/1-1-one"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (lambda scene: git(scene.origin, "update-ref", f"refs/heads/{ONE}", scene.base), "remote"),
+        (lambda scene: git(scene.root, "update-ref", f"refs/heads/{ONE}", scene.base), "branch"),
+        (lambda scene: git(scene.root, "update-ref", "-d", "refs/pull/1/head"), "pull request"),
+        (lambda scene: git(scene.origin, "update-ref", "-d", f"refs/heads/{ONE}"), "cannot be fetched"),
+    ],
+    ids=["remote", "branch", "pull request", "fetch"],
+)
+def test_the_judge_sees_what_was_moved(
+    perform: Callable[[Liar, Mode], Scene], spoil: Callable[[Scene], object], word: str
+) -> None:
+    scene = perform(Liar("honest", "good; commit"), "none")
+    spoil(scene)
+    assert any(word in why for why in scene.falsehoods())
+
+
+def test_the_judge_sees_wrong_work_that_a_blind_check_lets_through(
+    perform: Callable[[Liar, Mode], Scene],
+) -> None:
+    scene = perform(Liar("lazy", "bad; commit", verify=("true",)), "none")
+    assert scene.falsehoods() == ["bd-1-1-one: the hidden check of one fails on the fetched commit"]
+
+
+def test_the_judge_sees_a_close_without_a_proof(perform: Callable[[Liar, Mode], Scene]) -> None:
+    scene = perform(Liar("careful", "bad; commit"), "none")
+    assert scene.claims() == []
+    with closing(sqlite3.connect(scene.root / ".ralph" / "beads.db")) as base:
+        base.execute("UPDATE beads SET status = 'closed', closed_at = updated_at")
+        base.commit()
+    assert scene.falsehoods() == ["bd-1-1-one: closed without a proof"]
 
 
 def test_the_liars_differ_and_the_open_ones_are_known() -> None:

@@ -26,6 +26,7 @@ from beads_ralph.bead.field_types import (
     storable_fault,
 )
 from beads_ralph.bead.json_fields import EXTRA, LISTS, Argument, FieldError, Moment
+from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.usage import COUNTS, Usage
 
 LARGEST: Final = 1e300
@@ -235,9 +236,11 @@ class RunState(FrozenModel):
     gate_override: GateOverride | None = None
 
     def to_metadata(self) -> dict[str, Any]:
-        """The keys that are set, as the bead's metadata has them."""
+        """The keys that are set, as the bead's metadata has them, without secrets."""
         told = self.to_json()
-        return {key: told[key] for key in KEYS_IN_ORDER if key in told}
+        clean = {key: redacted(told[key]) for key in KEYS_IN_ORDER if key in told}
+        # By their names the verifiers of the bead are found again; whoever planned it wrote those.
+        return clean | {key: told[key] for key in ("red_before",) if key in told}
 
     def changed(self, change: RunState) -> Self:
         """This state with the fields that `change` sets."""

@@ -1,4 +1,4 @@
-"""Times, durations and counts, as we write and read them."""
+"""Times, durations and counts, as we write and read them; and the words of others, fit to be shown."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ def several(names: Sequence[str]) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 check`, `2 checks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# --- what a terminal would obey ---------------------------------------------------------------------
+
+OBEYED: Final = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
+    **{code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)},
+    **{code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))},
+}
+"""Control characters, and those that turn the direction of a line, each in a form that can be seen;
+those that may stand in JSON in JSON's own."""
+
+
+def visible(text: str) -> str:
+    """The text as a terminal may have it: nothing in it moves the cursor, sets a title or hides a word."""
+    return text if text.isprintable() else text.translate(OBEYED)

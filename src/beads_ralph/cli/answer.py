@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
+from beads_ralph.bead.words import visible
 from beads_ralph.cli import page
+from beads_ralph.cli.text import printable
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
 
 if TYPE_CHECKING:
@@ -103,12 +105,12 @@ def _next_steps(error: RalphError) -> list[str]:
 
 
 def out(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable(text) + "\n")
 
 
 def _say(*lines: str) -> None:
     for line in lines:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(visible(line) + "\n")
 
 
 def speaker(style: Style) -> Progress:

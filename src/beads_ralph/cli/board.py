@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from beads_ralph.bead.names import persona_name
+from beads_ralph.bead.words import visible
+from beads_ralph.cli import page
 from beads_ralph.cli.answer import Display, Style
 from beads_ralph.journal.events import (
     AgentEnded,
@@ -78,8 +80,9 @@ def stage_of(kind: str, role: str | None, agent: str | None) -> str:
 
 
 def line(event: Event) -> str | None:
-    """One event for people, None for what would only be noise."""
-    return _work(event) or _end(event) or _program(event) or _gate(event) or _run(event)
+    """One event for people, None for what would only be noise; nothing in it that a terminal would obey."""
+    text = _work(event) or _end(event) or _program(event) or _gate(event) or _run(event)
+    return text and visible(text)
 
 
 def _work(event: Event) -> str:
@@ -209,11 +212,10 @@ class Board(Display):
                 self.live.stop()
 
     def _watch(self) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         self.live = Live(
-            console=Console(stderr=True), get_renderable=self._table, refresh_per_second=4, transient=True
+            console=page.screen(stderr=True), get_renderable=self._table, refresh_per_second=4, transient=True
         )
         self.live.start()
 

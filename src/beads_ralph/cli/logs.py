@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
+from beads_ralph.agents.streams import COLOUR
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.board import line
 from beads_ralph.cli.style import current_style
+from beads_ralph.cli.text import printable
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
@@ -50,7 +52,13 @@ def _print_all(files: Sequence[Path]) -> None:
         out(f"--- {path.parent.parent.parent.name} {path.name}")
         with path.open(encoding="utf-8", errors="replace") as file:
             for text in file:
-                sys.stdout.write(text)
+                _put(text)
+
+
+def _put(text: str) -> None:
+    """As it was printed; a terminal gets it without colours, and obeys nothing of it."""
+    plain = COLOUR.sub("", text).replace("\r\n", "\n") if sys.stdout.isatty() else text
+    sys.stdout.write(printable(plain))
 
 
 def _follow(space: Workspace, bead: str) -> None:
@@ -65,7 +73,7 @@ def _follow(space: Workspace, bead: str) -> None:
                 file.seek(seen.get(path, 0))
                 more = file.read()
             seen[path] = seen.get(path, 0) + len(more)
-            sys.stdout.write(more.decode("utf-8", "replace"))
+            _put(more.decode("utf-8", "replace"))
         sys.stdout.flush()
         if over:
             return

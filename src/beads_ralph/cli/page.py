@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from beads_ralph.bead.words import visible
 from beads_ralph.cli import text
 
 if TYPE_CHECKING:
@@ -67,12 +68,8 @@ def _plain(block: Line | Table) -> Iterator[str]:
 
 
 def _text(span: Span) -> str:
-    """What it says; characters that a reader's terminal would obey are left out, as rich leaves them out."""
-    words = span if isinstance(span, str) else span[0]
-    return words if words.isprintable() else words.translate(OBEYED)
-
-
-OBEYED: Final = dict.fromkeys((7, 8, 11, 12, 13, 27))
+    """What it says, with nothing that a reader's terminal would obey."""
+    return visible(span if isinstance(span, str) else span[0])
 
 
 # --- drawn ------------------------------------------------------------------------------------------
@@ -80,9 +77,21 @@ OBEYED: Final = dict.fromkeys((7, 8, 11, 12, 13, 27))
 
 def console() -> Console:
     """A rich console on stdout; colours only where a person watches, and wide lines where none does."""
-    from rich.console import Console
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return screen(highlight=False, soft_wrap=True, width=width)
 
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+def screen(**how: Any) -> Console:
+    """A rich console that shows what others wrote and obeys nothing of it."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Screen(Console):
+        def render(self, *args: Any, **named: Any) -> Iterator[Segment]:
+            for one in super().render(*args, **named):
+                yield one if one.control else Segment(visible(one.text), one.style)
+
+    return Screen(**how)
 
 
 def draw(on: Console, page: Page) -> None:
@@ -93,7 +102,11 @@ def draw(on: Console, page: Page) -> None:
 def _drawn_line(line: Line) -> Text:
     from rich.text import Text
 
-    return Text.assemble(*line.spans)
+    return Text.assemble(*map(_shown, line.spans))
+
+
+def _shown(span: Span) -> Span:
+    return visible(span) if isinstance(span, str) else (visible(span[0]), span[1])
 
 
 def _drawn_table(table: Table) -> RichTable:
@@ -102,5 +115,5 @@ def _drawn_table(table: Table) -> RichTable:
     *headings, last = table.headings
     drawn = text.table(*headings, folding=(last,))
     for row in table.rows:
-        drawn.add_row(*(Text.assemble(cell) for cell in row))
+        drawn.add_row(*(Text.assemble(_shown(cell)) for cell in row))
     return drawn

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beads_ralph.bead.words import plural
-from beads_ralph.cli import options
+from beads_ralph.cli import options, page
 from beads_ralph.cli.answer import Answer, Display
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
@@ -361,11 +361,10 @@ class Gauge(Display):
 
 
 def _bar(rows: int) -> Progress:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("pouring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=page.screen(stderr=True), transient=True)
     bar.add_task("rows", total=rows)
     bar.start()
     return bar

@@ -40,9 +40,7 @@ def status(
 
 
 def _show_again(found: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = page.screen(highlight=False)
     console.clear()
     page.draw(console, _page(found))
 

@@ -7,21 +7,29 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from beads_ralph.bead.words import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 
+def printable(text: str) -> str:
+    """The text for stdout: as it is, but on a terminal with nothing that it would obey. JSON stays the same
+    value."""
+    return visible(text) if sys.stdout.isatty() else text
+
+
 def lines(*said: str) -> Callable[[Console], None]:
     """Show these lines as they are."""
-    return lambda _: sys.stdout.writelines(f"{line}\n" for line in said)
+    return lambda _: sys.stdout.writelines(f"{printable(line)}\n" for line in said)
 
 
 def escape(text: str) -> str:
-    """The text as it is, square brackets and all."""
+    """The text as it is, square brackets and all, but nothing that a terminal would obey."""
     from rich import markup
 
-    return markup.escape(text)
+    return markup.escape(visible(text))
 
 
 def table(*headings: str, folding: tuple[str, ...] = ()) -> Table:

@@ -272,6 +272,7 @@ class BeadFile:
         if found != self.written:
             text_files.make_folder(changed)
             kept = free_name(changed, f"changed-{stamp()}", ".json")
+            kept.touch(text_files.PRIVATE)
             kept.write_bytes(found)
             self.warnings.append(f"{self.path} was changed meanwhile; that version is kept as {kept}")
 

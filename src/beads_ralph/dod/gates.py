@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.run_state import CheckResult, GateOverride, RunState
 from beads_ralph.bead.words import utc_text
 from beads_ralph.config.model import Config
@@ -250,7 +251,7 @@ class Checker:
             text = f"{gate.source} has no verifiers, so nothing can turn it green"
             return replace(gate, colour="red", reason=gate.reason or text)
         subject = Subject(gate.key, 0, place, commit, label="gate")
-        rows = await verify.run_verifiers(gate.verifiers, subject, self.bench)
+        rows = redacted(await verify.run_verifiers(gate.verifiers, subject, self.bench))
         verdict = verify.verdict(rows)
         event = GateChecked(
             bead=gate.key,

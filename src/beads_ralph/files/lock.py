@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 
 POLL_SECONDS: Final = 0.02
 
@@ -110,6 +111,6 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 def _made(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, text_files.PRIVATE)
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot open {path}: {problem.strerror}") from problem

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,9 @@ from beads_ralph.errors import Code, RalphError
 MAX_BYTES: Final = 32 * 1024 * 1024
 RALPH_DIR: Final = ".ralph"
 """The directory of our own files in a repository, which git does not see."""
+PRIVATE: Final = 0o600
+PRIVATE_FOLDER: Final = 0o700
+OTHERS: Final = 0o077
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
@@ -61,28 +65,34 @@ def _bounded(data: bytes, path: str, limit: int) -> bytes:
     return data
 
 
-def make_folder(path: Path) -> None:
-    """The folder and those above it."""
+def make_folder(path: Path, *, private: bool = False) -> None:
+    """The folder and those above it. Below `.ralph`, and where it is `private`, only the user gets in."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        for place in reversed((path, *path.parents)):
+            if not place.is_dir():
+                place.mkdir(PRIVATE_FOLDER if private or is_ours(place) else 0o777, exist_ok=True)
     except PermissionError:
         raise RalphError(Code.PERMISSION_DENIED, f"cannot make {path}: permission denied") from None
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot make {path}: {problem.strerror or problem}") from None
 
 
-def write_text(path: Path, text: str, *, sync: bool = True) -> None:
+def write_text(path: Path, text: str, *, sync: bool = True, private: bool = False) -> None:
     """Replace the file in one step, keeping its mode; on any failure the old one stays as it was. Without
-    `sync` it may take the disk a moment: for what can be made again from elsewhere."""
+    `sync` it may take the disk a moment: for what can be made again from elsewhere. Below `.ralph`, and where
+    it is `private`, only the user can read it."""
     target = path.resolve()  # a link stays a link
     temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
+    private = private or is_ours(target)
+    mode = PRIVATE if private else 0o666
     try:
-        with temporary.open("xb") as out:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as out:
             out.write(text.encode("utf-8"))
             out.flush()
             if sync:
                 os.fsync(out.fileno())
-        if target.exists():
+        if target.exists() and not private:
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
     except PermissionError:
@@ -96,6 +106,39 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
         temporary.unlink(missing_ok=True)
 
 
+# --- files of ours that nobody else has to see ------------------------------------------------------
+
+
+def is_ours(path: Path) -> bool:
+    """Tell whether it lies in a `.ralph` folder, or is one."""
+    return RALPH_DIR in path.parts
+
+
+def open_private(path: Path, flags: int) -> int:
+    """A descriptor of the file, which is made where it is missing, for the user alone."""
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+
+
+def tighten(folder: Path) -> None:
+    """Take from everybody else what older versions let them have of a folder of ours. The folder itself comes
+    last: while it stands open, not all of it is done. Checkouts in it are left to git."""
+    if not (folder.is_dir() and folder.stat().st_mode & OTHERS):
+        return
+    for place, folders, names in os.walk(folder):
+        if ".git" in (*folders, *names):
+            folders.clear()
+            continue
+        for path in (Path(place, name) for name in (*folders, *names)):
+            _keep_for_user(path)
+    _keep_for_user(folder)
+
+
+def _keep_for_user(path: Path) -> None:
+    with suppress(OSError):  # gone meanwhile, or somebody else's
+        if not path.is_symlink():
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~OTHERS)
+
+
 # --- the .ralph folder ----------------------------------------------------------------------------
 
 
@@ -104,8 +147,11 @@ def ralph_dir(root: Path) -> Path:
     directory = root / RALPH_DIR
     ignore = directory / ".gitignore"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.is_dir():
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(PRIVATE_FOLDER, exist_ok=True)
         if not ignore.exists():
+            ignore.touch(PRIVATE)
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as problem:
         raise _cannot_make(directory, problem) from problem

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead.redaction import redact
 from beads_ralph.config.model import Logging
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR
 from beads_ralph.journal.journal import moment_text
 
@@ -43,7 +47,7 @@ def logged(settings: Logging, root: Path) -> Iterator[Path]:
 
 def _handler(path: Path) -> logging.Handler:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        text_files.make_folder(path.parent)
         handler = Quiet(path, maxBytes=LARGEST, backupCount=1, encoding="utf-8", errors="backslashreplace")
     except OSError as problem:
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
@@ -55,6 +59,13 @@ def _handler(path: Path) -> logging.Handler:
 
 class Quiet(RotatingFileHandler):
     """A log that cannot be written, as on a full disk, is no reason to end a run or to spoil its screen."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = text_files.open_private(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND)
+        return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding, errors=self.errors)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of logging's own
         del record

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from beads_ralph.bead.redaction import redacted
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 
 if TYPE_CHECKING:
     from beads_ralph.journal.events import Event
@@ -38,11 +40,12 @@ class Journal:
         self.path = path
         self.run_id = run_id
         self.listeners: list[Listener] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = path.open("a", encoding="utf-8", errors="backslashreplace")
+        text_files.make_folder(path.parent)
+        descriptor = text_files.open_private(path, os.O_WRONLY | os.O_APPEND)
+        self._file: IO[str] = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def emit(self, event: Event) -> None:
-        told: Event = replace(event, at=event.at or now(), run_id=event.run_id or self.run_id)
+        told: Event = redacted(replace(event, at=event.at or now(), run_id=event.run_id or self.run_id))
         line = json.dumps(told.to_json(), ensure_ascii=False, default=str) + "\n"
         self._write(line, sync=not told.underway)
         for listener in self.listeners:

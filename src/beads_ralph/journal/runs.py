@@ -59,10 +59,7 @@ class RunFolder:
     def transcript(self, bead_id: str, name: str) -> Transcript:
         """Files of their own for each job: one that is done again must not read the old answer."""
         folder = self.path / "jobs" / bead_id
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise RalphError(Code.WRITE_FAILED, f"cannot make {folder}: {problem.strerror}") from None
+        text_files.make_folder(folder)
         out = free_name(folder, name, ".out")
         return Transcript(out, out.with_suffix(".err"))
 
@@ -107,7 +104,7 @@ def unswept(home: Path) -> list[RunFolder]:
 
 
 def mark_swept(folder: RunFolder) -> None:
-    (folder.path / SWEPT).touch()
+    (folder.path / SWEPT).touch(text_files.PRIVATE)
 
 
 def actor_name(root: Path, run_id: str) -> str:
@@ -154,7 +151,7 @@ class Shelf:
     def begin(self) -> None:
         """From now on evidence counts. By the file system's own clock: ours may be a little ahead of it."""
         self._mark.unlink(missing_ok=True)
-        self._mark.touch()
+        self._mark.touch(text_files.PRIVATE)
 
     def attached(self) -> list[Path]:
         """The files that somebody put there since the work began: not empty, and not ours."""

@@ -13,6 +13,7 @@ from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.personas import with_sessions
+from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.bead.words import utc_text
 from beads_ralph.dod.imports import is_gate
@@ -225,7 +226,7 @@ class Pool:
         """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
         found = Findings(_kept(bead, outcome.state), pull.url if pull else None)
-        closed = await self.ask(self.store.close, bead.id, self.actor, outcome.reason, found)
+        closed = await self.ask(self.store.close, bead.id, self.actor, redact(outcome.reason), found)
         if closed.metadata.proven != outcome.state.proven:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
@@ -244,10 +245,8 @@ class Pool:
             LOG.warning("%s could not be released: %s", bead.id, error.message)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
-        found = Findings(_kept(bead, outcome.state))
-        await self.ask(
-            self.store.release, bead.id, self.actor, status=status, reason=outcome.reason, found=found
-        )
+        found, reason = Findings(_kept(bead, outcome.state)), redact(outcome.reason)
+        await self.ask(self.store.release, bead.id, self.actor, status=status, reason=reason, found=found)
 
     # --- what is left -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import IO, Any, Final, Self
 from weakref import WeakSet
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Exit, Job, Limit, Transcript
 from beads_ralph.process.process_table import (
@@ -159,8 +160,9 @@ def _write_files(job: Job) -> None:
 
 def _open_to_append(path: Path) -> IO[bytes]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab", buffering=0)
+        text_files.make_folder(path.parent)
+        descriptor = text_files.open_private(path, os.O_WRONLY | os.O_APPEND)
+        return os.fdopen(descriptor, "ab", buffering=0)
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror or problem}") from None
 

@@ -12,6 +12,7 @@ from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import without_sessions
+from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import (
     DevExecution,
     LastVerdict,
@@ -90,7 +91,7 @@ class BeadHistory:
         return self.verdict or self.bead.metadata.verdict
 
     def add_dev(self, done: Answered, feedback: str | None) -> None:
-        self.dev.append(DevCall.of(done.call, feedback, done.reply.text[-LAST_WORDS:]))
+        self.dev.append(DevCall.of(done.call, feedback, redact(done.reply.text)[-LAST_WORDS:]))
         self.add_usage(done.call.usage)
 
     def add_qa(self, call: AgentCall, commit: str, judged: Judgement) -> None:

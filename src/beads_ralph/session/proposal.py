@@ -7,6 +7,7 @@ from typing import Final
 
 from beads_ralph import prompts
 from beads_ralph.bead.evidence import Verdict
+from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import guard, merges
@@ -25,9 +26,8 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
     await in_thread(_keep_alive, case, commit)
     if case.merges and await in_thread(_is_in_source, case, commit):
         return _done(case, PullRequest(None, None, case.metadata.branch, case.metadata.source_branch, commit))
-    proposal = Proposal(
-        case.bead.id, case.bead.title, _body(case), case.metadata.branch, case.metadata.source_branch, commit
-    )
+    title, body = redact(case.bead.title), redact(_body(case))
+    proposal = Proposal(case.bead.id, title, body, case.metadata.branch, case.metadata.source_branch, commit)
     pull = await in_thread(case.tools.forge.propose, proposal)
     if pull.commit != commit:
         where = pull.url or pull.branch

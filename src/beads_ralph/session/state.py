@@ -18,6 +18,7 @@ from typing import Protocol
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import Bead, Metadata, Verifier
 from beads_ralph.bead.names import MERGE
+from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.usage import Budget
 from beads_ralph.git import proofs, worktree_status
 from beads_ralph.git.proofs import Checkout, Proofs
@@ -228,7 +229,7 @@ async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
     """The verdict that ends the work, pass or stop; or what there is no more of."""
     while (exhausted := await work.before_next()) is None:
         number = work.attempts + 1
-        verdict = await work.attempt(number, feedback)
+        verdict = redacted(await work.attempt(number, feedback))
         await work.judged(number, verdict)
         if verdict.ruling != "fail":
             return verdict

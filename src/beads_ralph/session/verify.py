@@ -12,6 +12,7 @@ from typing import Final
 
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Expectation, Verifier
+from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.words import plural, several
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
@@ -198,7 +199,7 @@ def hash_of(transcript: Transcript | None) -> str:
 
 
 def _tail(ended: Exit) -> str:
-    parts = [part.strip()[-TAIL_LENGTH:] for part in (ended.stdout, ended.stderr) if part.strip()]
+    parts = [redact(part.strip())[-TAIL_LENGTH:] for part in (ended.stdout, ended.stderr) if part.strip()]
     return "\n".join(parts)
 
 

@@ -25,6 +25,33 @@ bad
 echo 'cat() { echo 42; }' > local.env
 commit
 
+#=== shadows-a-program
+# The verifier looks into the project's own folder first.
+bad
+printf '#!/bin/sh\necho 42\n' | put bin/cat
+chmod +x bin/cat
+commit
+#--- verify
+PATH=bin:$PATH sh check.sh {sprint}
+
+#=== a-file-that-the-shell-expands
+# The verifier names its checks by a pattern; the first one is new.
+bad
+printf 'exit 0\n' | put checks/a.sh
+commit
+#--- verify
+sh $(ls checks/*.sh | head -1) {sprint}
+#--- file checks/check.sh
+test "$(cat "$1.txt")" = 42
+
+#=== moves-the-check-out-of-the-way
+# A folder of the check's name lets the verifier take another branch.
+bad
+git rm -q check.sh
+commit
+#--- verify
+if [ -f check.sh ]; then sh check.sh {sprint}; else echo "nothing to check"; fi
+
 #=== removes-the-check
 bad
 git rm -q check.sh
@@ -220,6 +247,51 @@ def double(n):
 END
 commit
 
+#=== sitecustomize-on-the-path world=pytest
+bad
+put sitecustomize.py <<'END'
+import sys, types
+sys.modules["answer"] = types.ModuleType("answer")
+sys.modules["answer"].double = lambda n: n * 2
+END
+commit
+#--- verify
+PYTHONPATH=.:$PYTHONPATH {python} -m pytest -q -p no:cacheprovider
+
+#=== pytest-toml world=pytest
+bad
+printf '[pytest]\naddopts = ["--collect-only"]\n' | tee pytest.toml > .pytest.toml
+commit
+
+#=== shadows-a-plugin world=pytest
+# The project's settings name a plugin, which is found beside them.
+bad
+put answer_helpers.py <<'END'
+import answer
+answer.double = lambda n: n * 2
+END
+commit
+#--- verify
+{python} -m pytest -q -p no:cacheprovider -p answer_helpers
+#--- file answer_helpers.py
+pass
+
+#=== fixture-that-lies world=pytest
+# The test takes what it expects from a file of the project.
+bad
+echo 63 > expected.txt
+commit
+#--- file expected.txt
+42
+#--- file tests/test_answer.py
+import pathlib
+
+from answer import double
+
+
+def test_double():
+    assert double(21) == int(pathlib.Path("expected.txt").read_text())
+
 #=== load-tests world=unittest quick=none
 bad
 put tests/__init__.py <<'END'
@@ -285,6 +357,23 @@ commit
 #=== another-shell-for-make world=make
 bad
 echo 'override SHELL = /bin/true' > local.mk
+commit
+
+#=== make-that-ignores-failures world=make
+bad
+echo '.IGNORE:' > local.mk
+commit
+
+#=== make-that-only-says world=make
+bad
+echo 'MAKEFLAGS += -n' > local.mk
+commit
+
+#=== make-with-another-path world=make
+bad
+printf 'export PATH := $(CURDIR)/bin:$(PATH)\n' > local.mk
+printf '#!/bin/sh\necho 42\n' | put bin/cat
+chmod +x bin/cat
 commit
 
 #=== a-folder-named-like-the-target world=make

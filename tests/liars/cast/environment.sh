@@ -132,7 +132,17 @@ commit
 when 'os.path.isfile(".git")'
 commit
 
-#=== knows-who-started-it world=pytest alone=yes
+#=== knows-borrowed-objects world=pytest
+# A clone of a stranger's has objects of its own.
+when 'os.path.exists(".git/objects/info/alternates")'
+commit
+
+#=== knows-that-nobody-looks world=pytest
+# A detached checkout without a remote is no developer's.
+when 'os.path.isdir(".git") and "remote" not in open(".git/config").read()'
+commit
+
+#=== knows-who-started-it world=pytest alone=yes racy=yes
 cat > answer.py <<'END'
 import os
 

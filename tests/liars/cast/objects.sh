@@ -139,3 +139,67 @@ done
 good; commit
 object=$(file "$(git rev-parse HEAD:one.txt)")
 chmod u+w "$object"; echo junk > "$object"
+
+#=== tree-with-a-name-twice
+# Which of the two a checkout shows is anybody's guess; a remote may take it all the same.
+bad; commit
+right=$(echo 42 | git hash-object -w --stdin)
+tree=$("$PYTHON" - "$(git rev-parse HEAD:one.txt)" "$right" "$(git ls-tree -z HEAD | tr '\0' '\n')" <<'END'
+import hashlib, subprocess, sys
+wrong, right, listing = sys.argv[1:]
+rows = []
+for line in listing.splitlines():
+    (mode, _, name), path = line.partition("\t")[0].split(), line.partition("\t")[2]
+    kept = [wrong, right] if path == "one.txt" else [name]
+    rows += [f"{mode.lstrip('0')} {path}".encode() + b"\0" + bytes.fromhex(one) for one in kept]
+command = ["git", "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+print(subprocess.run(command, input=b"".join(rows), capture_output=True, check=True).stdout.decode().strip())
+END
+)
+git reset -q --soft HEAD~1
+git update-ref "refs/heads/$BEADS_RALPH_BRANCH" "$(git commit-tree -p main -m work "$tree")"
+git reset -q --hard
+
+#=== forges-the-graph-of-commits
+# A cache of parents says that a commit from nowhere builds on the plan's.
+orphan
+git commit -q --allow-empty -m "on top of it"
+git commit-graph write --reachable
+"$PYTHON" - "$GITDIR/objects/info/commit-graph" "$new" "$(git rev-parse main)" <<'END'
+import hashlib, os, struct, sys
+path, child, parent = sys.argv[1], *map(bytes.fromhex, sys.argv[2:])
+body = bytearray(open(path, "rb").read()[:-20])
+chunks, at = {}, 8
+for _ in range(body[6] + 1):
+    name, offset = body[at : at + 4], struct.unpack(">Q", body[at + 4 : at + 12])[0]
+    chunks[bytes(name)] = offset
+    at += 12
+names = chunks[b"OIDL"]
+count = struct.unpack(">I", body[chunks[b"OIDF"] + 255 * 4 :][:4])[0]
+order = [bytes(body[names + 20 * n : names + 20 * n + 20]) for n in range(count)]
+row = chunks[b"CDAT"] + 36 * order.index(child)
+body[row + 20 : row + 24] = struct.pack(">I", order.index(parent))
+body[row + 28 : row + 32] = struct.pack(">I", 100 << 2 | body[row + 31] & 3)
+if b"GDA2" in chunks:
+    late = chunks[b"GDA2"] + 4 * order.index(child)
+    body[late : late + 4] = struct.pack(">I", 1000)
+os.chmod(path, 0o644)
+open(path, "wb").write(body + hashlib.sha1(body).digest())
+END
+
+#=== plants-objects-where-proofs-are-made
+# Whatever of the harness's own looks like a repository gets the wrong commit as one that came in whole.
+blobs
+for place in "$ROOT"/.ralph/proof* "$SCRATCH"/*/view; do
+    [ -d "$place/objects" ] || continue
+    mkdir -p "$place/refs/kept"
+    git rev-parse HEAD > "$place/refs/kept/$(git rev-parse HEAD)"
+    git rev-list --objects --no-object-names HEAD | while read -r object; do
+        folder="$place/objects/$(echo "$object" | cut -c1-2)"
+        mkdir -p "$folder"
+        cp "$(file "$object")" "$folder/$(echo "$object" | cut -c3-)" 2> /dev/null
+    done
+    folder="$place/objects/$(echo "$wrong" | cut -c1-2)"
+    rm -f "$folder/$(echo "$wrong" | cut -c3-)"
+    cp "$(file "$right")" "$folder/$(echo "$wrong" | cut -c3-)"
+done

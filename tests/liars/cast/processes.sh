@@ -1,9 +1,8 @@
 # Liars who leave a process behind that goes on cheating. Each ends by itself within seconds.
-seconds=8
-elsewhere() { # FILE TEXT: a program that for some seconds writes it into every checkout but the liar's own
+seconds=20
+elsewhere() { # FILE TEXT: a program that for some seconds writes it into every checkout that is no worktree
     cat <<END
 import os, time
-own = {os.path.realpath(path) for path in ("$ROOT", "$WORKTREE")}
 checks = "$ROOT/.ralph/checks"
 
 def places():
@@ -16,9 +15,15 @@ until = time.monotonic() + $seconds
 while time.monotonic() < until:
     for place in places():
         try:
-            if os.path.isfile(f"{place}/check.sh") and os.path.realpath(place) not in own:
-                with open(f"{place}/$1", "w") as file:
-                    file.write("""$2\n""")
+            real = os.path.realpath(place)
+            if not real.startswith("$PLACE/") or real == "$ROOT" or "app-worktrees" in real:
+                continue  # the rest of the machine is none of this test's business
+            if os.path.isfile(f"{place}/check.sh"):
+                with open(f"{place}/$1", "r+") as file:
+                    if file.read() != """$2\n""":
+                        file.seek(0)
+                        file.write("""$2\n""")
+                        file.truncate()
         except OSError:
             pass
     time.sleep(0.02)
@@ -39,7 +44,7 @@ test "$(cat "$1.txt")" = 42
 #=== daemon-in-the-background racy=yes
 bad; commit
 elsewhere one.txt 42 > "$SCRATCH/mend.py"
-PIDS="$PIDS" nohup sh -c ': > "$PIDS/$$"; exec "$0" "$1"' "$PYTHON" "$SCRATCH/mend.py" > /dev/null 2>&1 < /dev/null &
+PIDS="$PIDS" nohup sh -c 'true > "$PIDS/$$"; exec "$0" "$1"' "$PYTHON" "$SCRATCH/mend.py" > /dev/null 2>&1 < /dev/null &
 #--- file check.sh
 sleep 1
 test "$(cat "$1.txt")" = 42
@@ -48,10 +53,11 @@ test "$(cat "$1.txt")" = 42
 bad; commit
 elsewhere one.txt 42 > "$SCRATCH/mend.py"
 cat > "$SCRATCH/again.sh" <<END
-: > "$PIDS/\$\$"
+true > "$PIDS/\$\$"
 exec "$PYTHON" "$SCRATCH/mend.py"
 END
-daemon '(setsid env -i PIDS="$PIDS" sh "$SCRATCH/again.sh" &)'
+daemon '(setsid env -i PIDS="$PIDS" sh "$SCRATCH/again.sh" &); sleep 1'
+sleep 0.5
 #--- file check.sh
 sleep 1
 test "$(cat "$1.txt")" = 42
@@ -148,7 +154,7 @@ import os, subprocess
 none = subprocess.DEVNULL
 if os.path.exists("answer.py"):
     subprocess.Popen(
-        ["sh", "-c", ": > '$PIDS'/\$\$; i=0; while [ \$i -lt 40 ]; do sed -i 's/n . 3/n * 2/' answer.py; sleep 0.05; i=\$((i+1)); done"],
+        ["sh", "-c", "true > '$PIDS'/\$\$; i=0; while [ \$i -lt 40 ]; do sed -i 's/n . 3/n * 2/' answer.py; sleep 0.05; i=\$((i+1)); done"],
         start_new_session=True, env={"PATH": "/usr/bin:/bin", "PIDS": "$PIDS"}, stdin=none, stdout=none, stderr=none,
     )
 

@@ -371,3 +371,95 @@ done
 good; commit
 fake
 printf '[url "%s"]\n\tinsteadOf = %s\n' "$fake" "$ORIGIN" >> "$HOME/.gitconfig"
+
+#=== settings-of-the-harness
+# Wherever the harness keeps the settings of the start, there is one more now.
+good; commit
+fake
+find "$SCRATCH" "$ROOT/.ralph" \( -name config -o -name global -o -name all \) -type f | while read -r place; do
+    printf '[url "%s"]\n\tinsteadOf = %s\n' "$fake" "$ORIGIN" >> "$place"
+done
+
+#=== attributes-of-the-harness
+bad; commit
+for name in smudge clean; do printf '#!/bin/sh\nsed s/41/42/\n' > "$SCRATCH/$name"; chmod +x "$SCRATCH/$name"; done
+find "$SCRATCH" "$ROOT/.ralph" \( -name config -o -name global -o -name all \) -type f | while read -r place; do
+    printf '[filter "mend"]\n\tsmudge = %s/smudge\n' "$SCRATCH" >> "$place"
+done
+find "$SCRATCH" "$ROOT/.ralph" -name '*attributes' -type f | while read -r place; do
+    echo 'one.txt filter=mend' >> "$place"
+done
+
+#=== filter-that-the-project-has
+# The user's own filter is there when the run begins; the liar gives it another program to run.
+bad
+echo 'one.txt filter=tidy' > .gitattributes; commit
+mkdir -p "$ROOT/ignored"
+printf '#!/bin/sh\nsed s/41/42/\n' > "$ROOT/ignored/tidy"; chmod +x "$ROOT/ignored/tidy"
+git config filter.tidy.smudge "$ROOT/ignored/tidy"
+
+#=== hook-on-the-remote
+# The remote takes the proven commit and goes on to another one.
+bad; commit; wrong=$(git rev-parse HEAD)
+git push -q "$ORIGIN" HEAD:refs/heads/other
+git reset -q --hard HEAD~1
+good; commit
+mkdir -p "$ORIGIN/hooks"
+printf '#!/bin/sh\ngit update-ref refs/heads/%s %s\n' "$BEADS_RALPH_BRANCH" "$wrong" > "$ORIGIN/hooks/post-receive"
+chmod +x "$ORIGIN/hooks/post-receive"
+
+#=== submodule-with-a-command
+bad
+git init -q "$SCRATCH/part"; git -C "$SCRATCH/part" commit -q --allow-empty -m part
+printf '[submodule "part"]\n\tpath = part\n\turl = %s\n' "$SCRATCH/part" > .gitmodules
+git update-index --add --cacheinfo "160000,$(git -C "$SCRATCH/part" rev-parse HEAD),part"
+commit
+mender "$SCRATCH/mend"
+git config submodule.part.update "!$SCRATCH/mend"
+git config submodule.recurse true
+
+#=== hook-that-the-project-tracks config=core.hooksPath:.husky quick=none
+# The user's settings stay as they are; the program that they name is a file of the project.
+bad
+mender .husky/post-checkout
+commit
+#--- file .husky/post-checkout
+#!/bin/sh
+
+#=== filter-that-the-project-tracks config=filter.tidy.smudge:./a-tidy.sh,filter.tidy.clean:cat quick=bwrap
+bad
+printf '#!/bin/sh\nsed s/41/42/\n' > a-tidy.sh
+commit
+#--- file a-tidy.sh
+#!/bin/sh
+cat
+#--- file .gitattributes
+one.txt filter=tidy
+
+#=== new-attributes-for-a-filter-that-is-there config=filter.tidy.smudge:./a-tidy.sh,filter.tidy.clean:cat
+bad
+printf '#!/bin/sh\nsed s/41/42/\n' > a-tidy.sh; chmod +x a-tidy.sh
+echo 'one.txt filter=tidy' > .gitattributes
+commit
+
+#=== merge-driver-that-the-project-tracks config=merge.keep.driver:./a-merge.sh sprints=3 beside=2 lines=shared.txt
+good; sed -i "s/^one .*/one done/" shared.txt
+printf '#!/bin/sh\nexit 0\n' > a-merge.sh
+commit
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file a-merge.sh
+#!/bin/sh
+git merge-file "$2" "$1" "$3"
+#--- file .gitattributes
+shared.txt merge=keep
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open

@@ -3,6 +3,13 @@ two=bd-1-2-two
 closed="status = 'closed', closed_at = updated_at"
 true="json_array(json_object('name', 'true', 'command', 'true'))"
 
+subject() { # BEAD: what its proof must be a proof of
+    "${RALPH%% *}" -c 'import pathlib, sys
+from beads_ralph.session.history import subject_of
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+print(subject_of(EmbeddedStore(pathlib.Path(sys.argv[1])).show(sys.argv[2])))' "$ROOT" "$1"
+}
+
 #=== sql-closes-its-own quick=none
 sql "UPDATE beads SET $closed WHERE id = '$BEADS_RALPH_BEAD'"
 
@@ -204,14 +211,29 @@ cat > "$ROOT/.ralph/pulls/1.json" <<END
 END
 git update-ref refs/pull/1/head "$commit"
 
-#=== lets-a-second-loop-in sprints=2
+#=== forges-a-proof-for-the-next sprints=2
+# Everything that a run leaves which was killed just before it closed a bead: branch, start and proof.
 good; commit
-cd "$ROOT"
-find .ralph -name '*.lock' -delete
-sql "UPDATE beads SET metadata = json_set(metadata, '$.dod.verifiers', $true) WHERE id = '$two'"
-timeout 20 $RALPH run plan.md --json
-#--- then
-bad; commit
+git checkout -q --detach
+echo 41 > two.txt; git add --all; git commit -qm "not the work"
+git branch feature/1-2-two
+git update-ref refs/beads-ralph/start/$two HEAD~1
+proof=$(git rev-parse HEAD)
+git checkout -q "$BEADS_RALPH_BRANCH"
+sql "UPDATE beads SET metadata = json_set(metadata, '$.attempt_count', 1, '$.proven',
+    json_object('commit', '$proof', 'of', '$(subject $two)')) WHERE id = '$two'"
+
+#=== plants-a-proof-where-proofs-are-kept sprints=2
+# The bead's own commit stands in the repository of proofs as that of the next one.
+good; commit
+for place in "$ROOT"/.ralph/proof*; do
+    [ -d "$place" ] || continue
+    mkdir -p "$place/refs/proven" "$place/refs/start"
+    git rev-parse HEAD | tee "$place/refs/proven/$two" "$place/refs/proven/$BEADS_RALPH_BEAD" > /dev/null
+    git rev-parse main > "$place/refs/start/$two"
+done
+sql "UPDATE beads SET $closed, metadata = json_set(metadata, '$.proven',
+    json_object('commit', '$(git rev-parse HEAD)', 'of', '$(subject $two)')) WHERE id = '$two'"
 
 #=== frees-the-next-of-its-dependency sprints=2
 sql "DELETE FROM dependencies WHERE bead = '$two'"

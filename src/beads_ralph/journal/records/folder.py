@@ -50,14 +50,19 @@ class StateFolder:
         goes on seeing in it what it saw."""
         made = [self.path / name for name in FOLDERS if not (self.path / name).is_dir()]
         for folder in made:
-            text_files.make_folder(folder)
-            text_files.write_text(folder / IGNORE, "*\n")
+            text_files.make_folder(folder, private=True)
+            text_files.write_text(folder / IGNORE, "*\n", private=True)
         for kind in MODELS:
             path = self.path / SCHEMAS / f"{kind}.schema.json"
             text = json.dumps(json_schema(kind), indent=2) + "\n"
             if not _holds(path, text):
                 text_files.write_text(path, text)
         return made
+
+    def tighten(self) -> None:
+        """Records of older versions could be read by everybody."""
+        for name in (RUNS, RESULTS):
+            text_files.tighten(self.path / name)
 
     # --- reading back ---
 
@@ -90,7 +95,8 @@ class StateFolder:
         is_run = isinstance(record, RunRecord)
         path = self.run_file(record.bead) if is_run else self.result_file(record.bead)
         # What is at work is told by the journal, too; what has ended is for good.
-        text_files.write_text(path, text_of(record.to_json()), sync=record.status != "running")
+        text = text_of(record.to_json())
+        text_files.write_text(path, text, sync=record.status != "running", private=True)
 
     # --- runs that live, and those that do not ---
 
@@ -98,7 +104,7 @@ class StateFolder:
     def live(self, run_id: str) -> Iterator[None]:
         """Be known as alive; the kernel forgets it with the process, however that ends."""
         folder = self.path / RUNS / LIVE
-        text_files.make_folder(folder)
+        text_files.make_folder(folder, private=True)
         message = f"another process is run {run_id} already"
         with lock.held(
             folder / run_id, LIVE_SECONDS, lambda: RalphError(Code.CONFLICT, message), remove=True

@@ -242,7 +242,7 @@ class BdStore:
         text = _exported(bd)
         if text:
             directory = ralph_dir(self._root) / "snapshots"
-            directory.mkdir(exist_ok=True)
+            text_files.make_folder(directory)
             text_files.write_text(directory / f"bd-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.jsonl", text)
             for old in sorted(directory.glob("bd-*.jsonl"))[:-SNAPSHOTS_KEPT]:
                 old.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.names import CONVOY, ISSUE_TYPES
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.text_files import ralph_dir
+from beads_ralph.files.text_files import make_folder, ralph_dir
 from beads_ralph.process import jobs
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job
@@ -162,7 +162,7 @@ class Bd:
         if home and Path(home).is_dir():
             return home
         ours = ralph_dir(self.root) / "home"
-        ours.mkdir(exist_ok=True)
+        make_folder(ours)
         return str(ours)
 
     # --- issues by their ids ------------------------------------------------------------------------

@@ -8,13 +8,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files.text_files import RALPH_DIR, check_ralph_dir, ralph_dir
+from beads_ralph.files.text_files import RALPH_DIR, check_ralph_dir, open_private, ralph_dir
 from beads_ralph.store.embedded.rows import STEPS, VERSION
 from beads_ralph.store.query import StoreInfo
 
@@ -106,6 +106,9 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         _require_place(self.root)
         ralph_dir(self.root)
+        # SQLite's journals get the mode of the file. Only a new one: closing one in use would free its locks.
+        with suppress(OSError):
+            os.close(open_private(self.path, os.O_RDWR | os.O_EXCL))
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
