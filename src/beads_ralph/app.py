@@ -36,7 +36,7 @@ from beads_ralph.files import scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import settings, worktrees
+from beads_ralph.git import proofs, settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal
@@ -274,6 +274,7 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
     redaction.know(os.environ, config.agent_env, root)
     settings.take(root)
+    proofs.at(root).tidy()
     return Tools(
         root,
         config,

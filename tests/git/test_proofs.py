@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import zlib
@@ -289,3 +290,21 @@ def test_a_worktree_whose_link_was_bent_is_still_looked_at_in_our_repository(
     assert commands.output("rev-parse", "HEAD", cwd=made.path) == made.head_commit
     assert worktree_status.uncommitted(made.path) == []
     assert not trace.exists()
+
+
+def test_tidying_joins_what_many_fetches_brought_and_loses_nothing(repo: Path) -> None:
+    place = proofs.at(repo)
+    done = commit(repo, {"work.txt": "work\n"})
+    place.bring([done], strict=True)
+    place.note_proven("bd-1", done)
+    (place.path / "objects" / "17").mkdir(exist_ok=True)
+    for number in range(proofs.MANY_LOOSE + 1):
+        (place.path / "objects" / "17" / f"{number:038x}").write_bytes(b"")
+    old = place.path / proofs.KEPT / git(repo, "rev-parse", "main~0")
+    os.utime(old, (0, 0))
+    place.tidy()
+    assert not old.exists()
+    assert list((place.path / "objects" / "pack").glob("*.pack"))
+    assert place.proven("bd-1") == done
+    with place.checkout(done) as clean:
+        assert (clean.path / "work.txt").read_text() == "work\n"

@@ -34,6 +34,8 @@ PROVEN: Final = "refs/proven/"
 STARTS: Final = "refs/start/"
 KEPT_SECONDS: Final = 14 * 24 * 3600
 MANY_PACKS: Final = 50
+MANY_LOOSE: Final = 27
+"""In one folder of 256, which stands for all of them, as git itself counts."""
 FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
 STRICT: Final = ("-c", "fetch.fsckObjects=true")
 FETCH: Final = (
@@ -249,7 +251,9 @@ class Proofs:
             with suppress(OSError):
                 if path.stat().st_mtime < long_ago:
                     path.unlink()
-        if len(list((self.path / "objects" / "pack").glob("*.pack"))) > MANY_PACKS:
+        objects = self.path / "objects"
+        packs, sample = list(objects.glob("pack/*.pack")), list(objects.glob("17/*"))
+        if len(packs) > MANY_PACKS or len(sample) > MANY_LOOSE:
             words = ("-c", "gc.packRefs=false", "gc", "--quiet")
             commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env)
 
