@@ -18,6 +18,7 @@ import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from beads_ralph.process import sandbox
+from beads_ralph.process.reaper import STARTER
 
 pytest_plugins = ["tests.selection"]
 # Read before any test changes the environment.
@@ -135,6 +136,7 @@ def no_process_left() -> Iterator[str]:
     marker = f"{MARKER}={identity}".encode()
     before = _descendants(_processes())
     yield identity
+    STARTER.close()
     until = time.monotonic() + PATIENCE_SECONDS
     while left := _left_behind(before, marker):
         if time.monotonic() > until:

@@ -97,7 +97,7 @@ class PlannedRun:
     planned: Sequence[Bead]
     settings: Settings
 
-    def rehearse(self) -> tuple[list[list[str]], dict[str, str]]:
+    def rehearse(self) -> preflight.DryRun:
         """The waves that would start, and why the others would not."""
         return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
 

@@ -108,7 +108,7 @@ OTHERS = {
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
-    "cli/show.py": {"accepted"},
+    "bead/standing.py": {"proven", "accepted", "last_verdict"},  # beads as JSON, without the models
     "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
     "dod/file_session.py": {"attempt_count", "dev_agent_executions", "interruptions", "spent"},
     "dod/imports.py": {"attempt_count"},
@@ -117,7 +117,7 @@ OTHERS = {
     "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
     "loop/scheduler.py": {"parked"},
     # The JSON of a sound bead, looked at without the models.
-    "store/views.py": {"attempt_count", "pr_url", "parked", "scrum_result", "accepted", "last_verdict"},
+    "store/views.py": {"attempt_count", "pr_url", "parked", "scrum_result", "last_verdict"},
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},
 }

@@ -58,7 +58,7 @@ def git(root: Path, *words: str) -> str:
 
 def test_init_makes_settings_and_a_store_and_leaves_git_clean(repo: Path) -> None:
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": [*MADE, *AGENTS, SCHEMA], "kept": []}
+    assert data == {"store": "embedded", "created": [*MADE, *AGENTS, SCHEMA], "kept": [], "checks": []}
     assert git(repo, "status", "--porcelain") == "?? .beads/\n?? .claude/\n?? beads-ralph.yaml\n"
     said = yaml.safe_load((repo / "beads-ralph.yaml").read_text(encoding="utf-8"))
     assert (said["store"], said["plan"]["rig"], said["plan"]["source_branch"]) == ("auto", "app", "main")
@@ -77,7 +77,7 @@ def test_init_twice_keeps_everything(repo: Path) -> None:
     write(repo / "beads-ralph.yaml", "store: embedded\n")
     before = tree(repo)
     data = ralph("init", "--json", cwd=repo).data
-    assert data == {"store": "embedded", "created": [], "kept": [*MADE, *AGENTS, SCHEMA]}
+    assert data == {"store": "embedded", "created": [], "kept": [*MADE, *AGENTS, SCHEMA], "checks": []}
     assert tree(repo) == before
     assert "was there already" in ralph("init", cwd=repo).out
 

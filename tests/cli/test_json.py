@@ -34,7 +34,7 @@ def shop(repo: Path) -> Path:
 
 
 GOOD: list[tuple[list[str], set[str]]] = [
-    (["init"], {"store", "created", "kept"}),
+    (["init"], {"store", "created", "kept", "checks"}),
     (["doctor"], {"healthy", "checks"}),
     (["state", "validate"], {"files", "valid", "invalid", "mended"}),
     (["state", "fix", "--runs"], {"files", "valid", "invalid", "mended"}),
@@ -55,8 +55,8 @@ GOOD: list[tuple[list[str], set[str]]] = [
     ),
     (["formula", "list"], {"formulas"}),
     (["formula", "check"], {"formulas"}),
-    (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings"}),
-    (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings"}),
+    (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
+    (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
     (["plan", "graph", "plan.md"], {"sprints", "waves", "critical_path"}),
     (["plan", "graph", "plan.md", "--format", "mermaid"], {"sprints", "waves", "critical_path"}),
     (["plan", "diff", "plan.md"], {"store", "added", "changed", "orphaned", "unchanged"}),

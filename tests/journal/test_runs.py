@@ -69,7 +69,7 @@ def test_s4_a1_a_bead_that_is_closed_leaves_a_run_and_a_result(repo: Path) -> No
     shared = ("status", "attempt", "started_at", "finished_at", "duration_seconds", "exit_code", "agent")
     assert [getattr(result, name) for name in shared] == [getattr(run, name) for name in shared]
     assert not result.will_retry
-    assert result.reason.startswith("proven on ")
+    assert result.reason.startswith("reviewed on ")
     assert git(repo, "status", "--porcelain", "--", "state") == ""
 
 

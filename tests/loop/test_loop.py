@@ -314,7 +314,7 @@ def test_status_logs_and_events(repo: Path) -> None:
         text = followed.communicate(timeout=60)[0]
         later = waiting.communicate(timeout=60)[0]
     assert (waiting.returncode, "second in line" in later) == (0, True)
-    assert "✓ bd-1-1-one  proven on" in text
+    assert "✓ bd-1-1-one  reviewed on" in text
     assert text.rstrip().splitlines()[-1].endswith("· run_ended")
     shown = project.ralph("status", "--json").data
     assert (shown["running"], shown["at_work"], shown["counts"]) == (False, [], {"closed": 2})
@@ -378,7 +378,7 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     for heading in ("bead", "team", "attempt", "stage", "elapsed"):
         assert heading in text
     assert "dev claude" in text  # the stage: who is at work
-    assert "\x1b[32m✓\x1b[0m bd-1-1-one  proven on" in text
+    assert "\x1b[32m✓\x1b[0m bd-1-1-one  reviewed on" in text
     assert "✓ done\x1b[0m: every bead is closed" in text
 
 
@@ -389,7 +389,7 @@ def test_people_at_a_terminal_see_what_waits_for_a_limit(repo: Path) -> None:
     (parked,) = project.events("bead_parked")
     assert "0 at work, 0 closed, 0 blocked, 1 waiting for a limit" in text
     assert f"resumes {parked['until']}" in text
-    assert text.rindex("1 waiting for a limit") < text.index("✓\x1b[0m bd-1-1-one  proven on")
+    assert text.rindex("1 waiting for a limit") < text.index("✓\x1b[0m bd-1-1-one  reviewed on")
 
 
 @pytest.mark.parametrize("terminal", [False, True])

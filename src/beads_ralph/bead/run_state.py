@@ -27,6 +27,7 @@ from beads_ralph.bead.field_types import (
 )
 from beads_ralph.bead.json_fields import EXTRA, LISTS, Argument, FieldError, Moment
 from beads_ralph.bead.redaction import redacted
+from beads_ralph.bead.standing import Standing, standing
 from beads_ralph.bead.usage import COUNTS, Usage
 
 LARGEST: Final = 1e300
@@ -279,6 +280,11 @@ class RunState(FrozenModel):
             return Verdict.from_json(said)
         except FieldError:
             return Verdict.from_json({**said, "evidence": []})
+
+    @property
+    def standing(self) -> Standing | None:
+        """What a close with this state rests on."""
+        return standing(self.to_metadata())
 
     @property
     def usage(self) -> Usage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from beads_ralph.bead.standing import PROVEN
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.page import Line, Table, line
 from beads_ralph.store.registry import OpenViews
@@ -16,7 +17,7 @@ MARKS = {"open": "○", "in_progress": "▶", "blocked": "✗", "closed": "✓"}
 
 def answer(found: ViewListing, opened: OpenViews, nothing: str) -> Answer:
     data: dict[str, Any] = {
-        "beads": [bead.to_json() for bead in found.beads],
+        "beads": [bead.told() for bead in found.beads],
         "store": opened.views.kind,
         "unreadable": [
             {"id": bead.id, "faults": [fault.to_json() for fault in bead.faults]} for bead in found.unreadable
@@ -37,4 +38,5 @@ def _page(found: ViewListing, opened: OpenViews, nothing: str) -> Iterator[Line 
 
 def _row(bead: BeadView) -> tuple[str | tuple[str, str], ...]:
     mark = (MARKS[bead.status], COLOURS[bead.status])
-    return mark, bead.id, bead.metadata["sprint"], str(bead.priority), bead.title
+    word = "" if bead.standing in (None, PROVEN) else f"  ({bead.standing})"
+    return mark, bead.id, bead.metadata["sprint"], str(bead.priority), bead.title + word

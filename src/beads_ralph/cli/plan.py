@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from beads_ralph.bead.words import plural
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, lines
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.setting import Setting, without_verifier
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import gathered
@@ -46,9 +48,32 @@ def check(
         "sprints": count,
         "faults": [],
         "warnings": [warning.to_json() for warning in built.warnings],
+        "without_verifier": (bare := _without_verifier(built)),
     }
     warned = f", {plural(len(built.warnings), 'warning')}" if built.warnings else ""
-    return Answer(data, lines(f"✓ {plan}: {count} sprints, no faults{warned}"), built.warnings)
+    summary = f"✓ {plan}: {count} sprints, no faults{warned}"
+    return Answer(data, lines(summary, *_review_alone(bare)), built.warnings)
+
+
+def _without_verifier(built: Built) -> list[str]:
+    """The sprints of which a bead can be closed on review alone."""
+    steps = {name: molecule.members for name, molecule in built.molecules.items()}
+    made = {**{name: [bead] for name, bead in built.beads.items()}, **steps}
+    sprint_of = {one.id: name for name, ones in made.items() for one in ones if isinstance(one, Bead)}
+    beads = [one for ones in made.values() for one in ones if isinstance(one, Bead)]
+    bare = {sprint_of[bead_id] for bead_id in without_verifier(beads)}
+    return [sprint.id.text for sprint in built.plan.sprints if sprint.id.text in bare]
+
+
+def _review_alone(bare: Sequence[str]) -> list[str]:
+    """A remark, and no warning that --strict would make a fault of: review alone may be meant."""
+    if not bare:
+        return []
+    those = "sprint " if len(bare) == 1 else "sprints "
+    return [
+        f"! without a verifier, so closed on review alone: {those}{several(bare)}",
+        "  → add **Verify** there, or verify to the front matter or to plan: in beads-ralph.yaml",
+    ]
 
 
 def graph(

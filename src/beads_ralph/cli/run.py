@@ -79,18 +79,22 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _rehearsed(planned: PlannedRun) -> Answer:
-    waves, waiting = planned.rehearse()
+    found = planned.rehearse()
+    waves, waiting, bare = found.waves, found.waiting, found.without_verifier
 
     def show(console: Console) -> None:
         for number, wave in enumerate(waves, 1):
             console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
         for bead_id, reason in waiting.items():
             console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+        if bare:
+            console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
         console.print("nothing was started" if waves or waiting else "nothing is left to do")
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
     store = planned.opened.store.kind
-    return Answer({"dry_run": True, "waves": waves, "waiting": rows, "store": store}, show)
+    data = {"dry_run": True, "waves": waves, "waiting": rows, "without_verifier": bare, "store": store}
+    return Answer(data, show)
 
 
 def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
@@ -119,9 +123,13 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
     console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
     counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
     console.print(f"{counts}, {ended.seconds:.1f} s")
+    if reviewed := [*ended.standing.values()].count("reviewed"):
+        console.print(f"{reviewed} of the closed on review alone: no verifier ran")
     for bead_id, pull in ended.pull_requests:
-        where = pull.url or pull.branch
-        console.print(f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{pull.commit[:12]}[/dim]")
+        where, standing = pull.url or pull.branch, ended.standing.get(bead_id, "")
+        console.print(
+            f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{standing} {pull.commit[:12]}[/dim]"
+        )
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
     for wait in ended.waits:

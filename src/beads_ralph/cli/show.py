@@ -33,7 +33,7 @@ def show(
     opened = registry.open_views(workspace.place(), store)
     found = [_bead_or_item(opened.views, name) for name in ids]
     data = {
-        "beads": [one.to_json() for one in found if isinstance(one, BeadView)],
+        "beads": [one.told() for one in found if isinstance(one, BeadView)],
         "items": [one.to_json() for one in found if isinstance(one, Held)],
         "store": opened.views.kind,
     }
@@ -119,8 +119,8 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),
+        *((("standing", bead.told_standing),) if bead.standing else ()),
         ("pull request", bead.pull_request or "none"),
-        *((("accepted", bead.accepted),) if bead.accepted else ()),
         *(("look at", flag) for flag in bead.flags),
     )
     yield from (_row(name, value) for name, value in rows)

@@ -56,6 +56,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
         "run_id": folder.run_id if folder else None,
         "order": runs.ordered(place.home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
+        "standing": dict(Counter(bead.standing for bead in listing.beads if bead.standing)),
         **_run_facts(folder if running else None),
         "parked": [
             {"id": bead.id, "until": parked.get("until"), "reason": parked.get("reason")}
@@ -106,6 +107,8 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line(state, f"{word}  ", (found["run_id"] or "no run yet", "dim"))
     counts = found["counts"]
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
+    if reviewed := found["standing"].get("reviewed"):
+        yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.legacy import SCRUM_MASTER
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import branch_slug
@@ -201,3 +202,32 @@ def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
         if folder is not None:
             message = f"{owner}: git cannot have branch {branch} beside {folder} of {owners[folder]}"
             yield BranchClash(owner, "metadata.branch", message)
+
+
+# --- beads without checks ---------------------------------------------------------------------------
+
+
+def without_verifier(beads: Iterable[Bead]) -> list[str]:
+    """The ids of those that can be closed on review alone: no verifier is theirs, nor that of a bead whose
+    work they carry along, on a branch that they merge or before them on their own."""
+    known = {bead.id: bead for bead in beads}
+    verified: dict[tuple[str, str], list[Bead]] = {}
+    for bead in known.values():
+        if bead.metadata.dod:
+            verified.setdefault((bead.metadata.plan_file, bead.metadata.branch), []).append(bead)
+    edges = {name: bead.dependencies for name, bead in known.items()}
+    bare = (bead for bead in known.values() if not bead.metadata.dod)
+    return [bead.id for bead in bare if not _carries_verified(bead, verified, edges)]
+
+
+def _carries_verified(
+    bead: Bead, verified: Mapping[tuple[str, str], list[Bead]], edges: Mapping[str, list[str]]
+) -> bool:
+    place = bead.metadata
+    if any((place.plan_file, branch) in verified for branch in place.branches_to_merge or ()):
+        return True
+    beside = verified.get((place.plan_file, place.branch), ())
+    if not beside:
+        return False
+    before = graph.reachable([bead.id], edges)
+    return any(other.status == "closed" or other.id in before for other in beside)

@@ -59,6 +59,11 @@ def write_note(descriptor: int, text: str) -> None:
     os.fsync(descriptor)
 
 
+def take(descriptor: int) -> bool:
+    """Hold an open file until it is closed, if nobody else does."""
+    return _taken(descriptor, fcntl.LOCK_EX)
+
+
 def take_bytes(descriptor: int, first: int, count: int) -> bool:
     """Lock a part of a file for this process, if no other has a lock there."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock
 
 MARK: Final = ".beads-ralph"
 """A file that the folder's process holds locked, so that what a killed one left can be told."""
@@ -26,7 +26,7 @@ def make() -> Path:
     try:
         folder = Path(tempfile.mkdtemp()).resolve()
         descriptor = os.open(folder / f"{MARK}-new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock.take(descriptor)
         (folder / f"{MARK}-new").rename(folder / MARK)  # with its lock: nobody sees it free
     except OSError as problem:
         message = f"cannot make a folder in {tempfile.gettempdir()}: {problem.strerror}"
@@ -60,9 +60,10 @@ def _remove_left(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not lock.take(descriptor):  # its owner lives
+            return False
         remove(folder)
-    except OSError:  # its owner lives
+    except OSError:
         return False
     finally:
         os.close(descriptor)

@@ -17,6 +17,7 @@ from beads_ralph.bead.agent_call import BEGUN, UNTOLD, AgentCall
 from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.bead.names import ItemBrief
+from beads_ralph.bead.standing import Standing
 from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))
@@ -147,6 +148,8 @@ class RunEnded(BaseEvent):
     pull_requests: tuple[ProposedBead, ...]
     attempts: int
     duration_seconds: float
+    standing: Mapping[str, str] | None = seldom(None)
+    """By bead that was closed."""
 
 
 class WarningGiven(BaseEvent):
@@ -203,6 +206,7 @@ class PullRequestOpened(BaseEvent):
 
 class BeadClosed(BaseEvent):
     reason: str
+    standing: Standing | None = seldom(None)
 
 
 class BeadBlocked(BaseEvent):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.standing import Standing
 from beads_ralph.bead.words import plural
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.loop.blocker_watch import Waiting
@@ -24,6 +25,8 @@ class RunTally:
     blocked: dict[str, str] = field(default_factory=dict)
     pulls: list[tuple[str, PullRequest]] = field(default_factory=list)
     attempts: int = 0
+    standing: dict[str, Standing] = field(default_factory=dict)
+    """What each close rests on."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ async def account(
         tuple(waits),
         tuple(await pool.settle() if pool.may_settle else ()),
         tuple(item for item in await pool.for_people() if item.id not in named),
+        tally.standing,
     )
 
 

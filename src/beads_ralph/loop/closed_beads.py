@@ -11,12 +11,12 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.journal.proofs import Ledger, LedgerRow
 from beads_ralph.session.history import subject_of
 
-Standing = Literal["proven", "accepted", "unproven"]
+Trust = Literal["proven", "accepted", "unproven"]
 BY_HAND = "closed without a proof"
 ACTION = "beads-ralph accept {bead} if the work is done, or beads-ralph retry {bead}"
 
 
-def standing(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Standing, str]:
+def trust(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Trust, str]:
     """How far a closed bead may be trusted, and why not further. `before`: it was closed when the run
     began, so that no agent of the run did it."""
     proof = bead.metadata.proven
@@ -35,7 +35,7 @@ def standing(bead: Bead, row: LedgerRow | None, *, before: bool) -> tuple[Standi
 
 def is_proven(bead: Bead, row: LedgerRow | None) -> bool:
     """As far as can be seen while no run is on."""
-    return bead.status == "closed" and standing(bead, row, before=True)[0] == "proven"
+    return bead.status == "closed" and trust(bead, row, before=True)[0] == "proven"
 
 
 @dataclass
@@ -65,7 +65,7 @@ class ClosedBeads:
                 continue
             proof = bead.metadata.proven
             before = proof is not None and self.begun_with.get(bead.id) == proof.commit
-            found, why = standing(bead, rows.get(bead.id), before=before)
+            found, why = trust(bead, rows.get(bead.id), before=before)
             if found == "unproven":
                 if bead.id not in self.unproven:
                     fresh.append(bead)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.model import Bead
+from beads_ralph.compile.setting import without_verifier
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
@@ -52,11 +54,19 @@ def _require_space(space: Workspace) -> None:
         raise RalphError(Code.WRITE_FAILED, message, suggested_action=action)
 
 
-def rehearse(
-    root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()
-) -> tuple[list[list[str]], dict[str, str]]:
-    """The waves that would start, and why the others would not; `planned` are beads that a run would put
-    into the store."""
+@dataclass(frozen=True)
+class DryRun:
+    """What a run would do."""
+
+    waves: list[list[str]]
+    waiting: dict[str, str]
+    """What would not start, and why."""
+    without_verifier: list[str]
+    """Those of the waves that would be closed on review alone."""
+
+
+def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> DryRun:
+    """Foresee a run; `planned` are beads that it would put into the store."""
     stored = store.find(Query(wisps=scope.wisps)).beads
     beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
     left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
@@ -66,4 +76,5 @@ def rehearse(
     for gate in gates.known(root, stored, store):
         if gate.colour != "green":
             waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
-    return waves, waiting
+    bare = {*without_verifier(beads)}
+    return DryRun(waves, waiting, [bead_id for wave in waves for bead_id in wave if bead_id in bare])

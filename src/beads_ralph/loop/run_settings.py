@@ -10,6 +10,7 @@ from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MERGE
+from beads_ralph.bead.standing import Standing
 from beads_ralph.bead.usage import Budget
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
@@ -84,6 +85,8 @@ class Ended:
     """The molecules, epics and convoys that were closed with this run."""
     for_people: tuple[Item, ...] = ()
     """Steps of people that nothing holds up any more, now that this run has done its part."""
+    standing: Mapping[str, Standing] = field(default_factory=dict)
+    """By bead that was closed: whether a verifier or only a review has passed it."""
 
     @property
     def told(self) -> RunEnded:
@@ -100,10 +103,11 @@ class Ended:
             pull_requests=tuple(ProposedBead(bead=bead, **pull.to_json()) for bead, pull in pulls),
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
+            standing=self.standing or None,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return self.told.facts()
+        return {**self.told.facts(), "standing": dict(self.standing)}
 
 
 def foresee(

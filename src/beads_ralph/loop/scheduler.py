@@ -288,7 +288,9 @@ class Loop:
         self.gating.stale = True
         if outcome.pull_request is not None:
             self.tally.pulls.append((bead.id, outcome.pull_request))
-        self._tell(bead, BeadClosed(reason=outcome.reason))
+        if outcome.state.standing is not None:
+            self.tally.standing[bead.id] = outcome.state.standing
+        self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))
         self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
 
     async def _tidy(self, bead: Bead) -> None:

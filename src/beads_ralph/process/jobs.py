@@ -15,10 +15,18 @@ from pathlib import Path
 from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 Started: TypeAlias = subprocess.Popen[bytes]
+TimeoutExpired: TypeAlias = subprocess.TimeoutExpired
+DEVNULL: Final = subprocess.DEVNULL
 Limit: TypeAlias = Literal["", "timeout", "output", "memory"]
 """What a job was ended for; empty where it ended by itself."""
 LOGGED: Final = 500
 """So much of a command goes into the log: bd takes whole descriptions as arguments."""
+
+
+class Awaited(Protocol):
+    """What is started by somebody, and ends."""
+
+    def wait(self, timeout: float) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -226,7 +234,7 @@ def why(problem: OSError | ValueError) -> str:
     return str(problem)
 
 
-def reap(process: Started, patience: float = 1.0) -> int:
+def reap(process: Awaited, patience: float = 1.0) -> int:
     """Its exit code, once it ended; -9 for one that not even the kernel could end in time."""
     try:
         return process.wait(timeout=patience)

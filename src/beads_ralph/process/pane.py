@@ -13,13 +13,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
-from beads_ralph.process import jobs
+from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Job
 
 FILES: Final = 4
@@ -48,27 +47,22 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
         told = json.load(file)
     job = Job(argv=tuple(told["argv"]), cwd=Path(told["cwd"]), env=told["env"])
     views = [View(Path(told["out"]), stdout), View(Path(told["err"]), stderr)]
+    reaper.inherit_orphans()
     try:
         process = jobs.start(job, stdin, stdout, stderr)
     except (OSError, ValueError) as problem:
-        _say(line, {"refused": jobs.why(problem)})
+        reaper.say(line, {"refused": jobs.why(problem)})
         return
     _hear_the_keyboard(process.pid)
-    _say(line, {"started": process.pid})
+    reaper.say(line, {"started": process.pid})
     ended = threading.Event()
     showing = threading.Thread(target=_show, args=(views, ended), daemon=True)
     showing.start()
-    code = _exit_code(process)
+    code = reaper.exit_code(process)
     ended.set()
     showing.join(timeout=1.0)
-    _say(line, {"exit": code})
-    with suppress(OSError):
-        line.recv(1)  # until the executor has ended what is left of the job
-
-
-def _say(line: socket.socket, fact: Mapping[str, Any]) -> None:
-    with suppress(OSError):  # the loop was killed; whoever sweeps up after it needs no report
-        line.sendall(json.dumps(fact).encode() + b"\n")
+    reaper.say(line, {"exit": code})
+    reaper.leave(line)
 
 
 def _hear_the_keyboard(leader: int) -> None:
@@ -81,16 +75,6 @@ def _hear_the_keyboard(leader: int) -> None:
     signal.signal(signal.SIGINT, pass_on)
     signal.signal(signal.SIGQUIT, pass_on)
     signal.signal(signal.SIGTSTP, lambda *_: None)
-
-
-def _exit_code(process: jobs.Started) -> int:
-    """Wait, and leave it to be reaped: until then its group's number cannot become a stranger's."""
-    if not hasattr(os, "waitid"):
-        return process.wait()
-    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    if ended is None:
-        return process.wait()
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 # --- what a person sees ---------------------------------------------------------------------------

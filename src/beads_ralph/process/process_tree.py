@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from beads_ralph.process import process_table
-from beads_ralph.process.process_table import Process, has_entry, has_table, is_alive, name_of, start_of
+from beads_ralph.process.process_table import (
+    Process,
+    has_entry,
+    has_table,
+    is_alive,
+    name_of,
+    start_of,
+    words_of,
+)
 
 GRACE: Final = 2.0
 """How long a sweep lets the strays of a dead run end by themselves."""
@@ -18,14 +28,21 @@ PATIENCE: Final = 5.0
 """How long killed processes may take; only the kernel can hold one up for so long."""
 STEP: Final = 0.02
 SYNCHRONOUS_SECONDS: Final = 1.0
+PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from beads_ralph.process.{module} import main; main(sys.argv[2])"
+)
+
+Table: TypeAlias = Mapping[int, Process]
 
 
 class Family:
     """Everything that a job started.
 
-    A process belongs to it by the leader's group or session, by an entry of its environment, or as a
-    descendant of one that belongs to it. The leader must not have been reaped before the family is ended:
-    its number would be free for strangers. Where there is no /proc the family is the group.
+    A process belongs to it by the leader's group or session, by an entry of its environment (an empty one is
+    nobody's), as an orphan that the job's reaper inherited, or as a descendant of one that belongs to it. The
+    leader must not have been reaped before the family is ended: its number would be free for strangers. Where
+    there is no /proc the family is the group.
     """
 
     def __init__(
@@ -36,6 +53,7 @@ class Family:
         since: int = 0,
         keeper: str = "",
         reap: Callable[[], object] = lambda: None,
+        orphans: Callable[[Table], Iterable[Process]] = lambda _: (),
     ) -> None:
         self.entry = os.fsencode(entry)
         self.leader = leader
@@ -45,6 +63,7 @@ class Family:
         self.gone = False
         self._known: set[tuple[int, int]] = set()
         self._reap = reap
+        self.orphans = orphans
 
     def adopt(self, pid: int) -> None:
         """Count one in that shows no sign of belonging, as before it takes on its environment."""
@@ -62,7 +81,8 @@ class Family:
         table = others(self.since)
         for pid in self.spared:
             table.pop(pid, None)
-        found = _with_descendants(table, [one for one in table.values() if self._belongs(one)])
+        belonging = [one for one in table.values() if self._belongs(one)]
+        found = _with_descendants(table, [*belonging, *self.orphans(table)])
         # A child in a session of its own with an emptied environment is known by its parent alone, and
         # the parent dies first.
         self._known |= {one.identity for one in found}
@@ -97,7 +117,7 @@ class Family:
     def _belongs(self, process: Process) -> bool:
         if self.leader and self.leader in {process.group, process.session}:
             return True
-        return process.identity in self._known or has_entry(process, self.entry)
+        return process.identity in self._known or (bool(self.entry) and has_entry(process, self.entry))
 
     def _signal(self, processes: Iterable[Process], number: signal.Signals) -> None:
         """Once per process: a second TERM means "at once" to some programs."""
@@ -139,11 +159,35 @@ def sweep(variable: str, value: str) -> list[int]:
     if not (variable and value and has_table()):
         return []
     family = Family(f"{variable}={value}")
+    reapers = _reapers_of(family.find())
+    family.orphans = lambda table: [one for one in table.values() if one.parent in reapers]
     found = sorted(one.pid for one in family.find())
-    if found:
-        for pause in family.ending(GRACE):
-            time.sleep(pause)
+    family.spared |= reapers  # until the rest is gone: an orphan of a dead one would be nobody's
+    for pause in family.ending(GRACE) if found else ():
+        time.sleep(pause)
+    family.spare_none()
+    family.kill_now()
     return found
+
+
+def _reapers_of(processes: Iterable[Process]) -> set[int]:
+    """The reapers among them and among their parents; that of a dead loop has no sign of its own."""
+    numbers = {number for one in processes for number in (one.pid, one.parent)}
+    return {number for number in numbers if is_reaper(words_of(number))}
+
+
+# --- reapers, by their words -----------------------------------------------------------------------
+
+
+def reaper_command(module: str, where: str) -> list[str]:
+    """The words that run a module of this folder, from where we come from whatever the environment says."""
+    parent = str(Path(__file__).parents[2])
+    return [sys.executable, "-I", "-X", "utf8", "-c", PROGRAM.format(module=module), parent, where]
+
+
+def is_reaper(words: list[str]) -> bool:
+    """Tell by its words whether a process is a starter, a reaper, or the reaper in a tmux pane."""
+    return any(PROGRAM.format(module=module) in words for module in ("reaper", "pane"))
 
 
 # --- who is whose ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.process import jobs
+from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Exit, Job, Limit, Transcript
 from beads_ralph.process.process_table import (
     Process,
@@ -27,11 +27,13 @@ from beads_ralph.process.process_table import (
     variable_of,
 )
 from beads_ralph.process.process_tree import Family, others
+from beads_ralph.process.reaper import Reaped
 
 MARK: Final = "BEADS_RALPH_JOB"
 TAIL_BYTES: Final = 64 * 1024
 LOOK_SECONDS: Final = 0.25
 """How often the size of the output is looked at."""
+REAP_SECONDS: Final = 5.0
 CANNOT_START: Final = 127
 MB: Final = 1024 * 1024
 LEAST_SECONDS: Final = 0.5
@@ -45,18 +47,22 @@ async def supervise(job: Job) -> Exit:
     job = marked(job)
     with Output(job) as output, given(job.stdin) as stdin:
         try:
-            process = jobs.start(job, stdin, output.out, output.err)
+            process = reaper.start(job, stdin, output.out, output.err)
         except (OSError, ValueError) as problem:
             return output.refused(job, jobs.why(problem))
         family = Family(
             entry(job), leader=process.pid, since=start_of(process.pid), keeper=job.keeper, reap=process.poll
         )
+        if isinstance(process, Reaped):
+            family.orphans = process.orphans
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:
                     limit = await watch(ended, job, output, family)
         finally:
-            code = jobs.reap(process)
+            code = jobs.reap(process, REAP_SECONDS)
+            if isinstance(process, Reaped):
+                process.close()
         return output.exit(code, limit)
 
 
@@ -208,7 +214,7 @@ async def ended_whole(family: Family, grace: float) -> AsyncIterator[None]:
 
 
 @contextmanager
-def exit_of(process: jobs.Started) -> Iterator[asyncio.Future[None]]:
+def exit_of(process: jobs.Started | Reaped) -> Iterator[asyncio.Future[None]]:
     """Done when the process ended. It is not reaped yet, so its number is still its own."""
     waiting = asyncio.get_running_loop().create_task(_exited(process))
     try:
@@ -217,7 +223,11 @@ def exit_of(process: jobs.Started) -> Iterator[asyncio.Future[None]]:
         waiting.cancel()
 
 
-async def _exited(process: jobs.Started) -> None:
+async def _exited(process: jobs.Started | Reaped) -> None:
+    if isinstance(process, Reaped):
+        if process.poll() is None:  # it may have told already
+            await readable(process.fileno())
+        return
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # not Linux, or an old one
@@ -301,16 +311,17 @@ class MemoryMeter:
         self._next = now + max(LEAST_SECONDS, (now - began) * SHARE)
 
     def _owners(self, table: dict[int, Process]) -> Iterator[tuple[int, Family]]:
-        """Whose each process is: by its group or session, its environment, or its parent, as in `Family`."""
+        """Whose each process is: by its group, session, environment, reaper or parent, as in `Family`."""
         by_mark = {family.entry: family for family in self._watched}
         by_leader = {family.leader: family for family in self._watched if family.leader}
+        orphans = {one.pid: family for family in self._watched for one in family.orphans(table)}
         known: dict[int, Family | None] = {}
 
         def owner(process: Process) -> Family | None:
             if process.pid not in known:
                 known[process.pid] = None  # should two be each other's parent, between two reads
                 found = by_leader.get(process.group) or by_leader.get(process.session)
-                found = found or by_mark.get(self._entry(process))
+                found = found or by_mark.get(self._entry(process)) or orphans.get(process.pid)
                 parent = table.get(process.parent)
                 known[process.pid] = found or (owner(parent) if parent else None)
             return known[process.pid]

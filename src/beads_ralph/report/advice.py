@@ -182,7 +182,7 @@ def _parallelism(tally: Tally) -> Iterator[Advice]:
     if best < most and known[best] >= FASTER * known[most]:
         runs = sum(levels[level].finished for level in known)
         text = (
-            f"With {best} at once {known[best]:.1f} beads were proven an hour, with {most} only "
+            f"With {best} at once {known[best]:.1f} beads were closed an hour, with {most} only "
             f"{known[most]:.1f}. Try --max-parallel {best}."
         )
         evidence = {"beads_per_hour": {str(level): round(speed, 2) for level, speed in known.items()}}

@@ -300,7 +300,7 @@ def ranked(reasons: Counter[str]) -> list[dict[str, Any]]:
 
 
 def per_hour(parallel: int, group: RunGroup) -> float | None:
-    """Beads proven in an hour with so many at work, if all went as these did."""
+    """Beads closed in an hour with so many at work, if all went as these did."""
     mean = Spread.of(group.seconds).mean
     return parallel * group.success / group.finished * 3600 / mean if group.finished and mean else None
 

@@ -9,6 +9,7 @@ from beads_ralph import prompts
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.standing import standing_text
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import guard, merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
@@ -19,6 +20,8 @@ from beads_ralph.session.worktree import ref_word
 
 QUOTED: Final = 2000
 """How much of a text that others wrote a pull request repeats."""
+
+UNVERIFIED: Final = "Reviewed, not proven: no verifier ran on this commit."
 
 
 async def propose(case: BeadSession, commit: str) -> Outcome:
@@ -31,7 +34,7 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
     pull = await in_thread(case.tools.forge.propose, proposal)
     if pull.commit != commit:
         where = pull.url or pull.branch
-        raise Halted("broken", f"{where} holds {pull.commit[:12]}, not the proven {commit[:12]}")
+        raise Halted("broken", f"{where} holds {pull.commit[:12]}, not {commit[:12]}, which passed")
     guard.expect(case.tools.root, {f"{merges.HEADS}{pull.branch}": commit})
     case.tell(_opened(case.record.attempts, pull))
     if case.claimed_pull not in (None, pull.url):
@@ -69,12 +72,12 @@ def _done(case: BeadSession, pull: PullRequest) -> Outcome:
     result = record.result(success=True, error=None, fatal=False, pull=pull)
     found = RunState(pr_url=pull.url, pr_number=pull.number, scrum_result=result)
     state = record.state().changed(found)
-    reason = f"proven on {pull.commit[:12]}"
+    reason = standing_text(state.standing or "reviewed", pull.commit)
     return Outcome("done", reason, state, pull, record.attempts - record.before, record.usage)
 
 
 def _body(case: BeadSession) -> str:
-    """What a reviewer wants to know: the tasks, and what was proven how. Words that others wrote are set as
+    """What a reviewer wants to know: the tasks, and what was checked how. Words that others wrote are set as
     code, so that none of them can pass for a line of ours or hide one."""
     verdict = case.record.last_verdict or Verdict("pass", "")
     tasks = [f"- {_quoted(task)}" for task in case.metadata.dev_prompts]
@@ -85,6 +88,8 @@ def _body(case: BeadSession) -> str:
         "## Tasks\n\n" + "\n".join(tasks),
         "## Checks\n\n" + ("\n".join(checks) or "none"),
     ]
+    if case.record.state().standing == "reviewed":
+        parts.append(UNVERIFIED)
     if flags:
         parts.append("## Look at\n\n" + "\n".join(flags))
     return "\n\n".join(parts) + "\n"

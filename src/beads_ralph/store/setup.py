@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import AGENTS_DIR
+from beads_ralph.config.project_checks import ProjectCheck, settings_text
 from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
@@ -33,7 +35,7 @@ plan:
     - claude (sonnet)
   qa_agents:
     - {reviewer} (sonnet) - Review the change against its tasks; run the tests; fail on anything unfinished
-
+{verify}
 agent_defaults:
   default_model: sonnet
 """
@@ -47,7 +49,9 @@ class Initialised:
     warnings: tuple[Fault, ...] = ()
 
 
-def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) -> Initialised:
+def init(
+    workspace: Workspace, choice: StoreChoice, *, personas: bool = True, checks: Sequence[ProjectCheck] = ()
+) -> Initialised:
     """Set the repository up. What exists is kept as it is, so that running it again is harmless."""
     if workspace.repository is None:
         message = f"{workspace.root} is not a git repository"
@@ -63,7 +67,7 @@ def init(workspace: Workspace, choice: StoreChoice, *, personas: bool = True) ->
     open_store(workspace, kind)
     if paths[0] not in before:
         reviewer = REVIEWER if personas else CLAUDE
-        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer))
+        text_files.write_text(paths[0], _config_text(workspace, choice, reviewer, settings_text(checks)))
     installed, own = _install_personas(workspace.root) if personas else ([], [])
     return Initialised(
         kind,
@@ -97,13 +101,14 @@ def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
     return [Fault(Code.CONFIG_INVALID, message, file=CONFIG_NAME, field="store", suggested_action=action)]
 
 
-def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str) -> str:
+def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str, verify: str) -> str:
     branch = workspace.repository.current_branch() if workspace.repository else None
     return CONFIG_TEXT.format(
         store=choice,
         rig=_quoted(workspace.root.name),
         source_branch=_quoted(branch or "main"),
         reviewer=reviewer,
+        verify=verify,
     )
 
 

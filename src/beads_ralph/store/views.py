@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from beads_ralph.bead.standing import Standing, standing, told_standing
+
 if TYPE_CHECKING:
     from beads_ralph.bead.model import Bead
     from beads_ralph.store.protocol import Listing, Store
@@ -79,18 +81,26 @@ class BeadView:
         return (self.metadata.get("scrum_result") or {}).get("error")
 
     @property
-    def accepted(self) -> str | None:
-        """Who has accepted it as done without a proof, and why."""
-        said = self.metadata.get("accepted")
-        return f"by {said.get('by') or 'somebody'}: {said.get('reason') or 'no reason'}" if said else None
-
-    @property
     def flags(self) -> Sequence[str]:
         """What a reviewer of its last attempt should know."""
         return tuple((self.metadata.get("last_verdict") or {}).get("flags") or ())
 
+    @property
+    def standing(self) -> Standing | None:
+        """What its close rests on; None of one that is not closed, or by no run."""
+        return standing(self.metadata) if self.status == "closed" else None
+
+    @property
+    def told_standing(self) -> str:
+        """The same in words; empty where there is none."""
+        return told_standing(self.metadata) if self.standing else ""
+
     def to_json(self) -> dict[str, Any]:
         return dict(self.json)
+
+    def told(self) -> dict[str, Any]:
+        """The same for those who look: with its standing, where it has one."""
+        return {**self.json, "standing": self.standing} if self.standing else dict(self.json)
 
 
 @dataclass(frozen=True)

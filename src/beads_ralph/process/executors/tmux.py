@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.process import jobs
+from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.process_table import has_table, start_of
-from beads_ralph.process.process_tree import PATIENCE, Family
+from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 from beads_ralph.process.supervise import (
     MARK,
     Output,
@@ -41,13 +40,6 @@ PANE_SECONDS: Final = 30.0
 """How long the pane may take to call back, on a machine under load."""
 NAMES: Final = 100
 TRIES: Final = 5
-
-# The pane's program comes from where we come from, whatever the environment of the tmux server says.
-PANE: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from beads_ralph.process.pane import main; main(sys.argv[2])"
-)
-PACKAGE_PARENT: Final = Path(__file__).parents[3]
 
 
 class TmuxExecutor:
@@ -78,6 +70,7 @@ class TmuxExecutor:
         pane = self._open_session(job, door.path)
         family.since = start_of(pane)
         family.adopt(pane)
+        family.orphans = lambda table: [one for one in table.values() if one.parent == pane]
         family.spared.add(pane)  # it keeps the program's number taken, and tells the exit code
         with closing(await self._answer(door)) as line:
             hand_over(job, output, line)
@@ -156,7 +149,7 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
     identity = {name: value for name, value in (job.env or {}).items() if name in {MARK, RUN_ID}}
     # Through env, not as the session's environment: a window that a person opens there is no part of it.
     pane = ["env", *(f"{name}={value}" for name, value in identity.items())]
-    pane += [sys.executable, "-I", "-X", "utf8", "-c", PANE, str(PACKAGE_PARENT), door]
+    pane += reaper_command("pane", door)
     new = ["new-session", "-d", "-s", session, "-x", "200", "-y", "50", "-c", str(job.cwd)]
     return [*new, "-P", "-F", "#{pane_pid}", *pane, ";", "set-option", "-t", f"={session}:", OPTION, job.mark]
 
@@ -178,6 +171,7 @@ async def _to_the_end(job: Job, output: Output, line: PaneLine, family: Family) 
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:
         ended.cancel()
+        reaper.let_go(line.socket)
     # A pane that closes without a word was closed by a person, as a terminal is.
     return output.exit(told.get("exit", -signal.SIGHUP), limit)
 
