@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,6 +41,20 @@ def is_proven(bead: Bead, row: LedgerRow | None) -> bool:
     return bead.status == "closed" and trust(bead, row, before=True)[0] == "proven"
 
 
+def _asked(bead: Bead) -> str:
+    """A hash of the work, of where it is done, and of what it waits for."""
+    place = bead.metadata
+    parts = [
+        subject_of(bead),
+        place.branch,
+        place.source_branch,
+        place.worktree_path,
+        sorted(bead.dependencies),
+        sorted(place.may_change or ()),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass
 class ClosedBeads:
     """The closed beads of a store, as far as they can be trusted."""
@@ -48,12 +65,25 @@ class ClosedBeads:
     """Closed, but not done; with the reason."""
     begun_with: dict[str, str] = field(default_factory=dict)
     """The proofs of the beads that were closed when the run began, before any agent of it was at work."""
+    resumed: dict[str, str] = field(default_factory=dict)
+    """The same of open beads: an earlier run was killed before it closed them."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """Hashes of what the open beads asked for when the run began."""
+    reopened: Counter[str] = field(default_factory=Counter)
     seen: tuple[int, int] = (-1, -1)
 
-    def begin(self, beads: Iterable[Bead]) -> None:
-        closed = [bead for bead in beads if bead.status == "closed"]
-        proofs = {bead.id: bead.metadata.proven for bead in closed}
-        self.begun_with = {name: proof.commit for name, proof in proofs.items() if proof and proof.commit}
+    def begin(self, beads: Sequence[Bead]) -> None:
+        for bead in beads:
+            proof = bead.metadata.proven
+            if bead.status != "closed":
+                self.asked[bead.id] = _asked(bead)
+            if proof is not None and proof.commit:
+                (self.begun_with if bead.status == "closed" else self.resumed)[bead.id] = proof.commit
+
+    def is_as_it_was(self, bead: Bead) -> bool:
+        """Whether an open bead asks for what it asked for when the run began. Agents can write to a store;
+        what they ask for there, nobody has asked for."""
+        return self.asked.get(bead.id) in (None, _asked(bead))
 
     def examine(self, beads: Iterable[Bead]) -> list[Bead]:
         """Sort closed beads into trusted and unproven; those that are newly found unproven."""
@@ -77,6 +107,7 @@ class ClosedBeads:
         return fresh
 
     def reopen(self, bead_id: str) -> None:
+        self.reopened[bead_id] += 1
         self.ledger.reopen(bead_id)
         self.forget(bead_id)
 

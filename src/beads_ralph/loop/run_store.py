@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
@@ -39,6 +39,12 @@ PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
 RETRY: Final = Retry(first=0.1, longest=5.0)
 INTERRUPTIONS_KEPT: Final = 20
+MOST_REOPENED: Final = 3
+"""So often a bead is opened again in one run that something closes each time."""
+ALTERED: Final = (
+    "its work or its checks were changed while the run was on; run again to take them as they are"
+)
+ByHand = Literal["ask", "accept", "reopen"]
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -91,6 +97,10 @@ class Pool:
         self.spoiled: dict[str, str] = {}
         """All beads that could not be read when the run began."""
         self.closed_beads = ClosedBeads(Ledger(self.home))
+        self.reopened_before = 0
+        """How many beads had been opened again when ready ones were last looked for."""
+        self.altered: set[str] = set()
+        """The open beads whose work or checks somebody changed while the run was on."""
         self.begun_with: frozenset[str] = frozenset()
         """The beads of the run when it began: each must be accounted for at its end."""
 
@@ -126,7 +136,8 @@ class Pool:
         self.depth = graph.remaining_depth(left)
         self.begun_with = frozenset(bead.id for bead in self.asked_for(everything.beads))
         self.closed_beads.begin(everything.beads)
-        await self._judge_closed(bead for bead in everything.beads if self._matters(bead, left))
+        relevant = [bead for bead in everything.beads if self._matters(bead, left)]
+        await self._judge_closed(relevant, self.config.closed_by_hand)
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
 
     # --- closed beads -------------------------------------------------------------------------------
@@ -137,18 +148,23 @@ class Pool:
             bead.id in left[name] for name in left.keys() & self.begun_with
         )
 
-    async def _judge_closed(self, beads: Iterable[Bead]) -> None:
-        """A bead that is closed without a proof is a person's word, if anybody's: the setting says whether
-        it counts. Where it is to be asked for, the bead and those that need it wait."""
+    async def _judge_closed(self, beads: Iterable[Bead], rule: ByHand) -> None:
+        """A bead that is closed without a proof is a person's word, if anybody's: the rule says whether it
+        counts. Where a person is to be asked, the bead and those that need it wait."""
         for bead in self.closed_beads.examine(beads):
             why = self.closed_beads.unproven[bead.id]
-            if self.config.closed_by_hand == "reopen":
-                await self.reopen(bead, f"{why}; closed_by_hand: reopen")
-            elif self.config.closed_by_hand == "accept":
+            if rule == "reopen" and self.closed_beads.reopened[bead.id] < MOST_REOPENED:
+                await self.reopen(bead, why)
+            elif rule == "accept":
                 self.closed_beads.accept(bead.id, f"{why}; closed_by_hand: accept")
                 self._warn(bead, f"{why}; accepted, since closed_by_hand says so")
             else:
                 self._warn(bead, f"{why}: {ACTION.format(bead=bead.id)}")
+
+    @property
+    def _meanwhile(self) -> ByHand:
+        """The rule for beads that are closed while a run is on: by an agent, as far as anybody knows."""
+        return "accept" if self.config.closed_by_hand == "accept" else "reopen"
 
     def _warn(self, bead: Bead, message: str) -> None:
         self.journal.emit(WarningGiven(bead=bead.id, team=bead.metadata.team_name, message=message))
@@ -179,20 +195,27 @@ class Pool:
         if unseen := sorted(needed - closed.unproven.keys()):
             found = await self.ask(self.store.find, Query(ids=unseen))
             self.no_beads |= {*unseen} - {bead.id for bead in found.beads}
-            await self._judge_closed(found.beads)
+            await self._judge_closed(found.beads, self._meanwhile)
         needed -= closed.trusted | self.no_beads
         return {bead.id for bead in beads if needed & {*bead.dependencies}}
 
     async def account(self) -> dict[str, str]:
-        """The beads that are not done although none of them is open: closed without a proof, or gone."""
+        """The beads that are not done although none of them is open: closed without a proof, or gone; and
+        those that are open, but were changed by somebody while the run was on."""
         listing = await self.ask(self.store.find, Query(wisps=True))
         beads = {bead.id: bead for bead in listing.beads}
         meanwhile = {name for name, bead in beads.items() if bead.status == "closed"} - self.closed_ids
         mine = self.begun_with | meanwhile
-        await self._judge_closed(beads[name] for name in mine & beads.keys())
+        await self._judge_closed((beads[name] for name in mine & beads.keys()), self._meanwhile)
         there = beads.keys() | {broken.id for broken in listing.unreadable}
         gone = dict.fromkeys(self.begun_with - there, "gone from the store since the run began")
-        return gone | {name: why for name, why in self.closed_beads.blocked().items() if name in mine}
+        untrue = {name: why for name, why in self.closed_beads.blocked().items() if name in mine}
+        return gone | dict.fromkeys(self.altered, ALTERED) | untrue
+
+    async def has_reopened(self) -> bool:
+        """Whether beads have been opened again that somebody closed, at this last look too: it goes on."""
+        await self.account()
+        return self.closed_beads.reopened.total() > self.reopened_before
 
     @property
     def closed_ids(self) -> set[str]:
@@ -221,9 +244,12 @@ class Pool:
     async def candidates(self) -> list[Bead]:
         """The ready beads of the run, gates left out: the highest priority first, then what the longest
         chain hangs on."""
+        self.reopened_before = self.closed_beads.reopened.total()
         listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
         asked = self.asked_for(listing.beads)
+        self.altered |= {bead.id for bead in asked if not self.closed_beads.is_as_it_was(bead)}
+        asked = [bead for bead in asked if bead.id not in self.altered]
         doubtful = await self.doubtful(asked)
         ready = [bead for bead in asked if bead.id not in doubtful and not self._builds_on_unreadable(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
@@ -244,6 +270,10 @@ class Pool:
         claim = await self.ask(self.store.claim, bead.id, self.actor)
         if claim.bead is None:
             return None
+        if not self.closed_beads.is_as_it_was(claim.bead):
+            self.altered.add(bead.id)
+            await self.ask(self.store.release, bead.id, self.actor, status="open", reason=ALTERED)
+            return None
         self.known[bead.id] = Known.of(claim.bead)
         return claim.bead
 
@@ -254,6 +284,8 @@ class Pool:
             found = await self.ask(self.store.find, Query(ids=sorted(unknown)))
             self.known |= {other.id: Known.of(other) for other in found.beads}
             self.no_beads |= unknown - self.known.keys()
+        if bead.metadata.proven and bead.metadata.proven.commit != self.closed_beads.resumed.get(bead.id):
+            bead = _without_proof(bead)
         before = [self.known[name] for name in bead.dependencies if name in self.known]
         return Order(
             bead,
@@ -355,6 +387,11 @@ class Pool:
     async def for_people(self) -> list[Item]:
         """What people can do now that this run has done its part."""
         return await self.ask(for_people, self.store, self.parents) if self.parents else []
+
+
+def _without_proof(bead: Bead) -> Bead:
+    """A proof that no run made before this one began is not one to go on with."""
+    return bead.model_copy(update={"metadata": bead.metadata.changed(RunState(proven=None))})
 
 
 def _why_unreadable(broken: UnreadableBead) -> str:

@@ -142,8 +142,11 @@ class Loop:
         if self.running:
             await self._reap()
             return False
-        if self.halt is not None or not (self.paused or self._waits() or await self._overlooked()):
+        if self.halt is not None:
             return True
+        if not (self.paused or self._waits() or await self._overlooked()):
+            self.changed = await self.pool.has_reopened()
+            return not self.changed
         await self.waiting.rest(LOOK_SECONDS, self.gating.checking)
         return False
 

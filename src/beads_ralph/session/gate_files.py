@@ -7,6 +7,7 @@ import fnmatch
 import json
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -40,6 +41,13 @@ STEERING: Final = (
     ".codex/*",
     ".gemini/*",
     ".opencode/*",
+    ".cursorrules",
+    ".cursor/*",
+    ".windsurfrules",
+    ".windsurf/*",
+    ".clinerules*",
+    ".aider*",
+    ".rules",
     ".github/copilot-instructions.md",
 )
 """Files that agent programs read by themselves, a reviewer's too."""
@@ -196,6 +204,8 @@ class _Gates:
         """Why the file decides what passes; empty where it does not."""
         if new and PurePosixPath(file).parts[0] in self.targets:
             return "is named like a target of make"
+        if new and _stands_in(file):
+            return "stands in for a program or a module"
         if any(_is_meant(file, word) for word in self.sourced):
             return "is read by a check"
         if any(_is_meant(file, word) for word in self.named):
@@ -203,11 +213,13 @@ class _Gates:
         kind = _kind(file)
         if kind and (not new or _is_beside(kind, self.known)):
             return "decides what passes"
-        return "" if new or not self._sets_up_checks(file) else "sets up the checks"
+        return "sets up the checks" if self._sets_up_checks(file, new=new) else ""
 
-    def _sets_up_checks(self, file: str) -> bool:
-        """Whether the change is in the part of the file that checks obey."""
-        return file in PARTIAL and _part(self.repo, self.base, file) != _part(self.repo, "HEAD", file)
+    def _sets_up_checks(self, file: str, *, new: bool) -> bool:
+        """Whether the change is in the part of the file that checks obey, and there are checks already."""
+        if file not in PARTIAL or (new and not _is_beside("pytest", self.known)):
+            return False
+        return bool(_part(self.repo, self.base, file) != _part(self.repo, "HEAD", file))
 
 
 def steering(changed: Iterable[str]) -> list[str]:
@@ -226,11 +238,18 @@ def _done(file: str, added: Collection[str]) -> str:
     return "added" if file in added else "changed"
 
 
+def _stands_in(file: str) -> bool:
+    """A module of the standard library or of a test program, at the top of the repository; a program in a
+    folder that package managers put on PATH."""
+    path = PurePosixPath(file)
+    module = path.suffix in (".py", ".pyc", ".so") and path.parts[0].partition(".")[0] in SHADOWED
+    program = "bin" in path.parts[:-1] and shutil.which(path.name) is not None
+    return module or program or bool({".bin", ".venv", "venv"} & {*path.parts[:-1]})
+
+
 def _kind(file: str) -> str:
     """The programs that obey the file, `tests` for a test; empty for anything else."""
     path = PurePosixPath(file)
-    if path.parts[0].removesuffix(".py") in SHADOWED and path.suffix == ".py":
-        return "pytest"
     if any(fnmatch.fnmatch(path.name, one) for one in TESTS) or TEST_FOLDERS & {*path.parts[:-1]}:
         return "tests"
     return next((kind for kind, names in SETTINGS.items() if any(_matches(file, one) for one in names)), "")
@@ -314,10 +333,11 @@ PARTIAL: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def _part(repo: Path, commit: str, file: str) -> Any:
-    """The settings of checks in a file; all of it where it cannot be read."""
+    """The settings of checks in a file, nothing where there are none; all of it where it cannot be read."""
     text = commands.run("show", f"{commit}:{file}", cwd=repo).stdout
     try:
-        return PARTIAL[file](text)
+        said = PARTIAL[file](text) if text else {}
+        return {key: value for key, value in said.items() if value}
     except (ValueError, configparser.Error, AttributeError, TypeError):
         return text
 

@@ -330,12 +330,11 @@ async def _examined(
             for number in range(1, len(case.metadata.qa_agents) + 1)
         ]
         found = await _all([review.finding() for review in asked])
-        flags = await in_thread(qa_guard.in_checkout, clean, furnished)
+        flags, mended = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
-    if meddling:
-        found.append(Evidence("QA agents", "git", "", commit, "fail", meddling))
+    found += [Evidence("QA agents", "git", "", commit, "fail", text) for text in (mended, meddling) if text]
     return found, [*flags, *more]
 
 

@@ -42,15 +42,19 @@ def _refs(root: Path) -> dict[str, str]:
 # --- afterwards ---------------------------------------------------------------------------------------
 
 
-def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> list[str]:
-    """What they did to the checkout, which is thrown away with it; `before` is what its setup had changed."""
+def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> tuple[list[str], str]:
+    """What they did to the checkout, which is thrown away with it: what a reviewer should know, and what
+    makes their word worth nothing. `before` is what its setup had changed."""
     if not (checkout.path / ".git").exists():
-        return ["QA agents removed their checkout"]
-    found = []
-    if (head := checkout.head()) != checkout.commit:
-        found.append(f"QA agents committed {(head or 'something')[:12]} in their checkout; thrown away")
+        return ["QA agents removed their checkout"], ""
     files = [name for name in checkout.changed() if name not in before]
-    return [*found, f"QA agents changed {several(files)} in their checkout; thrown away"] if files else found
+    mended = [name for name in checkout.rewritten() if name not in before]
+    head = checkout.head()
+    flags = [f"QA agents changed {several(files)} in their checkout; thrown away"] if files else []
+    if head == checkout.commit and not mended:
+        return flags, ""
+    did = f"changed {several(mended)}" if mended else f"committed {(head or 'something')[:12]}"
+    return flags, f"QA agents {did} in their checkout, so what they say is not about the commit; thrown away"
 
 
 def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[list[str], str]:
