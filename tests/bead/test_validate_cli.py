@@ -335,8 +335,12 @@ def test_s0_as15_a_path_that_leads_nowhere_or_outside_is_a_fault_not_a_crash(age
     agents_folder(repo, "qa-unit-tests", "qa-security-scan")
     (repo.parent / "x.md").write_text("outside", encoding="utf-8")
     done = run(MODULE, given=json.dumps(work("metadata.dev_agents.0.agent", agent)), cwd=repo)
-    text = f"Validation errors:\n - Agent path '{agent}' does not exist in .claude/agents/\n"
-    assert parts(done) == (1, "", text)
+    shown = agent.replace("\0", "␀")
+    assert parts(done) == (
+        1,
+        "",
+        f"Validation errors:\n - Agent path '{shown}' does not exist in .claude/agents/\n",
+    )
 
 
 def test_a_bead_can_be_validated_beside_broken_settings(repo: Path) -> None:

@@ -159,7 +159,8 @@ def test_init_with_bd_commits_nothing_and_sets_no_hooks(
     monkeypatch.setenv("PATH", str(bd_path.parent), prepend=os.pathsep)
     head, hooks = git(repo, "rev-parse", "HEAD"), sorted((repo / ".git" / "hooks").iterdir())
     data = ralph("init", "--store", "bd", "--json", cwd=repo).data
-    assert data == {"store": "bd", "created": [*MADE, ".beads", *AGENTS, SCHEMA], "kept": []}
+    made = [*MADE, ".beads", *AGENTS, SCHEMA]
+    assert data == {"store": "bd", "created": made, "kept": [], "checks": []}
     assert git(repo, "rev-parse", "HEAD") == head
     assert sorted((repo / ".git" / "hooks").iterdir()) == hooks
     assert "hookspath" not in git(repo, "config", "--list", "--name-only").lower()

@@ -75,7 +75,7 @@ LOOKING = ALWAYS | {"bead", "config", "files", "git", "process", "store"}
 STORED = LOOKING | {"pydantic", "typer", "yaml"}
 ALLOWED: dict[str, set[str]] = {
     "--version": {"cli"},
-    "--help": ALWAYS | {"typer", "pydantic", "rich", "markdown_it"},  # typer shows help with rich
+    "--help": ALWAYS | {"bead", "typer", "pydantic", "rich", "markdown_it"},  # typer shows help with rich
     "list": LOOKING,
     "list --json": LOOKING,
     "list --status open --plan plan.md --store=embedded": LOOKING,
@@ -85,7 +85,7 @@ ALLOWED: dict[str, set[str]] = {
     "show bd-1-1-setup --json": LOOKING,
     "status": LOOKING | {"journal"},
     "status --json": LOOKING | {"journal"},
-    "events --help": ALWAYS
+    "events --help": ALWAYS | {"agents"},
     | {"bead", "config", "files", "git", "process", "journal"}
     | {"typer", "pydantic", "rich", "markdown_it", "yaml"},
     "plan check plan.md --json": STORED | {"compile", "formula", "plan", "prompts", "markdown_it"},
