@@ -85,8 +85,8 @@ ALLOWED: dict[str, set[str]] = {
     "show bd-1-1-setup --json": LOOKING,
     "status": LOOKING | {"journal"},
     "status --json": LOOKING | {"journal"},
-    "events --help": ALWAYS | {"agents"},
-    | {"bead", "config", "files", "git", "process", "journal"}
+    "events --help": ALWAYS  # in one file with logs, which reads agents' answers
+    | {"agents", "bead", "config", "files", "git", "process", "journal"}
     | {"typer", "pydantic", "rich", "markdown_it", "yaml"},
     "plan check plan.md --json": STORED | {"compile", "formula", "plan", "prompts", "markdown_it"},
 }
