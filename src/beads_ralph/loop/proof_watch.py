@@ -3,8 +3,8 @@ accounted for at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Literal, ParamSpec, Protocol, TypeVar
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState
@@ -23,11 +23,17 @@ ALTERED: Final = (
 )
 ByHand = Literal["ask", "accept", "reopen"]
 
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
 
 class Ask(Protocol):
     """Calls the store, with patience."""
 
-    async def __call__(self, call: Any, /, *args: Any, **named: Any) -> Any: ...
+    async def __call__(
+        self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs
+    ) -> Answer:
+        """The store's answer."""
 
 
 class ProofWatch:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
@@ -23,7 +23,7 @@ from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
-from beads_ralph.loop.proof_watch import ALTERED, ProofWatch
+from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
@@ -39,9 +39,6 @@ PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
 RETRY: Final = Retry(first=0.1, longest=5.0)
 INTERRUPTIONS_KEPT: Final = 20
-
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
