@@ -315,6 +315,7 @@ def setting_of(workspace: Workspace, file: Path) -> Setting:
         config=workspace.config,
         branches=workspace.branches(),
         warnings=workspace.warnings,
+        checkout=workspace.checkout,
     )
 
 

@@ -261,6 +261,11 @@ class Config(Section):
         description="What a bead counts for that somebody closed without a proof.",
         examples=["accept"],
     )
+    plan_changes: Literal["apply", "refuse"] = Field(
+        "apply",
+        description="What `run PLAN` does with a plan that was edited since it was compiled.",
+        examples=["refuse"],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What a change means that touches files which decide what passes.",

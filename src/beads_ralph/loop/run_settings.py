@@ -19,7 +19,7 @@ from beads_ralph.loop.blockers import Overview, Wait
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.store.query import UnreadableBead
 
-Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
+Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress", "plan_differs"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
+    differences: tuple[tuple[str, str], ...] = ()
+    """Where the plan says otherwise than the store, though every bead is closed; by the plan's name."""
 
     @property
     def told(self) -> RunEnded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -87,6 +87,8 @@ class Loop:
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
         self.tally = RunTally()
+        self.last_look: Callable[[Ended], Ended] = lambda ended: ended
+        """Asked once more before the end is told: whoever gave the run its beads may know of others."""
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""
@@ -120,7 +122,7 @@ class Loop:
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
-        ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
+        ended = self.last_look(await account(self.tally, remains, halt, *parts, self.meter.seconds))
         self.journal.emit(ended.told)
         return ended
 
