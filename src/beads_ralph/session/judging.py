@@ -14,7 +14,16 @@ from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_s
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, gate_files, lent_files, reviews, verify, worktree_setup
+from beads_ralph.session import (
+    baseline,
+    confinement,
+    gate_files,
+    lent_files,
+    reviews,
+    runner_reports,
+    verify,
+    worktree_setup,
+)
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
@@ -31,7 +40,7 @@ async def take_baseline(case: BeadSession) -> None:
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
     evidence = await _verified(case, case.base, 0, "baseline")
-    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    baseline.keep(case, evidence)
     case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
@@ -77,7 +86,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     evidence = await _verified(case, commit, attempt, "verify")
     evidence += await _with_gates_of_base(case, commit, attempt, gates, passed=_all_pass(evidence))
     evidence += await in_thread(_lost, case, commit)
-    flags += _rewritings(evidence)
+    flags += [*_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
@@ -217,8 +226,7 @@ async def _verified(
     verifiers = case.verifiers
     if not verifiers:
         return []
-    baseline = stage == "baseline"
-    if baseline:  # each of them is asked, whatever the others say
+    if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit) as clean:
         checkout = clean.path
@@ -229,11 +237,11 @@ async def _verified(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
         ):
             return unready
-        subject = Subject(
-            case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
-        )
-        red = case.record.red_before if stage == "verify" else None
-        return await verify.run_verifiers(verifiers, subject, case.bench, red, clean.rewritten)
+        asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
+        team = case.metadata.team_name
+        subject = Subject(case.bead.id, attempt, checkout, commit, stage, team, limit, case.env, asks)
+        known = None if stage == "baseline" else baseline.known(case)
+        return await verify.run_verifiers(verifiers, subject, case.bench, known, clean.rewritten)
 
 
 def _all_pass(evidence: Sequence[Evidence]) -> bool:
@@ -257,6 +265,7 @@ async def _with_gates_of_base(
         text = f"{several(gates.files)} decides what passes: {declare}"
         return [Evidence("gate files", "git", "", commit, "fail", text)]
     rows = await _verified(case, commit, attempt, "verify-base", gates)
+    rows = [baseline.without_tests(case, row) for row in rows]
     why = f"; it passes only with a change of {several(gates.files)}: {declare}"
     return [
         replace(
