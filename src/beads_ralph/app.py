@@ -135,7 +135,7 @@ class PlannedRun:
             return ended
         more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
         reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
-        left = tuple((self.request.plan.name, f"{end.message}. {end.remedy}") for end in ends)
+        left = tuple(f"{end.message}. {end.remedy}" for end in ends)
         return replace(ended, why="plan_differs", reason=reason, complete=False, differences=left)
 
     @property

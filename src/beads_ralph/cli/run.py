@@ -141,8 +141,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         )
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
-    for plan, difference in ended.differences:
-        console.print(f"  [yellow]≠[/yellow] {escape(plan)}  {escape(difference)}")
+    for difference in ended.differences:
+        console.print(f"  [yellow]≠[/yellow] {escape(difference)}")
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import several
@@ -211,7 +212,7 @@ def compare(stored: StoredPlan, planned: Batch) -> Diff:
     """`planned` carries the ids of what the store holds of the same sprints already."""
     _require_same_kind(stored, planned)
     by_id = {bead.id: bead for bead in stored.beads}
-    wanted = [bead for bead in planned.beads if isinstance(bead, Bead)]
+    wanted = _past_closed([bead for bead in planned.beads if isinstance(bead, Bead)], by_id)
     reading = planned.readings.get
     changes = [
         _change(by_id[bead.id], bead, by_id.keys(), reading(bead.metadata.plan_sprint_id, ""))
@@ -228,6 +229,34 @@ def compare(stored: StoredPlan, planned: Batch) -> Diff:
         moved_from=stored.moved_from,
         readings=planned.readings,
     )
+
+
+def _past_closed(wanted: list[Bead], stored: Mapping[str, Bead]) -> list[Bead]:
+    """A sprint that was put before finished work holds up what comes after that work: finished beads keep
+    what they waited for, so their dependents wait for it themselves."""
+    closed = {
+        bead.id: bead.dependencies
+        for bead in wanted
+        if bead.id in stored and stored[bead.id].status == "closed"
+    }
+    late = {
+        name: [other for other in needs if other not in stored[name].dependencies]
+        for name, needs in closed.items()
+    }
+    if not any(late.values()):
+        return wanted
+    inner = {name: [other for other in needs if other in closed] for name, needs in closed.items()}
+    behind: dict[str, dict[str, None]] = {}
+    for name in (name for wave in graph.waves(inner) for name in wave):
+        further = (one for other in inner[name] for one in behind[other])
+        behind[name] = dict.fromkeys((*late[name], *further))
+    return [bead if bead.id in closed else _waiting_for(bead, behind) for bead in wanted]
+
+
+def _waiting_for(bead: Bead, behind: Mapping[str, Mapping[str, None]]) -> Bead:
+    more = (one for name in bead.dependencies for one in behind.get(name, ()))
+    needs = [*dict.fromkeys((*bead.dependencies, *more))]
+    return bead if needs == bead.dependencies else bead.model_copy(update={"dependencies": needs})
 
 
 def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:

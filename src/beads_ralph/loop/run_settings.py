@@ -87,8 +87,8 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
-    differences: tuple[tuple[str, str], ...] = ()
-    """Where the plan says otherwise than the store, though every bead is closed; by the plan's name."""
+    differences: tuple[str, ...] = ()
+    """Where the plan says otherwise than the store, though every bead is closed."""
 
     @property
     def told(self) -> RunEnded:
@@ -109,7 +109,8 @@ class Ended:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.told.facts(), "standing": dict(self.standing)}
+        differs = {"differences": list(self.differences)} if self.differences else {}
+        return {**self.told.facts(), "standing": dict(self.standing), **differs}
 
 
 def foresee(
