@@ -48,6 +48,8 @@ class BaseEvent(Frozen):
     bead: str | None = None
     team: str | None = None
     attempt: int | None = None
+    derived: str | None = seldom(None)
+    """The run that was killed before it could tell this; a later one has derived it from the store."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a later version."""
 

@@ -28,7 +28,7 @@ from beads_ralph.journal.events import (
     RunStarted,
 )
 from beads_ralph.journal.journal import Journal
-from beads_ralph.loop import leases
+from beads_ralph.loop import leases, recovery
 from beads_ralph.loop.account import Halt, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
@@ -190,7 +190,14 @@ class Loop:
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
             if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
-                await self._claim(bead)
+                if not self._keeps_apart(bead):
+                    await self._claim(bead)
+
+    def _keeps_apart(self, bead: Bead) -> bool:
+        """Whether the bead, or one that is at work, must be alone."""
+        most = self.tools.config.max_interruptions
+        beside = [bead, *self.running.values()]
+        return len(beside) > 1 and any(recovery.works_alone(one, most) for one in beside)
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()
