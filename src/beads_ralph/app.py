@@ -189,6 +189,8 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
         scratch.sweep()
+        for place, deep in ((space.root, False), (home, True), (space.state, True)):
+            text_files.sweep(place, deep=deep)
         with _recorded(home, run_id) as (folder, journal):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))

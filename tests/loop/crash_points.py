@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, ParamSpec, TypeVar
+from typing import IO, Any, Final, TypeVar
 
-Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 CHANGES: Final = frozenset(
@@ -52,12 +51,10 @@ class Points:
             if self.count == self.last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def around(
-        self, call: Callable[Given, Answer], name: Callable[Given, str]
-    ) -> Callable[Given, Answer]:
+    def around(self, call: Callable[..., Answer], name: Callable[..., str]) -> Callable[..., Answer]:
         """The call with a point before and one after it; what it does to files inside counts, too."""
 
-        def wrapped(*args: Given.args, **named: Given.kwargs) -> Answer:
+        def wrapped(*args: Any, **named: Any) -> Answer:
             said = name(*args, **named)
             self.reach(f"before {said}")
             answer = call(*args, **named)
@@ -86,15 +83,6 @@ def install(points: Points) -> None:
     from beads_ralph.process import jobs, reaper
     from beads_ralph.store.embedded.database import Database
 
-    jobs.run = points.around(jobs.run, lambda job: " ".join(job.argv)[:120])
-    reaper.start = points.around(reaper.start, lambda job, *_: f"job {job.name or job.argv[0]}")
-    Journal._write = points.around(  # type: ignore[method-assign]
-        Journal._write, lambda _journal, line, **_: f"journal {json.loads(line)['kind']}"
-    )
-    Ledger._append = points.around(Ledger._append, lambda _ledger, row: f"ledger {row.kind}")  # type: ignore[method-assign]
-    writing = Database.writing
-
-    @contextmanager
     def committed(database: Database) -> Iterator[Any]:
         points.reach("before a transaction")
         with writing(database) as connection:
@@ -102,7 +90,17 @@ def install(points: Points) -> None:
             points.reach("before a commit")
         points.reach("after a commit")
 
-    Database.writing = committed  # type: ignore[method-assign]
+    writing = Database.writing
+    said: list[tuple[Any, str, Callable[..., str]]] = [
+        (jobs, "run", lambda job: " ".join(job.argv)[:120]),
+        (reaper, "start", lambda job, *_: f"job {job.name or job.argv[0]}"),
+        (Journal, "_write", lambda _, line, **__: f"journal {json.loads(line)['kind']}"),
+        (Ledger, "_append", lambda _, row: f"ledger {row.kind}"),
+    ]
+    for owner, attribute, name in said:
+        setattr(owner, attribute, points.around(getattr(owner, attribute), name))
+    around_commits: Any = contextmanager(committed)
+    Database.writing = around_commits  # type: ignore[method-assign]
     sys.addaudithook(points.audit)
 
 
@@ -114,7 +112,9 @@ def _carry_out(order: Mapping[str, Any]) -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(order["cwd"])
     from beads_ralph.cli import entry
+    from beads_ralph.files import scratch
 
+    vars(scratch)["_owner"] = os.getpid()  # imported by the server, used here
     if order["kill_at"] is not None:
         install(Points(order["kill_at"], Path(order["names"]) if order["names"] else None))
     sys.argv = ["beads-ralph", *order["words"]]

@@ -122,12 +122,12 @@ def untold(journals: Iterable[Path]) -> dict[str, Untold]:
 
 def derived(bead: Bead, left: Untold, root: Path) -> Iterator[Event]:
     """The events that were not told although the store has what they tell of."""
-    whose = {"bead": bead.id, "team": bead.metadata.team_name, "derived": left.run_id}
+    team = bead.metadata.team_name
     verdict = _verdict(bead, left)
     if verdict is not None:
-        yield replace(verdict, at=left.at, **whose)
+        yield replace(verdict, at=left.at, bead=bead.id, team=team, derived=left.run_id)
     if not left.ended and bead.status != "in_progress":
-        yield replace(_end(bead, left, root), **whose)
+        yield replace(_end(bead, left, root), bead=bead.id, team=team, derived=left.run_id)
 
 
 def _verdict(bead: Bead, left: Untold) -> VerdictGiven | None:
@@ -162,7 +162,7 @@ def _end(bead: Bead, left: Untold, root: Path) -> Event:
 INTERRUPTIONS_KEPT: Final = 20
 
 
-def interrupted(bead: Bead, run_id: str, at_work: bool, most: int) -> RunState:
+def interrupted(bead: Bead, run_id: str, *, at_work: bool, most: int) -> RunState:
     """The bead's run state with one more interruption; with `most` of them in a row, and an agent of the bead
     at work each time, it says why the bead is blocked."""
     state = bead.metadata
