@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,27 +12,17 @@ from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
 from beads_ralph.git.proofs import DamagedCommitError
-from beads_ralph.journal.events import BaselineTaken, ConflictForeseen, WarningGiven
+from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, gate_files, lent_files, reviews, verify, worktree_setup
+from beads_ralph.session import checks, gate_files, lent_files, reviews, verify
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
-from beads_ralph.session.verify import Subject
 from beads_ralph.session.worktree import clear_locks
 
 NEIGHBOURS: Final = 8
 OWN: Final = (".beads/", ".ralph/")
 """Folders that the harness itself writes to."""
-
-
-async def take_baseline(case: BeadSession) -> None:
-    """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
-    if not case.verifiers or case.record.red_before is not None or not case.base:
-        return
-    evidence = await _verified(case, case.base, 0, "baseline")
-    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
-    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
 async def look_around(case: BeadSession) -> Surroundings:
@@ -74,8 +64,8 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     await _warn_of_conflicts(case, attempt)
     gates = await in_thread(_gates, case, changed, added)
     flags += gates.flags
-    evidence = await _verified(case, commit, attempt, "verify")
-    evidence += await _with_gates_of_base(case, commit, attempt, gates, passed=_all_pass(evidence))
+    evidence = await checks.run(case, commit, attempt, "verify")
+    evidence += await checks.with_gates_of_base(case, commit, attempt, gates, evidence)
     evidence += await in_thread(_lost, case, commit)
     flags += _rewritings(evidence)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
@@ -207,65 +197,12 @@ async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
             case.tell(ConflictForeseen(attempt=attempt, other=branch, files=tuple(files)))
 
 
-# --- verifiers and merges -----------------------------------------------------------------------------
-
-
-async def _verified(
-    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
-) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
-    verifiers = case.verifiers
-    if not verifiers:
-        return []
-    baseline = stage == "baseline"
-    if baseline:  # each of them is asked, whatever the others say
-        verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
-    async with case.clean_checkout(commit) as clean:
-        checkout = clean.path
-        if gates is not None:
-            await in_thread(clean.lay_over, case.base, gates.restored, gates.removed)
-        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
-        if unready := await worktree_setup.furnish_checkout(
-            case, checkout, commit, f"a{attempt}-{stage}-setup"
-        ):
-            return unready
-        subject = Subject(
-            case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
-        )
-        red = case.record.red_before if stage == "verify" else None
-        return await verify.run_verifiers(verifiers, subject, case.bench, red, clean.rewritten)
-
-
-def _all_pass(evidence: Sequence[Evidence]) -> bool:
-    return all(row.ruling == "pass" for row in evidence)
+# --- merges -------------------------------------------------------------------------------------------
 
 
 def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> GateChanges:
     may_change = case.metadata.may_change or ()
     return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, may_change)
-
-
-async def _with_gates_of_base(
-    case: BeadSession, commit: str, attempt: int, gates: GateChanges, *, passed: bool
-) -> list[Evidence]:
-    """A change that touches what decides whether it passes must pass with what decided before, too."""
-    rule = case.tools.config.gate_changes
-    if not passed or not gates.files or rule == "flag":
-        return []
-    declare = f"undo that, or declare it in the plan: **May Change**: {several(gates.files)}"
-    if rule == "fail":
-        text = f"{several(gates.files)} decides what passes: {declare}"
-        return [Evidence("gate files", "git", "", commit, "fail", text)]
-    rows = await _verified(case, commit, attempt, "verify-base", gates)
-    why = f"; it passes only with a change of {several(gates.files)}: {declare}"
-    return [
-        replace(
-            row,
-            name=f"{row.name} (gate files as before)",
-            message=row.message if row.ruling == "pass" else row.message + why,
-        )
-        for row in rows
-    ]
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
