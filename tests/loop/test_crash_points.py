@@ -67,7 +67,9 @@ class Stage:
         shutil.copytree(self.root.parent, self.folder / "before", symlinks=True)
 
     def reset(self) -> None:
-        shutil.rmtree(self.root.parent)
+        for place in (self.root.parent, self.folder / "tmp"):
+            shutil.rmtree(place)
+        (self.folder / "tmp").mkdir()
         shutil.copytree(self.folder / "before", self.root.parent, symlinks=True)
 
     def run(self, kill_at: int | None = None, names: Path | None = None) -> int:
@@ -163,7 +165,7 @@ def nothing_left(stage: Stage) -> Iterator[str]:
     marks = (root / ".ralph" / "runs").glob("*/unfinished")
     locks = (root / ".git").rglob("*.lock")
     half = [path for path in root.rglob("*.tmp") if "objects" not in path.parts]
-    temporary = (stage.folder / "tmp").glob("tmp*")
+    temporary = [*(stage.folder / "tmp").glob("tmp*"), *(stage.folder / "tmp").glob("beads-ralph-*")]
     yield from (f"{path} is left" for path in (*live, *marks, *locks, *half, *temporary))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 RALPH_DIR: Final = ".ralph"
 """The directory of our own files in a repository, which git does not see."""
-PRIVATE: Final = 0o600
+PRIVATE: Final = lock.PRIVATE
 PRIVATE_FOLDER: Final = 0o700
 OTHERS: Final = 0o077
 TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
@@ -119,15 +119,12 @@ def _held_temporary(target: Path, mode: int) -> tuple[int, Path]:
         path = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # somebody sweeps, and has found it before it was locked
-            os.close(descriptor)
-            continue
+            held = lock.take(descriptor)
         except OSError:  # a file system without locks
             return descriptor, path
-        if path.exists():
+        if held and path.exists():
             return descriptor, path
-        os.close(descriptor)
+        os.close(descriptor)  # somebody sweeps, and has found it before it was locked
 
 
 def sweep(folder: Path, *, deep: bool = False) -> list[Path]:
@@ -141,14 +138,14 @@ def sweep(folder: Path, *, deep: bool = False) -> list[Path]:
 
 
 def _remove_left(path: Path) -> bool:
-    with suppress(OSError):  # gone meanwhile, held, or somebody else's
+    with suppress(OSError):  # gone meanwhile, or somebody else's
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+            if lock.take(descriptor):
+                path.unlink()
+                return True
         finally:
             os.close(descriptor)
-        return True
     return False
 
 

@@ -129,7 +129,7 @@ def unfinished(folder: RunFolder) -> Iterator[None]:
     settle(folder)
 
 
-def left_unfinished(home: Path, besides: str) -> list[RunFolder]:
+def left_unfinished(home: Path, besides: str | None = None) -> list[RunFolder]:
     """Earlier runs that have not told their end, and of which nobody has derived it yet."""
     found = (RunFolder(home, path.name) for path in folders_in(home / RUNS) if (path / UNFINISHED).exists())
     return [folder for folder in found if folder.run_id != besides]
@@ -256,7 +256,8 @@ class Holder:
 def exclusive(
     home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
 ) -> Iterator[Holder | None]:
-    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
+    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT, also where
+    somebody has removed its lock file."""
     until = time.monotonic() + LAST_CHILD_SECONDS
 
     def refused() -> RalphError | None:
@@ -264,11 +265,17 @@ def exclusive(
         left = by is not None and _is_gone(by.pid) and time.monotonic() < until
         return None if left else _taken(by, subject)
 
-    with lock.held(home / LOCK, patience, refused) as file:
+    besides = lock.held_folder(_around(home), patience, refused)
+    with lock.held(home / LOCK, patience, refused) as file, besides:
         last = holder(home)
         said = {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))}
         lock.write_note(file, json.dumps(said))
         yield last
+
+
+def _around(home: Path) -> Path:
+    """The folder that a loop holds besides: the repository's, since `.ralph` may be removed, too."""
+    return home.parent if home.name == text_files.RALPH_DIR else home
 
 
 def holder(home: Path) -> Holder | None:
@@ -291,7 +298,7 @@ def _is_gone(pid: int) -> bool:
 
 def is_running(home: Path) -> bool:
     """Tell whether a loop holds the lock now."""
-    return lock.is_held(home / LOCK)
+    return lock.is_held(home / LOCK) or lock.is_held(_around(home))
 
 
 def _taken(by: Holder | None, subject: str) -> RalphError:
