@@ -240,8 +240,9 @@ class CallEvent(BaseEvent, underway=True):
     call: AgentCall
 
     def facts(self) -> dict[str, Any]:
-        said = json_fields.to_json(self.call)
-        return {key: value for key, value in said.items() if key in self.told} | dict(self.extra)
+        said = {key: value for key, value in json_fields.to_json(self.call).items() if key in self.told}
+        late = {} if self.derived is None else {"derived": self.derived}
+        return said | late | dict(self.extra)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
