@@ -33,6 +33,8 @@ class Bench:
     folder: RunFolder
     events: EventSink
     environment: Mapping[str, str]
+    wrap: Callable[[Job], Job] = lambda job: job
+    """Puts a job where it is to run."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
         memory_limit_mb=subject.memory_limit_mb,
         writes=(*git_files.folders_of(subject.checkout)[1:], *evidence_folder(subject.env)),
     )
-    ended = await bench.executor.run(job)
+    ended = await bench.executor.run(bench.wrap(job))
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
     return Evidence(
         name=verifier.name,
