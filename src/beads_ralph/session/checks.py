@@ -12,7 +12,7 @@ from beads_ralph.bead.words import several
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, verify, worktree_setup
+from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import Place, Surroundings
@@ -24,7 +24,7 @@ async def take_baseline(case: BeadSession) -> None:
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
     evidence = await run(case, case.base, 0, "baseline")
-    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    baseline.keep(case, evidence)
     case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
@@ -35,8 +35,7 @@ async def run(
     verifiers = case.verifiers
     if not verifiers:
         return []
-    baseline = stage == "baseline"
-    if baseline:  # each of them is asked, whatever the others say
+    if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit) as clean, _around(case, clean) as look:
         if gates is not None:
@@ -50,12 +49,12 @@ async def run(
         if unfit := _unfit(case, around, commit, attempt):
             return unfit
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
-        subject = Subject(
-            case.bead.id, attempt, clean.path, commit, stage, case.metadata.team_name, limit, case.env
-        )
-        red = case.record.red_before if stage == "verify" else None
+        asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
+        team = case.metadata.team_name
+        subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
+        known = None if stage == "baseline" else baseline.known(case)
         bench = _bench(case, around)
-        return await verify.run_verifiers(verifiers, subject, bench, red, clean.rewritten)
+        return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
 
 
 @asynccontextmanager
@@ -104,6 +103,7 @@ async def with_gates_of_base(
         text = f"{several(gates.files)} decides what passes: {declare}"
         return [Evidence("gate files", "git", "", commit, "fail", text)]
     rows = await run(case, commit, attempt, "verify-base", gates)
+    rows = [baseline.without_tests(case, row) for row in rows]
     why = f"; it passes only with a change of {several(gates.files)}: {declare}"
     return [
         replace(
