@@ -90,7 +90,7 @@ def programs(folder: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Survey:
+class FolderSurvey:
     """A whole folder, too large to be read: how many files it has, and which were changed lately."""
 
     count: int
@@ -99,7 +99,7 @@ class Survey:
     """Whether only Python's compiled modules were: it makes those by itself."""
 
 
-def survey(folder: Path, moment: int) -> Survey:
+def survey(folder: Path, moment: int) -> FolderSurvey:
     """Look at everything below; `moment` is a time in nanoseconds."""
     count, newer, compiled = 0, [], False
     for place, folders, names in os.walk(folder):
@@ -110,7 +110,7 @@ def survey(folder: Path, moment: int) -> Survey:
         else:
             count += len(names)
             newer += late
-    return Survey(count, newer, compiled)
+    return FolderSurvey(count, newer, compiled)
 
 
 def _changed_at(path: Path) -> int:

@@ -15,7 +15,7 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
-from beads_ralph.session.verifier_world import Place, Surroundings
+from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
 from beads_ralph.session.verify import Bench, Subject
 
 
@@ -58,7 +58,7 @@ async def run(
 
 
 @asynccontextmanager
-async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[[], Surroundings | None]]:
+async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[[], CheckSetting | None]]:
     """How the check finds the machine; as it is, where nobody has looked at it when the run began."""
     world = case.tools.world
     if world is None:
@@ -67,14 +67,14 @@ async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[
     commands = [one.command for one in case.verifiers]
     commands += [case.tools.config.worktree_setup] if case.tools.config.worktree_setup else []
     objects = case.proofs.path / "objects"
-    place = world.around(Place(clean.path, case.worktree, case.metadata.branch, commands, objects))
+    place = world.around(CheckPlace(clean.path, case.worktree, case.metadata.branch, commands, objects))
     try:
         yield await in_thread(place.__enter__)
     finally:
         await in_thread(place.__exit__, None, None, None)
 
 
-def _unfit(case: BeadSession, around: Surroundings | None, commit: str, attempt: int) -> list[Evidence]:
+def _unfit(case: BeadSession, around: CheckSetting | None, commit: str, attempt: int) -> list[Evidence]:
     """The failure of a check whose surroundings are not what they were; what it does not see is told."""
     for text in around.notes if around else ():
         case.tell(WarningGiven(attempt=attempt, message=text))
@@ -83,7 +83,7 @@ def _unfit(case: BeadSession, around: Surroundings | None, commit: str, attempt:
     return [Evidence("surroundings", "verifier", "", commit, "fail", around.problem)]
 
 
-def _bench(case: BeadSession, around: Surroundings | None) -> Bench:
+def _bench(case: BeadSession, around: CheckSetting | None) -> Bench:
     if around is None:
         return case.bench
     wrap = partial(around.wrap, network=case.tools.config.verifier_network)

@@ -24,7 +24,7 @@ from typing import Final
 from beads_ralph.agents.environment import OF_A_HOME
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
-from beads_ralph.files.snapshot import Snapshot, Survey
+from beads_ralph.files.snapshot import Snapshot, FolderSurvey
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
 from beads_ralph.process.jobs import Job
@@ -41,7 +41,7 @@ NAMED: Final = re.compile(r"(?<![\w.$}~/:-])/[^\s'\"`;|&<>()$*?\[\]{}\\,=:]+")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CheckSetting:
     """What one check is run with."""
 
     env: Mapping[str, str]
@@ -60,7 +60,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckPlace:
     """Where a check stands, and where the work that it looks at was done."""
 
     checkout: Path
@@ -104,7 +104,7 @@ class VerifierWorld:
         return self.config.verifier_home == "own" and self.home is not None
 
     @contextmanager
-    def around(self, place: Place) -> Iterator[Callable[[], Surroundings]]:
+    def around(self, place: CheckPlace) -> Iterator[Callable[[], CheckSetting]]:
         """Folders for one check, gone at the end whatever happened inside, and how it finds things now."""
         folder = scratch.make()
         try:
@@ -116,7 +116,7 @@ class VerifierWorld:
         finally:
             scratch.discard(folder)
 
-    def _look(self, place: Place, folder: Path) -> Surroundings:
+    def _look(self, place: CheckPlace, folder: Path) -> CheckSetting:
         borrowed = self._borrowed(place)
         surveys = {one: snapshot.survey(one, self.began) for one in borrowed}
         problems = [*self._changed_files(), *self._changed_environments(surveys)]
@@ -135,14 +135,14 @@ class VerifierWorld:
             env |= {"HOME": str(folder / "home")} if self.is_own else {}
         found = self._room(place, folder, [*borrowed, *instead.values()]) if self.program else None
         notes = tuple(f"checks do not see {one}: it was changed after the run began" for one in changed)
-        return Surroundings(env, folder, found, "; ".join(problems), notes)
+        return CheckSetting(env, folder, found, "; ".join(problems), notes)
 
-    def _borrowed(self, place: Place) -> list[Path]:
+    def _borrowed(self, place: CheckPlace) -> list[Path]:
         """Environments of the main checkout that this one has none of its own for."""
         top = room.real(self.root)
         return [one for one in self.environments if not (place.checkout / one.relative_to(top)).exists()]
 
-    def _search(self, place: Place, borrowed: Sequence[Path], instead: Mapping[str, Path]) -> str:
+    def _search(self, place: CheckPlace, borrowed: Sequence[Path], instead: Mapping[str, Path]) -> str:
         """PATH: a folder of the repository's is looked for in the checkout, and nothing lies in a worktree
         or a temporary folder."""
         top = room.real(self.root)
@@ -167,7 +167,7 @@ class VerifierWorld:
         said = [f"{path} was changed after the run began, and is lent to checks" for path in lent]
         return said + [f"{path} was changed after the run began, and is kept for checks" for path in kept]
 
-    def _changed_environments(self, surveys: Mapping[Path, Survey]) -> Iterator[str]:
+    def _changed_environments(self, surveys: Mapping[Path, FolderSurvey]) -> Iterator[str]:
         for folder, now in surveys.items():
             if now.newer or now.count != self.environments[folder]:
                 what = now.newer[0] if now.newer else folder
@@ -178,7 +178,7 @@ class VerifierWorld:
 
     # --- the room ---
 
-    def _room(self, place: Place, folder: Path, shown: Sequence[Path]) -> Room:
+    def _room(self, place: CheckPlace, folder: Path, shown: Sequence[Path]) -> Room:
         sealed, kind = self.closed_in is not None, self._kind
         mounts = [*room.runtime(sealed=sealed), *self._hidden(place)]
         temporary = enumerate(_temporary_places(self.environment))
@@ -200,13 +200,13 @@ class VerifierWorld:
         """Checks may write where agents may write anyway."""
         return "show" if self.closed_in else "lend"
 
-    def _hidden(self, place: Place) -> Iterator[Mount]:
+    def _hidden(self, place: CheckPlace) -> Iterator[Mount]:
         agents = os.path.expanduser(self.config.agent_home or ".")  # noqa: PTH111 - pathlib raises for ~nobody
         for path in (room.real(self.root), room.real(self.root / agents), *place.trees):
             if path.is_dir() and len(path.parts) > 1:
                 yield Mount(path, "hide")
 
-    def _named(self, place: Place, mounts: Iterable[Mount]) -> Iterator[Mount]:
+    def _named(self, place: CheckPlace, mounts: Iterable[Mount]) -> Iterator[Mount]:
         """What a command or a variable of the user's names by its path is meant to be seen, unless it is the
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)

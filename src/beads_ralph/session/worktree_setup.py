@@ -16,7 +16,7 @@ from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.session import confinement, lent_files
 from beads_ralph.session.order import Halted
 from beads_ralph.session.state import BeadSession
-from beads_ralph.session.verifier_world import Surroundings
+from beads_ralph.session.verifier_world import CheckSetting
 from beads_ralph.session.verify import SHELL
 
 MARK: Final = "beads-ralph-setup"
@@ -68,7 +68,7 @@ async def set_up(case: BeadSession) -> None:
 
 
 async def furnish_checkout(
-    case: BeadSession, checkout: Path, commit: str, name: str, around: Surroundings | None = None
+    case: BeadSession, checkout: Path, commit: str, name: str, around: CheckSetting | None = None
 ) -> list[Evidence]:
     """The same for a clean checkout: checks need what the work needs. A failure is one of the work's, since
     it succeeded before; empty where there is none."""
@@ -96,7 +96,7 @@ async def furnish_checkout(
 
 
 async def _run(
-    case: BeadSession, tree: Path, command: str, name: str, around: Surroundings | None = None
+    case: BeadSession, tree: Path, command: str, name: str, around: CheckSetting | None = None
 ) -> Exit:
     tools, config = case.tools, case.tools.config
     job = Job(
