@@ -24,7 +24,7 @@ from typing import Final
 from beads_ralph.agents.environment import OF_A_HOME
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
-from beads_ralph.files.snapshot import Snapshot, FolderSurvey
+from beads_ralph.files.snapshot import FolderSurvey, Snapshot
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
 from beads_ralph.process.jobs import Job
@@ -105,7 +105,7 @@ class VerifierWorld:
 
     @contextmanager
     def around(self, place: CheckPlace) -> Iterator[Callable[[], CheckSetting]]:
-        """Folders for one check, gone at the end whatever happened inside, and how it finds things now."""
+        """Folders for one check, gone at the end whatever happened inside, and how things are there now."""
         folder = scratch.make()
         try:
             if self.home is not None and self.is_own:
