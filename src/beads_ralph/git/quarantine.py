@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -90,6 +90,20 @@ class Quarantine:
     @property
     def _inner(self) -> Path:
         return self.folder / "worktrees" / self.own.name
+
+    @property
+    def lock(self) -> Path:
+        return self.place.with_name(f"{self.own.name}.lock")
+
+    def held(self) -> AbstractContextManager[int]:
+        """One agent at a time; freed by the system when we are killed."""
+        action = "Wait for it, or stop it"
+        busy = RalphError(Code.GIT_ERROR, f"an agent is at work in {self._tree}", suggested_action=action)
+        return lock.held(self.lock, BUSY_SECONDS, lambda: busy, remove=True)
+
+    @property
+    def _tree(self) -> Path:
+        return Path(untrusted.text(self.own / "gitdir").strip()).parent
 
     # --- what the agent is given ---
 
@@ -258,9 +272,8 @@ class Quarantine:
         modules = self._inner / "modules"
         if whole and untrusted.is_folder(modules) and not (self.own / "modules").exists():
             modules.rename(self.own / "modules")
-        tree = Path(untrusted.text(self.own / "gitdir").strip()).parent
-        if not whole and tree.is_dir():
-            locking.run("reset", "--quiet", cwd=tree)
+        if not whole and self._tree.is_dir():
+            locking.run("reset", "--quiet", cwd=self._tree)
 
     def _head(self, branch: str, refs: Mapping[str, str]) -> str:
         """Where it stands: on no other branch than its own, since what it did to others stays behind."""
@@ -330,7 +343,7 @@ def around(root: Path, tree: Path, branch: str) -> Iterator[Quarantine | None]:
         yield None
         return
     text_files.make_folder(found.place, private=True)
-    with lock.held(found.place.with_suffix(".lock"), BUSY_SECONDS, lambda: _busy(tree)):
+    with found.held():
         found.settle()
         found.open(branch)
         try:
@@ -342,9 +355,9 @@ def around(root: Path, tree: Path, branch: str) -> Iterator[Quarantine | None]:
 def settle_left(root: Path, tree: Path) -> list[str]:
     """Take over what a killed harness left; what was not taken over."""
     found = _of(root, tree)
-    if found is None or not found.place.is_dir() or lock.is_held(found.place.with_suffix(".lock")):
+    if found is None or not found.place.is_dir() or lock.is_held(found.lock):
         return []
-    with lock.held(found.place.with_suffix(".lock"), BUSY_SECONDS, lambda: _busy(tree)):
+    with found.held():
         found.settle()
     return found.told
 
@@ -355,11 +368,6 @@ def _of(root: Path, tree: Path) -> Quarantine | None:
     if own is None or (known.common / "reftable").exists():
         return None
     return Quarantine(known, own)
-
-
-def _busy(tree: Path) -> RalphError:
-    message = f"an agent is at work in {tree}"
-    return RalphError(Code.GIT_ERROR, message, suggested_action="Wait for it, or stop it")
 
 
 # --- settings -----------------------------------------------------------------------------------------
