@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -147,14 +147,12 @@ def readings(text: str, plan: Plan) -> dict[str, str]:
     """Sprint → a hash of its section as it is written: its title and its lines, not its number, nor marks of
     what has become of it."""
     lines = text.splitlines()
-    return {
-        sprint.id.text: digest([sprint.title, *_section(lines[sprint.line :])]) for sprint in plan.sprints
-    }
+    return {sprint.id.text: digest([sprint.title, *_section(lines, sprint.line)]) for sprint in plan.sprints}
 
 
-def _section(lines: Iterable[str]) -> Iterable[str]:
+def _section(lines: Sequence[str], start: int) -> Iterator[str]:
     fenced = False
-    for line in lines:
+    for line in (lines[at] for at in range(start, len(lines))):
         fenced ^= line.lstrip().startswith(("```", "~~~"))
         if not fenced and HEADING.match(line):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from beads_ralph.bead.items import Item
@@ -40,6 +41,7 @@ class Handle:
     def is_done(self) -> bool:
         return self.thing.status == "closed"
 
+    @cached_property
     def titles(self) -> set[str]:
         """The title, which a person may have changed in the store, and the one of the plan's heading."""
         said = self.thing.metadata
@@ -85,7 +87,7 @@ class _Matching:
         """Renumbered ones: the only sprint and the only bead that are left with a title."""
         beads: dict[str, list[Handle]] = defaultdict(list)
         for handle in self.handles:
-            for title in handle.titles():
+            for title in handle.titles:
                 beads[title].append(handle)
         left = [sprint for sprint in self.sprints if sprint.id.text not in self.found]
         counts = Counter(slug(sprint.title) for sprint in left)
@@ -114,7 +116,8 @@ def _named(sprint: Sprint) -> list[str]:
 
 
 def _is(sprint: Sprint, handle: Handle) -> bool:
-    return sprint.id.text == handle.number and slug(sprint.title) in handle.titles()
+    same = sprint.id.text == handle.number
+    return same and (sprint.title == handle.title or slug(sprint.title) in handle.titles)
 
 
 def _may_be(sprint: Sprint, handle: Handle) -> bool:
@@ -122,7 +125,7 @@ def _may_be(sprint: Sprint, handle: Handle) -> bool:
     nothing in common with it."""
     if sprint.id.text != handle.number or not handle.is_done or not isinstance(handle.thing, Bead):
         return sprint.id.text == handle.number
-    words = {word for title in handle.titles() for word in title.split("-") if len(word) >= WORD_LENGTH}
+    words = {word for title in handle.titles for word in title.split("-") if len(word) >= WORD_LENGTH}
     tasks = {task.value for task in sprint.tasks} & {*handle.thing.metadata.dev_prompts}
     return bool(tasks or words & {*slug(sprint.title).split("-")})
 
@@ -156,7 +159,7 @@ def former_file(
         same = [
             handle
             for handle in handles
-            if handle.id in annotated or any((handle.number, title) in known for title in handle.titles())
+            if handle.id in annotated or any((handle.number, title) in known for title in handle.titles)
         ]
         return len(same) / len(handles)
 
