@@ -8,9 +8,6 @@ from tests.liars.scene import Mode
 
 STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
-        # checks
-        ("fixture-that-lies", "bwrap"),
-        ("fixture-that-lies", "none"),
         # environment
         ("fills-a-cache-in-home", "none"),
         ("fills-a-cache-in-the-temporary-folder", "none"),

@@ -189,6 +189,9 @@ class LeaseTaken(BaseEvent):
 
 class BaselineTaken(BaseEvent, underway=True):
     red: tuple[str, ...]
+    opened: int | None = seldom(None)
+    read: tuple[str, ...] = seldom(())
+    unwatched: str | None = seldom(None)
 
 
 class ConflictForeseen(BaseEvent, underway=True):

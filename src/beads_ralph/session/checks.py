@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.journal.events import BaselineTaken
+from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import baseline, check_data, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verify import Subject
@@ -19,15 +22,29 @@ async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
-    evidence = await run(case, case.base, 0, "baseline")
-    baseline.keep(case, evidence)
-    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
+    opened = OpenedFiles()
+    evidence = await run(case, case.base, 0, "baseline", opened=opened)
+    await in_thread(baseline.keep, case, evidence, opened)
+    case.tell(
+        BaselineTaken(
+            red=tuple(row.name for row in evidence if row.ruling != "pass"),
+            opened=len(opened.files),
+            read=tuple(case.record.read_by_checks or ()),
+            unwatched=opened.problem or None,
+        )
+    )
 
 
 async def run(
-    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
+    case: BeadSession,
+    commit: str,
+    attempt: int,
+    stage: str,
+    gates: GateChanges | None = None,
+    opened: OpenedFiles | None = None,
 ) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
+    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them. What
+    they open of it goes into `opened`."""
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -46,7 +63,9 @@ async def run(
         team = case.metadata.team_name
         subject = Subject(case.bead.id, attempt, checkout, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
-        return await verify.run_verifiers(verifiers, subject, case.bench, known, clean.rewritten)
+        folders = await in_thread(check_data.folders, case.worktree, commit) if opened is not None else ()
+        with opened_files.watched(checkout, folders, opened or OpenedFiles()) if folders else nullcontext():
+            return await verify.run_verifiers(verifiers, subject, case.bench, known, clean.rewritten)
 
 
 async def with_gates_of_base(

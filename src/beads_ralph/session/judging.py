@@ -15,7 +15,7 @@ from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import baseline, checks, gate_files, lent_files, reviews, verify
-from beads_ralph.session.gate_files import GateChanges
+from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
@@ -201,8 +201,11 @@ async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
 
 
 def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> GateChanges:
-    may_change = case.metadata.may_change or ()
-    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, may_change)
+    place = case.metadata
+    words = (case.bead.title, *place.dev_prompts, *(place.acceptance_criteria or ()))
+    allowed = Allowed(place.may_change or (), "\n".join(words))
+    read = case.record.read_by_checks or ()
+    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, allowed, read)
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
