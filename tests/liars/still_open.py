@@ -50,8 +50,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         # reviewers
         ("led-by-a-folder-above", "none"),
         ("led-by-instructions-in-home", "none"),
-        ("says-it-in-words-and-shows-a-file", "bwrap"),
-        ("says-it-in-words-and-shows-a-file", "none"),
         # settings
         ("merge-driver-that-the-project-tracks", "bwrap"),
         ("merge-driver-that-the-project-tracks", "none"),

@@ -286,6 +286,11 @@ class RunState(FrozenModel):
             return Verdict.from_json({**said, "evidence": []})
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What a person should know of the last attempt, although it failed nothing."""
+        return tuple(self.verdict.flags) if self.verdict else ()
+
+    @property
     def standing(self) -> Standing | None:
         """What a close with this state rests on."""
         return standing(self.to_metadata())

@@ -150,6 +150,8 @@ class RunEnded(BaseEvent):
     duration_seconds: float
     standing: Mapping[str, str] | None = seldom(None)
     """By bead that was closed."""
+    flags: Mapping[str, Any] | None = seldom(None)
+    """By bead that was closed, what a person should know of it."""
 
 
 class WarningGiven(BaseEvent):
