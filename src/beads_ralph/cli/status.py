@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import Option
@@ -57,6 +57,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
         "order": runs.ordered(place.home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
         "standing": dict(Counter(bead.standing for bead in listing.beads if bead.standing)),
+        "flagged": [{"id": bead.id, "flags": list(bead.flags)} for bead in listing.beads if bead.flags],
         **_run_facts(folder if running else None),
         "parked": [
             {"id": bead.id, "until": parked.get("until"), "reason": parked.get("reason")}
@@ -109,6 +110,10 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
     if reviewed := found["standing"].get("reviewed"):
         yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
+    for row in found["flagged"]:
+        first, *more = row["flags"]
+        also = f", and {plural(len(more), 'more flag')}: beads-ralph show {row['id']}" if more else ""
+        yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")

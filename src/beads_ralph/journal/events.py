@@ -150,6 +150,8 @@ class RunEnded(BaseEvent):
     duration_seconds: float
     standing: Mapping[str, str] | None = seldom(None)
     """By bead that was closed."""
+    flags: Mapping[str, Any] | None = seldom(None)
+    """By bead that was closed, what a person should know of it."""
 
 
 class WarningGiven(BaseEvent):
@@ -189,6 +191,9 @@ class LeaseTaken(BaseEvent):
 
 class BaselineTaken(BaseEvent, underway=True):
     red: tuple[str, ...]
+    opened: int | None = seldom(None)
+    read: tuple[str, ...] = seldom(())
+    unwatched: str | None = seldom(None)
 
 
 class ConflictForeseen(BaseEvent, underway=True):

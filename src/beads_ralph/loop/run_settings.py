@@ -87,6 +87,8 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By bead that was closed: what failed nothing, and a person should know."""
 
     @property
     def told(self) -> RunEnded:
@@ -104,10 +106,12 @@ class Ended:
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
+            flags={bead: list(told) for bead, told in self.flags.items()} or None,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.told.facts(), "standing": dict(self.standing)}
+        told = self.told
+        return {**told.facts(), "standing": dict(self.standing), "flags": dict(told.flags or {})}
 
 
 def foresee(

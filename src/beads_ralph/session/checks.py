@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -11,8 +11,10 @@ from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
+from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import baseline, check_data, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
@@ -23,15 +25,29 @@ async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
-    evidence = await run(case, case.base, 0, "baseline")
-    baseline.keep(case, evidence)
-    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
+    opened = OpenedFiles()
+    evidence = await run(case, case.base, 0, "baseline", opened=opened)
+    await in_thread(baseline.keep, case, evidence, opened)
+    case.tell(
+        BaselineTaken(
+            red=tuple(row.name for row in evidence if row.ruling != "pass"),
+            opened=len(opened.files),
+            read=tuple(case.record.read_by_checks or ()),
+            unwatched=opened.problem or None,
+        )
+    )
 
 
 async def run(
-    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
+    case: BeadSession,
+    commit: str,
+    attempt: int,
+    stage: str,
+    gates: GateChanges | None = None,
+    opened: OpenedFiles | None = None,
 ) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
+    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them. What
+    they open of it goes into `opened`."""
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -54,7 +70,9 @@ async def run(
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
         bench = _bench(case, around)
-        return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
+        folders = await in_thread(check_data.folders, case.worktree, commit) if opened is not None else ()
+        with opened_files.watched(clean.path, folders, opened) if opened is not None else nullcontext():
+            return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
 
 
 @asynccontextmanager

@@ -15,8 +15,9 @@ from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import baseline, checks, gate_files, lent_files, outward, reviews, verify
-from beads_ralph.session.gate_files import GateChanges
+from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
+from beads_ralph.session.reviews import Change
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
 
@@ -76,7 +77,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
     if all(row.ruling == "pass" for row in evidence):
-        found, told = await reviews.examine(case, attempt, commit, changed, added)
+        found, told = await reviews.examine(case, attempt, commit, Change(changed, added, tuple(flags)))
         evidence += found
         flags += told
     flags += await put_back(case, attempt)
@@ -204,8 +205,11 @@ async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
 
 
 def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> GateChanges:
-    may_change = case.metadata.may_change or ()
-    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, may_change)
+    place = case.metadata
+    words = (case.bead.title, *place.dev_prompts, *(place.acceptance_criteria or ()))
+    allowed = Allowed(place.may_change or (), "\n".join(words))
+    read = case.record.read_by_checks or ()
+    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, allowed, read)
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
