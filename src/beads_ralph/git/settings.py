@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files
@@ -39,6 +39,8 @@ PLACES: Final = (
 """Variables that would send git to another repository, or show it another one."""
 
 Rows = list[tuple[str, str | None]]
+Moves = Literal["keep", "restore", "follow"]
+BRANCHES: Final = ("refs/heads/", "refs/remotes/")
 
 
 @dataclass
@@ -61,6 +63,12 @@ class GitSettings:
     """By name below `.git`: what git obeys, its content and mode."""
     replacing: frozenset[str]
     """The refs by which the user had objects stand in for others."""
+    begun: dict[str, str]
+    """Branches, here and of remotes, as they were when the run began."""
+    moves: Moves = "keep"
+    """Whether what a person moves meanwhile counts in this run."""
+    sources: set[str] = field(default_factory=set)
+    """The branches that beads have started from."""
     expected: dict[str, str] = field(default_factory=dict)
     """Where refs of proven commits are to lead."""
     at_work: set[str] = field(default_factory=set)
@@ -133,6 +141,19 @@ class GitSettings:
         }
         return {**self._overriding("global"), **{name: str(place) for name, place in places.items()}}
 
+    def holds(self, cwd: Path) -> bool:
+        """Whether the place lies in the repository or in one of its worktrees."""
+        return self._tree(Path(os.path.realpath(cwd))) is not None
+
+    def reliable(self, now: Mapping[str, str]) -> Mapping[str, str]:
+        """The branches as work of the run may build on them: proven ones where they were proven, those that
+        are worked on as they are, and all others as they were when the run began."""
+        if self.moves == "follow":
+            return now
+        at_work = {ref: now[ref] for ref in self.at_work if ref in now}
+        others = {ref: commit for ref, commit in self.begun.items() if ref not in self.at_work}
+        return {**others, **at_work, **self.expected}
+
     def own_folder(self, tree: Path) -> Path | None:
         """git's own folder of a worktree; None where it has none."""
         try:
@@ -204,9 +225,14 @@ def environment(cwd: Path) -> Mapping[str, str]:
     return {}
 
 
+def at(cwd: Path) -> GitSettings | None:
+    """Those of the run whose repository this place belongs to; None where there is none."""
+    return next((one for one in tuple(_taken.values()) if one.holds(cwd)), None)
+
+
 def names_committer(cwd: Path) -> bool:
     """Whether the settings of a run say who commits there; False where git has to be asked."""
-    settings = next((one for one in tuple(_taken.values()) if one.environment(cwd) is not None), None)
+    settings = at(cwd)
     rows = [*settings.everywhere, *settings.local] if settings else []
     return {"user.name", "user.email"} <= {key.lower() for key, value in rows if value}
 
@@ -227,13 +253,22 @@ def _take(root: Path, folder: Path) -> GitSettings:
     scopes = _scopes(_asked(root, "config", "--list", "-z", "--show-scope", "--includes"))
     local = [row for scope in ("local", "worktree") for row in scopes.get(scope, ())]
     everywhere = [row for scope in ("system", "global") for row in scopes.get(scope, ())]
-    replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
+    refs = _refs(root, common)
+    replacing = frozenset(ref for ref in refs if ref.startswith("refs/replace/"))
+    begun = {ref: commit for ref, commit in refs.items() if ref.startswith(BRANCHES)}
     attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
     settings = GitSettings(
-        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing
+        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing, begun
     )
     settings.lay_out()
     return settings
+
+
+def _refs(root: Path, common: Path) -> dict[str, str]:
+    if not (common / "reftable").exists():
+        return git_files.refs(common)
+    rows = _asked(root, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    return dict(row.split(" ", 1) for row in rows)
 
 
 def guarded_files(common: Path) -> dict[str, tuple[bytes, int]]:
