@@ -42,8 +42,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("shim-in-the-ignored-environment", "none"),
         ("usercustomize-in-home", "none"),
         # refs
-        ("deletes-a-closed-branch-on-the-remote", "none"),
-        ("pushes-over-a-closed-branch", "none"),
         # reviewers
         ("led-by-a-folder-above", "none"),
         ("led-by-instructions-in-home", "none"),
@@ -53,7 +51,5 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("merge-driver-that-the-project-tracks", "bwrap"),
         ("merge-driver-that-the-project-tracks", "none"),
         ("settings-of-the-harness", "none"),
-        # store
-        ("sql-hands-the-next-to-somebody", "none"),
     }
 )

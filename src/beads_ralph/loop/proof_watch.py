@@ -87,6 +87,8 @@ class ProofWatch:
     async def reopen(self, bead: Bead, reason: str, state: RunState | None = None) -> None:
         """Open a closed bead again, loudly; what was found out about it is kept."""
         metadata = metadata_of(bead, (state or RunState()).changed(RunState(proven=None, parked=None)))
+        if holder := (bead.model_extra or {}).get("claimed_by"):  # nobody can hold what is closed
+            await self.ask(self.store.release, bead.id, str(holder), status="open")
         await self.ask(self.store.update, bead.id, Changes(status="open", metadata=metadata))
         self.closed.reopen(bead.id)
         self.journal.emit(BeadReopened(bead=bead.id, team=bead.metadata.team_name, reason=reason))
@@ -94,6 +96,13 @@ class ProofWatch:
     async def set_aside(self, bead: Bead) -> None:
         """Block a bead that nobody holds."""
         await self.ask(self.store.update, bead.id, Changes(status="blocked"))
+
+    async def block(self, bead_id: str, reason: str) -> None:
+        """A proven bead whose commit is not where it was proposed is not done: a person has to look."""
+        found = await self.ask(self.store.find, Query(ids=[bead_id]))
+        for bead in found.beads:
+            await self.reopen(bead, reason)
+            await self.set_aside(bead)
 
     async def snatched(self, bead: Bead) -> bool:
         """Whether somebody has closed a bead in our hands: its agent, as far as anybody knows."""
