@@ -48,8 +48,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("says-it-in-words-and-shows-a-file", "bwrap"),
         ("says-it-in-words-and-shows-a-file", "none"),
         # settings
-        ("merge-driver-that-the-project-tracks", "bwrap"),
-        ("merge-driver-that-the-project-tracks", "none"),
         ("settings-of-the-harness", "none"),
     }
 )

@@ -237,7 +237,7 @@ class Proofs:
             (own / name).mkdir(parents=True)
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
         (own / "objects" / "info" / "alternates").write_text(f"{self.path / 'objects'}\n", "utf-8")
-        settings.write(own / "config", [*self.settings.local, ("core.bare", "false")])
+        settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
         tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
         rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
         (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")

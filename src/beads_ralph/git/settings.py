@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, tree_programs
+from beads_ralph.git.tree_programs import Copies
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
@@ -31,6 +32,7 @@ NOT_OURS: Final = (
 """Included files are resolved already; the others send git elsewhere, run programs, or hide files."""
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
 GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
+PROGRAMS: Final = "programs"
 SECONDS: Final = 30.0
 PLACES: Final = (
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK", "GIT_INDEX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE"),
@@ -57,6 +59,10 @@ class GitSettings:
     """What was set for all repositories."""
     local: Rows
     """What this one itself had set."""
+    as_written: Rows
+    """The same, for whoever works in a checkout: programs in the tree are those of the checkout there."""
+    programs: Copies
+    """The programs of the tree that settings name, as they were."""
     attributes: tuple[bytes, bytes]
     """The same of attributes."""
     guarded: dict[str, tuple[bytes, int]]
@@ -86,6 +92,7 @@ class GitSettings:
         import shutil
 
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        tree_programs.lay_out(self.programs, self.folder / PROGRAMS)
         write(self.folder / "global", self.everywhere)
         write(self.folder / "all", [*self.everywhere, *self.local])
         (self.folder / "attributes").write_bytes(self.attributes[0])
@@ -273,8 +280,11 @@ def _take(root: Path, folder: Path) -> GitSettings:
     replacing = frozenset(ref for ref in refs if ref.startswith("refs/replace/"))
     begun = {ref: commit for ref, commit in refs.items() if ref.startswith(BRANCHES)}
     attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
+    pinned, programs = tree_programs.pinned([*everywhere, *local], root, folder / PROGRAMS)
+    obeyed = pinned[: len(everywhere)], pinned[len(everywhere) :]
+    files = guarded_files(common)
     settings = GitSettings(
-        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing, begun
+        root, common, folder, *obeyed, local, programs, attributes, files, replacing, begun
     )
     settings.lay_out()
     return settings
