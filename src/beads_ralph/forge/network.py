@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import Proposal
-from beads_ralph.git import commands, guard, proofs
+from beads_ralph.git import commands, guard, large_files, proofs, settings
 from beads_ralph.git.guard import HEADS
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
@@ -95,12 +95,22 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
         if not ended.ok:
             raise _not_pushed(ended, remote, proposal.branch, network)
 
+    if large_files.are_kept(settings.of(root)):
+        persist(lambda: _push_large_files(root, remote, proposal.commit, network, *config), network.retry)
     persist(push, network.retry)
     held = head(root, remote, proposal.branch, network, *config)
     if held != proposal.commit:
         message = f"git push reported success, but {remote} has {proposal.branch} at {held or 'nothing'}"
         action = f"Look at the remote: git ls-remote {remote} refs/heads/{proposal.branch}"
         raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+
+
+def _push_large_files(root: Path, remote: str, commit: str, network: Network, *config: str) -> None:
+    """git-lfs does this in a hook, and no git of ours obeys hooks."""
+    words = (*config, "lfs", "push", remote, commit)
+    ended = commands.run(*words, cwd=root, timeout=network.push_timeout)
+    if not ended.ok:
+        raise _failed(ended, f"git lfs push {remote} failed", network.push_timeout)
 
 
 def head(root: Path, remote: str, branch: str, network: Network, *config: str) -> str | None:

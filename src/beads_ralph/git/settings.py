@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class GitSettings:
     """Branches, here and of remotes, as they were when the run began."""
     moves: Moves = "keep"
     """Whether what a person moves meanwhile counts in this run."""
+    since: float = field(default_factory=time.time)
+    """When the run began."""
     sources: set[str] = field(default_factory=set)
     """The branches that beads have started from."""
     expected: dict[str, str] = field(default_factory=dict)
