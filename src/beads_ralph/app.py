@@ -46,12 +46,14 @@ from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import Executor
+from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
     Tools,
     agent_calls,
     asking,
     confinement,
     in_process,
+    verifier_world,
 )
 from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
@@ -275,14 +277,18 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     redaction.know(os.environ, config.agent_env, root)
     settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
+    executor, environment = _executor(root, config), _environment(config, folder)
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    world = verifier_world.begin(root, config, environment, closed_in)
     return Tools(
         root,
         config,
-        _executor(root, config),
+        executor,
         folder,
-        _environment(config, folder),
+        environment,
         select,
         forge.choose(config.forge, root, network=Network.of(config)),
+        world=world,
         ports=confinement.ports_of(config),
     )
 

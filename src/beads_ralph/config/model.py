@@ -179,6 +179,22 @@ class Config(Section):
         description="What they may write to in there besides, such as a cache of packages.",
         examples=[["~/.npm", "~/.cache/pip"]],
     )
+    verifier_sandbox: Literal["auto", "none"] = Field(
+        "auto",
+        description="Whether checks run in a place of their own where bubblewrap works.",
+        examples=["none"],
+    )
+    verifier_home: Literal["own", "user"] = Field(
+        "own", description="Whether checks get an empty home, or yours.", examples=["user"]
+    )
+    verifier_home_keeps: list[Filled] = Field(
+        default_factory=list,
+        description="What of your home checks see besides tools and downloads.",
+        examples=[[".npmrc", ".config/pip"]],
+    )
+    verifier_network: bool = Field(
+        True, description="Whether checks reach more than this machine.", examples=[False]
+    )
     forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )

@@ -22,7 +22,7 @@ from beads_ralph.process.jobs import Job, Profile
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.process.supervise import MB
-from beads_ralph.session import lent_files
+from beads_ralph.session import lent_files, verifier_home
 
 COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")
 """Parts of the repository's own folder that git writes to for a commit in a worktree."""
@@ -38,6 +38,7 @@ def require(config: Config, root: Path) -> None:
     """What is set and cannot be had is better said before the first agent starts."""
     environment.refuse_names(config.agent_env)
     lent_files.refuse_patterns(config.worktree_files)
+    verifier_home.refuse_names(config.verifier_home_keeps)
     home = home_of(config, root)
     if home is not None and not (home.is_dir() and os.access(home, os.R_OK | os.W_OK | os.X_OK)):
         message = f"agent_home: {home} is not a folder that agents could use"
