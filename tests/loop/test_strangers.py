@@ -342,6 +342,7 @@ def test_a_submodule_is_there_for_agents_and_checks_where_the_setup_brings_it(re
         sprint("1.1", "One", verify="`grep -q library vendor/lib/lib.txt`"),
         sprint("1.2", "Two", verify="`grep -q more vendor/lib/more.txt`"),
         worktree_setup="git -c protocol.file.allow=always submodule --quiet update --init",
+        verifier_sandbox="none",  # its room has no folder of another repository, only the network
         script={"1.1": {"dev": work("one.txt")}, "1.2": {"dev": [{"run": bump}, *work("two.txt")]}},
     )
     ran = project.run()
