@@ -13,7 +13,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("fixture-that-lies", "none"),
         # environment
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
-        # refs
         # reviewers
         ("led-by-a-folder-above", "none"),
         ("led-by-instructions-in-home", "none"),

@@ -19,6 +19,7 @@ from beads_ralph.git import (
     locking,
     merges,
     proofs,
+    quarantine,
     settings,
     worktree_status,
     worktrees,
@@ -156,6 +157,11 @@ def tidy(root: Path, bead: Bead, *, remove_worktree: bool) -> None:
         locking.run("update-ref", "-d", start_ref(bead.id), cwd=root)
     if remove_worktree:
         worktrees.remove(root, Path(bead.metadata.worktree_path), bead.metadata.source_branch)
+
+
+async def settle(case: BeadSession) -> None:
+    """What an agent had committed when the harness was killed."""
+    case.left_behind += await in_thread(quarantine.settle_left, case.tools.root, case.worktree)
 
 
 # --- locks --------------------------------------------------------------------------------------------
