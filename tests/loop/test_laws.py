@@ -194,6 +194,7 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "duration_seconds": 0,
         "standing": {},
         "flags": {},
+        "remarks": [],
         "run_id": "",
         "store": "embedded",
     }

@@ -109,14 +109,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line(state, f"{word}  ", (found["run_id"] or "no run yet", "dim"))
     for run_id in found["cut_off"]:
         yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
-    counts = found["counts"]
-    yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
-    if reviewed := found["standing"].get("reviewed"):
-        yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
-    for row in found["flagged"]:
-        first, *more = row["flags"]
-        also = f", and {plural(len(more), 'more flag')}: beads-ralph show {row['id']}" if more else ""
-        yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
+    yield from _counts(found)
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")
@@ -135,6 +128,18 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
         yield line("  ", ("!", "red"), f" {row['id']} cannot be read: {row['faults'][0]['message']}")
         yield line(f"    → beads-ralph retry {row['id']}")
     yield from executions.page(found["executions"])
+
+
+def _counts(found: dict[str, Any]) -> Iterator[Line]:
+    """How many beads have which status, and what a person should know of those that are done."""
+    counts = found["counts"]
+    yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
+    if reviewed := found["standing"].get("reviewed"):
+        yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
+    for row in found["flagged"]:
+        first, *more = row["flags"]
+        also = f", and {plural(len(more), 'more flag')}: beads-ralph show {row['id']}" if more else ""
+        yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
 
 
 def _at_work(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

@@ -89,6 +89,8 @@ class Ended:
     """By bead that was closed: whether a verifier or only a review has passed it."""
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By bead that was closed: what failed nothing, and a person should know."""
+    remarks: tuple[str, ...] = ()
+    """What a person should look at, besides beads."""
 
     @property
     def told(self) -> RunEnded:
@@ -107,11 +109,13 @@ class Ended:
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
             flags={bead: list(told) for bead, told in self.flags.items()} or None,
+            remarks=self.remarks,
         )
 
     def to_json(self) -> dict[str, Any]:
         told = self.told
-        return {**told.facts(), "standing": dict(self.standing), "flags": dict(told.flags or {})}
+        every = {"standing": dict(self.standing), "flags": dict(told.flags or {}), "remarks": [*self.remarks]}
+        return {**told.facts(), **every}
 
 
 def foresee(
