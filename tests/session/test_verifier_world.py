@@ -212,6 +212,38 @@ def test_one_that_was_only_touched_does_not(repo: Path, mode: str) -> None:
     assert project.run().code == 0, verdict(project)
 
 
+# --- what one check leaves to the next ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "conftest.py",
+        "tests/conftest.py",
+        "sitecustomize.py",
+        "pytest.py",
+        "random/__init__.py",
+        "jest.config.js",
+    ],
+)
+def test_a_check_leaves_nothing_that_the_next_one_would_go_by(repo: Path, mode: str, made: str) -> None:
+    (repo / "tests").mkdir()
+    (repo / "tests" / "data").write_text("x", "utf-8")
+    project = make(repo, mode, f"mkdir -p {Path(made).parent} && touch {made}")
+    assert project.run().code == 1
+    assert f"it changed {made.removesuffix('__init__.py')} while it ran" in verdict(project)
+
+
+def test_a_check_may_build_things(repo: Path, mode: str) -> None:
+    (repo / "tests").mkdir()
+    (repo / "tests" / "data").write_text("x", "utf-8")
+    build = (
+        "mkdir -p build tests/__pycache__ && touch build/x Makefile .coverage out.py tests/__pycache__/x.pyc"
+    )
+    project = make(repo, mode, build)
+    assert project.run().code == 0, verdict(project)
+
+
 # --- links and paths ----------------------------------------------------------------------------------
 
 

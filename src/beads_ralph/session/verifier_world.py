@@ -17,11 +17,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents.environment import OF_A_HOME
+from beads_ralph.bead.evidence import Evidence
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
 from beads_ralph.files.snapshot import FolderSurvey, Snapshot
@@ -32,6 +33,7 @@ from beads_ralph.process.room import Mount, Room
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import lent_files, verifier_home
 from beads_ralph.session.verifier_home import DEEP_ENOUGH, PROGRAMS, Home, installation
+from beads_ralph.session.verify import Bench
 
 TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - replaced by folders of the check's own
 MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", "BEADS_RALPH_RUN_ID")
@@ -57,6 +59,17 @@ class CheckSetting:
         if self.room is None:
             return replace(job, writes=(*job.writes, self.folder))
         return replace(self.room, network=self.room.network and network).wrap(job)
+
+    def bench(self, bench: Bench, config: Config) -> Bench:
+        """The same bench, here."""
+        wrap = partial(self.wrap, network=config.verifier_network)
+        return replace(bench, environment=self.env, wrap=wrap)
+
+    def unfit(self, commit: str) -> list[Evidence]:
+        """The failure of a check whose setting is not what it was when the run began."""
+        return (
+            [Evidence("surroundings", "verifier", "", commit, "fail", self.problem)] if self.problem else []
+        )
 
 
 @dataclass(frozen=True)
