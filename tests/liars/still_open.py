@@ -22,8 +22,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("moves-main-here-and-on-the-remote", "none"),
         ("pushes-over-a-closed-branch", "none"),
         # reviewers
-        ("led-by-a-folder-above", "none"),
-        ("led-by-instructions-in-home", "none"),
         ("says-it-in-words-and-shows-a-file", "bwrap"),
         ("says-it-in-words-and-shows-a-file", "none"),
         # settings

@@ -23,6 +23,7 @@ from typing import Final
 
 from beads_ralph.agents.environment import OF_A_HOME
 from beads_ralph.bead.evidence import Evidence
+from beads_ralph.bead.words import several
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
 from beads_ralph.files.snapshot import FolderSurvey, Snapshot
@@ -32,6 +33,7 @@ from beads_ralph.process.jobs import Job
 from beads_ralph.process.room import Mount, Room
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import lent_files, verifier_home
+from beads_ralph.session.instructions import Instructions
 from beads_ralph.session.verifier_home import DEEP_ENOUGH, PROGRAMS, Home, installation
 from beads_ralph.session.verify import Bench
 
@@ -106,6 +108,8 @@ class VerifierWorld:
     """By `worktree_files`."""
     environments: Mapping[Path, int]
     """Folders of the main checkout that are on PATH, with what they are part of: how many files they had."""
+    instructions: Instructions
+    """What reviewers obey."""
     closed_in: Sandbox | None = None
     """What agents are sandboxed with."""
     program: str | None = None
@@ -173,6 +177,12 @@ class VerifierWorld:
         return self.home is not None and path.is_relative_to(self.home.path)
 
     # --- what was changed since the run began ---
+
+    def misleading(self, checkout: Path) -> str:
+        """Why a reviewer's word would be worth nothing there. In a sandbox nobody could have changed it."""
+        changed = self.instructions.changed(checkout) if self.closed_in is None else []
+        what = f"{several(changed)} was changed after the run began" if changed else ""
+        return what and f"{what}, and reviewers would obey it: look at it, and start the run again"
 
     def _changed_files(self) -> list[str]:
         lent = self.lent.changed(_lendable(self.root, self.config))
@@ -247,15 +257,18 @@ def begin(
     top, home = room.real(root), verifier_home.of_user(environment)
     inside = {installation(where, [top]) for _, where in search if where.is_relative_to(top)}
     outside = [path for path, where in search if not where.is_relative_to(top)]
+    began = _moment()
+    agents = Path(os.path.expanduser(config.agent_home)) if config.agent_home else home  # noqa: PTH111
     return VerifierWorld(
         root,
         config,
         environment,
-        began=_moment(),
+        began=began,
         search=search,
         home=Home.taken(home, config.verifier_home_keeps, outside) if home else None,
         lent=Snapshot.of(_lendable(root, config)),
         environments={path: snapshot.survey(path, 0).count for path in sorted(inside) if path.is_dir()},
+        instructions=Instructions.taken(root / agents if agents else None, began),
         closed_in=closed_in,
         program=_program() if closed_in or config.verifier_sandbox == "auto" else None,
     )
