@@ -30,7 +30,7 @@ from beads_ralph.files.snapshot import FolderSurvey, Snapshot
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.room import Mount, Room
+from beads_ralph.process.room import Room, RoomMount
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import lent_files, verifier_home
 from beads_ralph.session.instructions import Instructions
@@ -209,12 +209,12 @@ class VerifierWorld:
         if self.home is not None and self.is_own:
             mounts += self.home.mounts(folder / "home", kind)
         elif self.home is not None:
-            mounts.append(Mount(self.home.path, kind))
+            mounts.append(RoomMount(self.home.path, kind))
             mounts += room.without_credentials(self.home.path) if sealed else ()
         mounts += self._named(place, mounts)
-        mounts += [Mount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
+        mounts += [RoomMount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
         writes = (*(self.closed_in.writes if self.closed_in else ()), folder / "compiled")
-        mounts += [Mount(path, "lend") for path in writes if path.exists()]
+        mounts += [RoomMount(path, "lend") for path in writes if path.exists()]
         network = self.closed_in is None or self.closed_in.network
         return Room(tuple(mounts), self.program or "", network, sealed, MARKS)
 
@@ -223,13 +223,13 @@ class VerifierWorld:
         """Checks may write where agents may write anyway."""
         return "show" if self.closed_in else "lend"
 
-    def _hidden(self, place: CheckPlace) -> Iterator[Mount]:
+    def _hidden(self, place: CheckPlace) -> Iterator[RoomMount]:
         agents = os.path.expanduser(self.config.agent_home or ".")  # noqa: PTH111 - pathlib raises for ~nobody
         for path in (room.real(self.root), room.real(self.root / agents), *place.trees):
             if path.is_dir() and len(path.parts) > 1:
-                yield Mount(path, "hide")
+                yield RoomMount(path, "hide")
 
-    def _named(self, place: CheckPlace, mounts: Iterable[Mount]) -> Iterator[Mount]:
+    def _named(self, place: CheckPlace, mounts: Iterable[RoomMount]) -> Iterator[RoomMount]:
         """What a command or a variable of the user's names by its path is meant to be seen, unless it is the
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)
@@ -242,7 +242,9 @@ class VerifierWorld:
             is_whole = len(path.parts) < DEEP_ENOUGH or any(mount.place == path for mount in placed)
             if is_whole or room.is_seen(path, placed) or any(path.is_relative_to(one) for one in ours):
                 continue
-            yield Mount(installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind)
+            yield RoomMount(
+                installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind
+            )
 
 
 # --- the beginning of a run ---------------------------------------------------------------------------
@@ -292,7 +294,7 @@ def _works(program: str) -> bool:
     """Tried once: the machine does not change while we run."""
     folder = scratch.make()
     try:
-        tried = Room((Mount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
+        tried = Room((RoomMount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
         return jobs.run(replace(tried, timeout=sandbox.PROBE_SECONDS)).ok
     finally:
         scratch.discard(folder)
