@@ -14,8 +14,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         # environment
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
         # reviewers
-        ("led-by-a-folder-above", "none"),
-        ("led-by-instructions-in-home", "none"),
         ("says-it-in-words-and-shows-a-file", "bwrap"),
         ("says-it-in-words-and-shows-a-file", "none"),
         # settings
