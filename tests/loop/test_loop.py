@@ -755,7 +755,7 @@ def test_a_tmux_server_that_dies_costs_no_attempt(
     script = {"*": {"dev": [*([{"run": once}] if who == "dev" else []), *work()]}}
     verify = f"`test ! -e bd-1-1-one.txt || {{ {once}; }}`" if who == "verifier" else "`true`"
     one = sprint("1.1", "One", verify=verify)
-    settings = {"executor": "tmux", "sandbox": "none", "verifier_sandbox": "none"}
+    settings: dict[str, Any] = {"executor": "tmux", "sandbox": "none", "verifier_sandbox": "none"}
     project = Project.make(repo, one, script=script, agent_env=["TMUX_TMPDIR"], **settings)
     ran = project.run()
     assert mark.exists()
