@@ -10,6 +10,7 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import disk
 from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
@@ -94,6 +95,8 @@ async def put_back(case: BeadSession, attempt: int) -> list[str]:
 
 async def after_damage(case: BeadSession, error: RalphError) -> Verdict:
     """The verdict where an agent destroyed objects of the repository; the error again where none did."""
+    if disk.says_full(error.text):
+        raise error
     if error.code != Code.GIT_ERROR or not case.base or not await in_thread(_mended, case):
         raise error
     text = (
