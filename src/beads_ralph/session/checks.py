@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -70,9 +70,17 @@ async def run(
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
         bench = _bench(case, around)
-        folders = await in_thread(check_data.folders, case.worktree, commit) if opened is not None else ()
-        with opened_files.watched(clean.path, folders, opened) if opened is not None else nullcontext():
-            return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
+        opened = OpenedFiles() if opened is None else opened
+        folders = await in_thread(check_data.folders, case.worktree, commit)
+        with opened_files.watched(clean.path, folders, opened):
+            rewritten = partial(_rewritten, clean, opened)
+            return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
+
+
+def _rewritten(clean: Checkout, opened: OpenedFiles) -> list[str]:
+    """Our own look at the files is not the check's."""
+    with opened.unseen():
+        return clean.rewritten()
 
 
 @asynccontextmanager
