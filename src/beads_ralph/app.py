@@ -39,7 +39,7 @@ from beads_ralph.forge.network import Network
 from beads_ralph.git import proofs, settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
-from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
@@ -112,7 +112,8 @@ class PlannedRun:
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
-            with keeper.listening(journal), watch(journal):
+            killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
+            with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
@@ -190,6 +191,8 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
         scratch.sweep()
+        for place, deep in ((space.root, False), (home, True), (space.state, True)):
+            text_files.sweep(place, deep=deep)
         with _recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))

@@ -12,15 +12,10 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
         # refs
         ("deletes-a-closed-branch-on-the-remote", "none"),
-        ("makes-main-symbolic", "bwrap"),
         ("makes-main-symbolic", "none"),
-        ("makes-the-next-branch-before-its-turn", "bwrap"),
         ("makes-the-next-branch-before-its-turn", "none"),
-        ("makes-the-next-branch-with-its-own-check", "bwrap"),
         ("makes-the-next-branch-with-its-own-check", "none"),
-        ("moves-main", "bwrap"),
         ("moves-main", "none"),
-        ("moves-main-here-and-on-the-remote", "bwrap"),
         ("moves-main-here-and-on-the-remote", "none"),
         ("pushes-over-a-closed-branch", "none"),
         # reviewers

@@ -309,6 +309,12 @@ class Config(Section):
     check_before_start: bool = Field(
         True, description="Look at the disk before a run starts.", examples=[False]
     )
+    max_interruptions: Annotated[int, Field(ge=0)] = Field(
+        3,
+        description="So many kills of the run in a row, with an agent of the bead at work, block the bead; "
+        "0 for never.",
+        examples=[5],
+    )
     max_network_retries: Annotated[int, Field(ge=0)] = Field(
         3, description="How often to try again when the network fails.", examples=[5]
     )

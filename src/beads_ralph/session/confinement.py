@@ -16,6 +16,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
+from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.runs import evidence_folder
 from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
@@ -88,8 +89,15 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         job,
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
-        writes=(*written_by_git(task), *state_of(profile, job.env or {}), *evidence_folder(task.env)),
+        writes=(*state_of(profile, job.env or {}), *evidence_folder(task.env)),
     )
+
+
+def with_git(job: Job, task: AgentTask, own: Quarantine | None) -> Job:
+    """The job with git: in a quarantine, where there is one, else with what a commit is written to."""
+    if own is None:
+        return replace(job, writes=(*job.writes, *written_by_git(task)))
+    return replace(job, mounts=tuple(own.mounts()), reads=(*job.reads, *own.reads()))
 
 
 def ports_of(config: Config) -> Ports | None:

@@ -88,7 +88,8 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
 
 async def put_back(case: BeadSession, attempt: int) -> list[str]:
     """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
-    told = await in_thread(guard.put_back, case.tools.root, case.worktree)
+    told = [*case.left_behind, *await in_thread(guard.put_back, case.tools.root, case.worktree)]
+    case.left_behind.clear()
     for text in told:
         case.tell(WarningGiven(attempt=attempt, message=text))
     return told
