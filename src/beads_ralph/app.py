@@ -278,7 +278,7 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
     redaction.know(os.environ, config.agent_env, root)
-    settings.take(root)
+    settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
     executor, environment = _executor(root, config), _environment(config, folder)
     closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None

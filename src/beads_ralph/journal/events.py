@@ -154,6 +154,8 @@ class RunEnded(BaseEvent):
     """By bead that was closed."""
     flags: Mapping[str, Any] | None = seldom(None)
     """By bead that was closed, what a person should know of it."""
+    remarks: tuple[str, ...] = seldom(())
+    """What a person should look at, besides beads."""
 
 
 class WarningGiven(BaseEvent):

@@ -87,6 +87,8 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
+    remarks: tuple[str, ...] = ()
+    """What a person should look at, besides beads."""
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By bead that was closed: what failed nothing, and a person should know."""
 
@@ -107,11 +109,17 @@ class Ended:
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
             flags={bead: list(told) for bead, told in self.flags.items()} or None,
+            remarks=self.remarks,
         )
 
     def to_json(self) -> dict[str, Any]:
         told = self.told
-        return {**told.facts(), "standing": dict(self.standing), "flags": dict(told.flags or {})}
+        always = {
+            "standing": dict(self.standing),
+            "flags": dict(told.flags or {}),
+            "remarks": [*self.remarks],
+        }
+        return {**told.facts(), **always}
 
 
 def foresee(
