@@ -18,7 +18,7 @@ from beads_ralph.process.opened_files import OpenedFiles
 from beads_ralph.session import baseline, check_data, checks, gate_files, lent_files, outward, reviews, verify
 from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
-from beads_ralph.session.reviews import Change
+from beads_ralph.session.reviews import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
 
@@ -79,7 +79,9 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
     if all(row.ruling == "pass" for row in evidence):
-        found, told = await reviews.examine(case, attempt, commit, Change(changed, added, tuple(flags)))
+        found, told = await reviews.examine(
+            case, attempt, commit, ReviewedChange(changed, added, tuple(flags))
+        )
         evidence += found
         flags += told
     flags += await put_back(case, attempt)
