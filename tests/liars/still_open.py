@@ -10,9 +10,6 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
         # environment
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
-        # reviewers
-        ("led-by-a-folder-above", "none"),
-        ("led-by-instructions-in-home", "none"),
         # settings
         ("settings-of-the-harness", "none"),
     }

@@ -38,6 +38,16 @@ def test_what_processes_open_is_noted_and_nothing_else(place: Path) -> None:
     assert (opened.files, opened.problem) == (READ, "")
 
 
+def test_what_is_opened_unseen_is_not_noted(place: Path) -> None:
+    opened = OpenedFiles()
+    with opened_files.watched(place, FOLDERS, opened):
+        (place / "read.txt").read_text("utf-8")
+        with opened.unseen():
+            (place / "not read.txt").read_text("utf-8")
+        (place / "deep" / "written.txt").read_text("utf-8")
+    assert opened.files == {"read.txt", "deep/written.txt"}
+
+
 def test_what_is_opened_inside_a_sandbox_is_noted(place: Path) -> None:
     need_bwrap()
     job = Sandbox(place).wrap(Job(("/bin/sh", "-c", COMMAND), place))

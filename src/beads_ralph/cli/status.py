@@ -23,6 +23,7 @@ from beads_ralph.store.query import Query
 from beads_ralph.store.views import BeadView, Views
 
 REFRESH_SECONDS = 1.0
+FLAGGED_SHOWN = 10
 STATUSES = ("open", "in_progress", "blocked", "closed")
 
 
@@ -109,7 +110,11 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line(state, f"{word}  ", (found["run_id"] or "no run yet", "dim"))
     for run_id in found["cut_off"]:
         yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
-    yield from _counts(found)
+    counts = found["counts"]
+    yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
+    if reviewed := found["standing"].get("reviewed"):
+        yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
+    yield from _flagged(found["flagged"])
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")
@@ -130,16 +135,13 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield from executions.page(found["executions"])
 
 
-def _counts(found: dict[str, Any]) -> Iterator[Line]:
-    """How many beads have which status, and what a person should know of those that are done."""
-    counts = found["counts"]
-    yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
-    if reviewed := found["standing"].get("reviewed"):
-        yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
-    for row in found["flagged"]:
+def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    for row in rows[:FLAGGED_SHOWN]:
         first, *more = row["flags"]
         also = f", and {plural(len(more), 'more flag')}: beads-ralph show {row['id']}" if more else ""
         yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
+    if (left := len(rows) - FLAGGED_SHOWN) > 0:
+        yield line(("  !", "yellow"), f" {plural(left, 'more bead')} with flags: beads-ralph list")
 
 
 def _at_work(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

@@ -80,7 +80,7 @@ async def account(
         tuple(await pool.settle() if pool.may_settle else ()),
         tuple(item for item in await pool.for_people() if item.id not in named),
         tally.standing,
-        tally.flags,
+        flags=tally.flags,
     )
 
 

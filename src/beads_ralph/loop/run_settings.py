@@ -87,10 +87,10 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
-    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By bead that was closed: what failed nothing, and a person should know."""
     remarks: tuple[str, ...] = ()
     """What a person should look at, besides beads."""
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By bead that was closed: what failed nothing, and a person should know."""
 
     @property
     def told(self) -> RunEnded:
@@ -114,8 +114,12 @@ class Ended:
 
     def to_json(self) -> dict[str, Any]:
         told = self.told
-        every = {"standing": dict(self.standing), "flags": dict(told.flags or {}), "remarks": [*self.remarks]}
-        return {**told.facts(), **every}
+        always = {
+            "standing": dict(self.standing),
+            "flags": dict(told.flags or {}),
+            "remarks": [*self.remarks],
+        }
+        return {**told.facts(), **always}
 
 
 def foresee(

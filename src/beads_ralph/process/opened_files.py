@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -36,15 +36,29 @@ class OpenedFiles:
     """Relative to the folder."""
     problem: str = ""
     """Why some or all are missing; empty where none is."""
+    watcher: _Watcher | None = field(default=None, repr=False, compare=False)
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is opened meanwhile, by whomever, is not noted."""
+        if self.watcher is None:
+            yield
+            return
+        self.watcher.note(on=False)
+        try:
+            yield
+        finally:
+            self.watcher.note(on=True)
 
 
 @contextmanager
 def watched(root: Path, folders: Iterable[str], opened: OpenedFiles) -> Iterator[None]:
     """Note what is opened in these folders below `root` until the end; where that cannot be, say why."""
-    watcher = _start(root, sorted(set(folders)), opened)
+    opened.watcher = watcher = _start(root, sorted(set(folders)), opened)
     try:
         yield
     finally:
+        opened.watcher = None
         if watcher is not None:
             watcher.stop()
 
@@ -73,6 +87,8 @@ class _Watcher:
 
     def __init__(self, root: Path, folders: Iterable[str], opened: OpenedFiles) -> None:
         self.opened = opened
+        self.notes = True
+        self.turn = threading.Lock()
         library = ctypes.CDLL(None, use_errno=True)
         self.descriptor = _checked(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self.places: dict[int, str] = {}
@@ -106,13 +122,21 @@ class _Watcher:
         while all(number != self.end for number, _ in waiting.poll()):
             self._read()
 
+    def note(self, *, on: bool) -> None:
+        """From here on what is opened is noted, or not; what was opened before is dealt with as was said."""
+        with self.turn:
+            self._read_all()
+            self.notes = on
+
     def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self.descriptor, BUFFER)
-            except BlockingIOError:
-                return
-            self._note(data)
+        with self.turn:
+            self._read_all()
+
+    def _read_all(self) -> None:
+        with suppress(BlockingIOError):
+            while data := os.read(self.descriptor, BUFFER):
+                if self.notes:
+                    self._note(data)
 
     def _note(self, data: bytes) -> None:
         place = 0

@@ -23,7 +23,7 @@ from beads_ralph.session.worktree import ref_word
 
 
 @dataclass(frozen=True)
-class Change:
+class ReviewedChange:
     """What reviewers are told of the work."""
 
     changed: Sequence[str]
@@ -35,7 +35,7 @@ class Change:
 
 
 async def examine(
-    case: BeadSession, attempt: int, commit: str, change: Change
+    case: BeadSession, attempt: int, commit: str, change: ReviewedChange
 ) -> tuple[list[Evidence], list[str]]:
     """What every QA agent says of a commit that passed its verifiers, and what a person should know of it. If
     one of them changed what it was to judge, all are asked once more: that is no fault of the work."""
@@ -52,7 +52,7 @@ async def examine(
 
 
 async def _examined(
-    case: BeadSession, attempt: int, commit: str, change: Change, flaw: str = ""
+    case: BeadSession, attempt: int, commit: str, change: ReviewedChange, flaw: str = ""
 ) -> tuple[list[Evidence], list[str], str]:
     """Every QA agent at the same time, on one clean checkout; what they change there is thrown away. Files
     that would steer them are as the base has them. The last of the answer is what they did that makes their
@@ -66,6 +66,9 @@ async def _examined(
         setup = f"a{attempt}-qa-setup{_anew(flaw)}"
         if unready := await worktree_setup.furnish_checkout(case, clean.path, commit, setup):
             return unready, [], ""
+        world = case.tools.world
+        if misled := await in_thread(world.misleading, clean.path) if world else "":
+            return [Evidence("QA agents", "git", "", commit, "fail", misled)], [], ""
         config = case.tools.config
         furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [
@@ -104,7 +107,7 @@ class _Review:
     number: int
     attempt: int
     commit: str
-    change: Change
+    change: ReviewedChange
     checkout: Path
     flaw: str = ""
     """Why the answers before this one could not be used."""
