@@ -55,7 +55,8 @@ async def run(
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
         bench = around.bench(case.bench, case.tools.config) if around else case.bench
-        before = await in_thread(clean.untracked)
+        furnished = case.tools.config.worktree_setup or case.tools.config.worktree_files
+        before = await in_thread(clean.untracked) if furnished else set()
         rewritten = partial(_rewritten, clean, before)
         return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
 
