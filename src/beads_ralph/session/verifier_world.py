@@ -252,14 +252,15 @@ class VerifierWorld:
             )
 
     def _named_paths(self, place: CheckPlace) -> list[Path]:
-        """What commands and variables of the user's name by its path, outside of the repository."""
+        """What commands and variables of the user's name by its path, outside of the repository; of what they
+        name as part of the home, whatever that is, only programs and scripts."""
         values = [self.environment.get(name, "") for name in self.config.agent_env]
         words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
         words |= {word for text in place.commands for word in NAMED.findall(text)}
         found = {room.real(Path(word)) for word in words}
         if self.home is not None:
             below = {name for text in place.commands for name in AT_HOME.findall(text)}
-            found |= {room.real(self.home.path / name) for name in below}
+            found |= {path for name in below if _runs(path := room.real(self.home.path / name))}
         return sorted(path for path in found if not path.is_relative_to(room.real(self.root)))
 
 
