@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, Fault, RalphError
-from beads_ralph.files import scratch, text_files
+from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
@@ -114,7 +114,8 @@ class PlannedRun:
         what a person should know."""
         beads = preflight.check(self.space, self.opened.store, self.scope)
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
-        with diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
+        full = disk.named(root, self.space.home, self.space.state)
+        with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
@@ -138,8 +139,8 @@ class PlannedRun:
             return ended
         more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
         reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
-        left = tuple(f"{end.message}. {end.remedy}" for end in ends)
-        return replace(ended, why="plan_differs", reason=reason, complete=False, differences=left)
+        left = (*ended.remarks, *(f"{end.message}. {end.remedy}" for end in ends))
+        return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
 
     @property
     def config(self) -> Config:
@@ -317,11 +318,10 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
     redaction.know(os.environ, config.agent_env, root)
-    settings.take(root)
+    settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
     executor, environment = _executor(root, config), _environment(config, folder)
-    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
-    world = verifier_world.begin(root, config, environment, closed_in)
+    world = _world(root, config, executor, environment)
     return Tools(
         root,
         config,
@@ -338,6 +338,14 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
 def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
     return executors.choose(config.executor, confinement.sandbox_of(config, root))
+
+
+def _world(
+    root: Path, config: Config, executor: Executor, environment: Mapping[str, str]
+) -> verifier_world.VerifierWorld:
+    """The machine as checks find it, as it is now."""
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    return verifier_world.begin(root, config, environment, closed_in)
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
@@ -380,10 +388,11 @@ def check_gates(
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
         with _recorded(home, run_id) as (folder, journal):
-            executor = _executor(space.root, space.config)
-            bench = Bench(executor, folder, journal, _environment(space.config, folder))
+            executor, environment = _executor(space.root, space.config), _environment(space.config, folder)
+            world = _world(space.root, space.config, executor, environment)
+            bench = Bench(executor, folder, journal, environment)
             actor = runs.actor_name(space.root, run_id)
-            checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
+            checker = gates.Checker(space.root, space.config, bench, store, actor, warn, world)
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:

@@ -139,10 +139,10 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(
             f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{standing} {pull.commit[:12]}[/dim]"
         )
+        for flag in ended.flags.get(bead_id, ()):
+            console.print(f"    [yellow]![/yellow] {escape(f'look at: {flag}')}")
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
-    for difference in ended.differences:
-        console.print(f"  [yellow]≠[/yellow] {escape(difference)}")
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
@@ -150,6 +150,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
+    for remark in ended.remarks:
+        console.print(f"  [yellow]![/yellow] {escape(remark)}")
     for step in _next_steps(ended):
         console.print(f"  → {step}")
 

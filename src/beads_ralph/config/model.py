@@ -282,6 +282,11 @@ class Config(Section):
         description="What `run PLAN` does with a plan that was edited since it was compiled.",
         examples=["refuse"],
     )
+    source_moves: Literal["keep", "restore", "follow"] = Field(
+        "keep",
+        description="What it means for a run that a source branch is moved while it is on.",
+        examples=["follow"],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What a change means that touches files which decide what passes.",

@@ -87,8 +87,10 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
-    differences: tuple[str, ...] = ()
-    """Where the plan says otherwise than the store, though every bead is closed."""
+    remarks: tuple[str, ...] = ()
+    """What a person should look at, besides beads."""
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By bead that was closed: what failed nothing, and a person should know."""
 
     @property
     def told(self) -> RunEnded:
@@ -106,11 +108,18 @@ class Ended:
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
+            flags={bead: list(told) for bead, told in self.flags.items()} or None,
+            remarks=self.remarks,
         )
 
     def to_json(self) -> dict[str, Any]:
-        differs = {"differences": list(self.differences)} if self.differences else {}
-        return {**self.told.facts(), "standing": dict(self.standing), **differs}
+        told = self.told
+        always = {
+            "standing": dict(self.standing),
+            "flags": dict(told.flags or {}),
+            "remarks": [*self.remarks],
+        }
+        return {**told.facts(), **always}
 
 
 def foresee(

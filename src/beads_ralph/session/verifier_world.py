@@ -17,27 +17,33 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents.environment import OF_A_HOME
+from beads_ralph.bead.evidence import Evidence
+from beads_ralph.bead.words import several
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
 from beads_ralph.files.snapshot import FolderSurvey, Snapshot
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.room import Mount, Room
+from beads_ralph.process.room import Room, RoomMount
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import lent_files, verifier_home
+from beads_ralph.session.instructions import Instructions
 from beads_ralph.session.verifier_home import DEEP_ENOUGH, PROGRAMS, Home, installation
+from beads_ralph.session.verify import Bench
 
 TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - replaced by folders of the check's own
 MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", "BEADS_RALPH_RUN_ID")
 """By these we find processes of ours; in a room they are found without."""
 NAMED: Final = re.compile(r"(?<![\w.$}~/:-])/[^\s'\"`;|&<>()$*?\[\]{}\\,=:]+")
 """An absolute path in a command."""
+AT_HOME: Final = re.compile(r"(?<![\w./])(?:~|\$HOME|\$\{HOME\})/([^\s'\"`;|&<>()$*?\[\]{}\\,=:]+)")
+SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua")
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,17 @@ class CheckSetting:
         if self.room is None:
             return replace(job, writes=(*job.writes, self.folder))
         return replace(self.room, network=self.room.network and network).wrap(job)
+
+    def bench(self, bench: Bench, config: Config) -> Bench:
+        """The same bench, here."""
+        wrap = partial(self.wrap, network=config.verifier_network)
+        return replace(bench, environment=self.env, wrap=wrap)
+
+    def unfit(self, commit: str) -> list[Evidence]:
+        """The failure of a check whose setting is not what it was when the run began."""
+        return (
+            [Evidence("surroundings", "verifier", "", commit, "fail", self.problem)] if self.problem else []
+        )
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,8 @@ class VerifierWorld:
     """By `worktree_files`."""
     environments: Mapping[Path, int]
     """Folders of the main checkout that are on PATH, with what they are part of: how many files they had."""
+    instructions: Instructions
+    """What reviewers obey."""
     closed_in: Sandbox | None = None
     """What agents are sandboxed with."""
     program: str | None = None
@@ -111,7 +130,8 @@ class VerifierWorld:
             if self.home is not None and self.is_own:
                 own = _made(folder / "home")
                 settings.write(own / ".gitconfig", settings.of(self.root).everywhere)
-                self.home.link(own, everything=self.program is None)
+                named = [path for path in self._named_paths(place) if path.exists()]
+                self.home.link(own, named, everything=self.program is None)
             yield lambda: self._look(place, folder)
         finally:
             scratch.discard(folder)
@@ -119,7 +139,7 @@ class VerifierWorld:
     def _look(self, place: CheckPlace, folder: Path) -> CheckSetting:
         borrowed = self._borrowed(place)
         surveys = {one: snapshot.survey(one, self.began) for one in borrowed}
-        problems = [*self._changed_files(), *self._changed_environments(surveys)]
+        problems = [*self._changed_files(place), *self._changed_environments(surveys)]
         changed = self.home.changed_programs() if self.home else []
         instead = _without(changed, folder)
         env = {
@@ -161,11 +181,22 @@ class VerifierWorld:
 
     # --- what was changed since the run began ---
 
-    def _changed_files(self) -> list[str]:
+    def misleading(self, checkout: Path) -> str:
+        """Why a reviewer's word would be worth nothing there. In a sandbox nobody could have changed it."""
+        changed = self.instructions.changed(checkout) if self.closed_in is None else []
+        what = f"{several(changed)} was changed after the run began" if changed else ""
+        return what and f"{what}, and reviewers would obey it: look at it, and start the run again"
+
+    def _changed_files(self, place: CheckPlace) -> list[str]:
         lent = self.lent.changed(_lendable(self.root, self.config))
         kept = self.home.changed_files() if self.home else []
-        said = [f"{path} was changed after the run began, and is lent to checks" for path in lent]
-        return said + [f"{path} was changed after the run began, and is kept for checks" for path in kept]
+        named = [path for path in self._named_paths(place) if _runs(path) and _is_newer(path, self.began)]
+        rows = {"is lent to checks": lent, "is kept for checks": kept, "a check runs it": map(str, named)}
+        return [
+            f"{path} was changed after the run began, and {why}"
+            for why, all_ in rows.items()
+            for path in all_
+        ]
 
     def _changed_environments(self, surveys: Mapping[Path, FolderSurvey]) -> Iterator[str]:
         for folder, now in surveys.items():
@@ -182,16 +213,16 @@ class VerifierWorld:
         sealed, kind = self.closed_in is not None, self._kind
         mounts = [*room.runtime(sealed=sealed), *self._hidden(place)]
         temporary = enumerate(_temporary_places(self.environment))
-        mounts += room.temporary({one: _made(folder / f"tmp-{number}") for number, one in temporary})
+        mounts += room.temporary({one: _made(folder / f"tmp-{number}", 0o1777) for number, one in temporary})
         if self.home is not None and self.is_own:
             mounts += self.home.mounts(folder / "home", kind)
         elif self.home is not None:
-            mounts.append(Mount(self.home.path, kind))
+            mounts.append(RoomMount(self.home.path, kind))
             mounts += room.without_credentials(self.home.path) if sealed else ()
         mounts += self._named(place, mounts)
-        mounts += [Mount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
+        mounts += [RoomMount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
         writes = (*(self.closed_in.writes if self.closed_in else ()), folder / "compiled")
-        mounts += [Mount(path, "lend") for path in writes if path.exists()]
+        mounts += [RoomMount(path, "lend") for path in writes if path.exists()]
         network = self.closed_in is None or self.closed_in.network
         return Room(tuple(mounts), self.program or "", network, sealed, MARKS)
 
@@ -200,26 +231,37 @@ class VerifierWorld:
         """Checks may write where agents may write anyway."""
         return "show" if self.closed_in else "lend"
 
-    def _hidden(self, place: CheckPlace) -> Iterator[Mount]:
+    def _hidden(self, place: CheckPlace) -> Iterator[RoomMount]:
         agents = os.path.expanduser(self.config.agent_home or ".")  # noqa: PTH111 - pathlib raises for ~nobody
         for path in (room.real(self.root), room.real(self.root / agents), *place.trees):
             if path.is_dir() and len(path.parts) > 1:
-                yield Mount(path, "hide")
+                yield RoomMount(path, "hide")
 
-    def _named(self, place: CheckPlace, mounts: Iterable[Mount]) -> Iterator[Mount]:
+    def _named(self, place: CheckPlace, mounts: Iterable[RoomMount]) -> Iterator[RoomMount]:
         """What a command or a variable of the user's names by its path is meant to be seen, unless it is the
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)
         ours = [room.real(self.root), *place.trees]
-        values = [self.environment.get(name, "") for name in self.config.agent_env]
-        words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
-        for word in sorted({*words, *(word for text in place.commands for word in NAMED.findall(text))}):
-            path = room.real(Path(word))
-            path = path if path.exists() else path.parent
+        for named in self._named_paths(place):
+            path = named if named.exists() else named.parent
             is_whole = len(path.parts) < DEEP_ENOUGH or any(mount.place == path for mount in placed)
             if is_whole or room.is_seen(path, placed) or any(path.is_relative_to(one) for one in ours):
                 continue
-            yield Mount(installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind)
+            yield RoomMount(
+                installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind
+            )
+
+    def _named_paths(self, place: CheckPlace) -> list[Path]:
+        """What commands and variables of the user's name by its path, outside of the repository; of what they
+        name as part of the home, whatever that is, only programs and scripts."""
+        values = [self.environment.get(name, "") for name in self.config.agent_env]
+        words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
+        words |= {word for text in place.commands for word in NAMED.findall(text)}
+        found = {room.real(Path(word)) for word in words}
+        if self.home is not None:
+            below = {name for text in place.commands for name in AT_HOME.findall(text)}
+            found |= {path for name in below if _runs(path := room.real(self.home.path / name))}
+        return sorted(path for path in found if not path.is_relative_to(room.real(self.root)))
 
 
 # --- the beginning of a run ---------------------------------------------------------------------------
@@ -234,15 +276,18 @@ def begin(
     top, home = room.real(root), verifier_home.of_user(environment)
     inside = {installation(where, [top]) for _, where in search if where.is_relative_to(top)}
     outside = [path for path, where in search if not where.is_relative_to(top)]
+    began = _moment()
+    agents = Path(os.path.expanduser(config.agent_home)) if config.agent_home else home  # noqa: PTH111
     return VerifierWorld(
         root,
         config,
         environment,
-        began=_moment(),
+        began=began,
         search=search,
         home=Home.taken(home, config.verifier_home_keeps, outside) if home else None,
         lent=Snapshot.of(_lendable(root, config)),
         environments={path: snapshot.survey(path, 0).count for path in sorted(inside) if path.is_dir()},
+        instructions=Instructions.taken(root / agents if agents else None, began),
         closed_in=closed_in,
         program=_program() if closed_in or config.verifier_sandbox == "auto" else None,
     )
@@ -266,7 +311,7 @@ def _works(program: str) -> bool:
     """Tried once: the machine does not change while we run."""
     folder = scratch.make()
     try:
-        tried = Room((Mount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
+        tried = Room((RoomMount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
         return jobs.run(replace(tried, timeout=sandbox.PROBE_SECONDS)).ok
     finally:
         scratch.discard(folder)
@@ -275,9 +320,20 @@ def _works(program: str) -> bool:
 # --- places -------------------------------------------------------------------------------------------
 
 
-def _made(folder: Path) -> Path:
+def _made(folder: Path, mode: int = 0o700) -> Path:
+    """A folder in one that is private; a temporary one is for everybody who gets in there."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(mode)
     return folder
+
+
+def _runs(path: Path) -> bool:
+    """Whether a check that names the file would run it; what it writes to, it may change."""
+    return path.is_file() and (os.access(path, os.X_OK) or path.suffix in SCRIPTS)
+
+
+def _is_newer(path: Path, moment: int) -> bool:
+    return path.stat().st_ctime_ns > moment
 
 
 def _lendable(root: Path, config: Config) -> list[str]:
