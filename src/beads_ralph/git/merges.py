@@ -238,14 +238,17 @@ def _with(
 ) -> MergeOutcome:
     if branch is None:
         return replace(outcome, missing=(*outcome.missing, name))
-    if branch.commit == outcome.head or commands.contains(path, outcome.head, branch.commit):
+    if branch.commit == outcome.head or (not fresh and commands.contains(path, outcome.head, branch.commit)):
         return replace(outcome, contained=(*outcome.contained, name))
     if not outcome.merged and not fresh:
         outcome = _save(outcome, path)
     conflict = _merge(path, name, branch.ref)
     if conflict:
         return replace(outcome, conflict=conflict)
-    return replace(outcome, head=worktree_status.head(path), merged=(*outcome.merged, name))
+    head = worktree_status.head(path)
+    if head == outcome.head:  # git had nothing to do
+        return replace(outcome, contained=(*outcome.contained, name))
+    return replace(outcome, head=head, merged=(*outcome.merged, name))
 
 
 def _save(outcome: MergeOutcome, path: Path) -> MergeOutcome:
