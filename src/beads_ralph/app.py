@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -32,11 +32,11 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import scratch, text_files
+from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import proofs, settings, worktrees
+from beads_ralph.git import proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal, read
@@ -108,7 +108,8 @@ class PlannedRun:
         what a person should know."""
         beads = preflight.check(self.space, self.opened.store, self.scope)
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
-        with diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
+        full = disk.named(root, self.space.home, self.space.state)
+        with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
@@ -189,7 +190,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         StateFolder(space.state).tighten()
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
-        worktrees.prune(space.root)
+        worktree_removal.prune(space.root)
         scratch.sweep()
         for place, deep in ((space.root, False), (home, True), (space.state, True)):
             text_files.sweep(place, deep=deep)
@@ -281,8 +282,7 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
     executor, environment = _executor(root, config), _environment(config, folder)
-    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
-    world = verifier_world.begin(root, config, environment, closed_in)
+    world = _world(root, config, executor, environment)
     return Tools(
         root,
         config,
@@ -299,6 +299,14 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
 def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
     return executors.choose(config.executor, confinement.sandbox_of(config, root))
+
+
+def _world(
+    root: Path, config: Config, executor: Executor, environment: Mapping[str, str]
+) -> verifier_world.VerifierWorld:
+    """The machine as checks find it, as it is now."""
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    return verifier_world.begin(root, config, environment, closed_in)
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
@@ -341,10 +349,11 @@ def check_gates(
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
         with _recorded(home, run_id) as (folder, journal):
-            executor = _executor(space.root, space.config)
-            bench = Bench(executor, folder, journal, _environment(space.config, folder))
+            executor, environment = _executor(space.root, space.config), _environment(space.config, folder)
+            world = _world(space.root, space.config, executor, environment)
+            bench = Bench(executor, folder, journal, environment)
             actor = runs.actor_name(space.root, run_id)
-            checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
+            checker = gates.Checker(space.root, space.config, bench, store, actor, warn, world)
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:

@@ -78,6 +78,12 @@ class Checkout:
             )
         return files
 
+    def untracked(self) -> set[str]:
+        """Files and folders that the commit does not have, ignored ones too; a folder is one of them."""
+        words = ("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
+        listing = commands.output(*words, cwd=self.path, env=self.env)
+        return {name for name in listing.split("\0") if name}
+
     def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Put files of another commit here, and take out those that it does not have."""
         if new:

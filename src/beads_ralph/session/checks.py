@@ -9,29 +9,54 @@ from functools import partial
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
+from beads_ralph.files import scratch
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
+from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import (
+    baseline,
+    check_data,
+    confinement,
+    gate_files,
+    runner_reports,
+    verify,
+    worktree_setup,
+)
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
-from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.session.verify import Subject
 
 
 async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
-    evidence = await run(case, case.base, 0, "baseline")
-    baseline.keep(case, evidence)
-    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
+    opened = OpenedFiles()
+    evidence = await run(case, case.base, 0, "baseline", opened=opened)
+    await in_thread(baseline.keep, case, evidence, opened)
+    case.tell(
+        BaselineTaken(
+            red=tuple(row.name for row in evidence if row.ruling != "pass"),
+            opened=len(opened.files),
+            read=tuple(case.record.read_by_checks or ()),
+            unwatched=opened.problem or None,
+        )
+    )
 
 
 async def run(
-    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
+    case: BeadSession,
+    commit: str,
+    attempt: int,
+    stage: str,
+    gates: GateChanges | None = None,
+    opened: OpenedFiles | None = None,
 ) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
+    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them. What
+    they open of it goes into `opened`."""
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -53,8 +78,30 @@ async def run(
         team = case.metadata.team_name
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
-        bench = _bench(case, around)
-        return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
+        bench = around.bench(case.bench, case.tools.config) if around else case.bench
+        before = await in_thread(clean.untracked)
+        opened = OpenedFiles() if opened is None else opened
+        rewritten = partial(_rewritten, clean, before, opened)
+        folders = await in_thread(check_data.folders, case.worktree, commit)
+        with opened_files.watched(clean.path, folders, opened):
+            return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
+
+
+def _rewritten(clean: Checkout, before: set[str], opened: OpenedFiles) -> list[str]:
+    """What a verifier changed that the next one would go by. Our own look at the files is not the check's."""
+    with opened.unseen():
+        return _put_back(clean, before)
+
+
+def _put_back(clean: Checkout, before: set[str]) -> list[str]:
+    """Files of the commit that were changed are put back; new settings of test programs, or modules in their
+    way, are taken out."""
+    new = clean.untracked() - before
+    made = sorted(name for name in new if gate_files.misleads(clean.path, name))
+    for name in made:
+        path = clean.path / name
+        scratch.remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    return [*clean.rewritten(), *made]
 
 
 @asynccontextmanager
@@ -75,19 +122,10 @@ async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[
 
 
 def _unfit(case: BeadSession, around: CheckSetting | None, commit: str, attempt: int) -> list[Evidence]:
-    """The failure of a check whose surroundings are not what they were; what it does not see is told."""
+    """What a check does not see is told; empty where nothing keeps it from being made."""
     for text in around.notes if around else ():
         case.tell(WarningGiven(attempt=attempt, message=text))
-    if around is None or not around.problem:
-        return []
-    return [Evidence("surroundings", "verifier", "", commit, "fail", around.problem)]
-
-
-def _bench(case: BeadSession, around: CheckSetting | None) -> Bench:
-    if around is None:
-        return case.bench
-    wrap = partial(around.wrap, network=case.tools.config.verifier_network)
-    return replace(case.bench, environment=around.env, wrap=wrap)
+    return around.unfit(commit) if around else []
 
 
 async def with_gates_of_base(
