@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.files import scratch, text_files
-from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_status, worktrees
+from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_removal, worktree_status
 from beads_ralph.process.jobs import Executor, Exit
 from tests.git.repos import commit, git, on_branch
 from tests.sandbox.conftest import Place
@@ -525,7 +525,7 @@ def test_a_worktree_is_not_removed_with_commits_that_only_its_quarantine_has(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(place, f"{COMMIT} one", monkeypatch)
-    assert "is neither in main" in worktrees.remove(place.root, place.tree, "main").why_not
+    assert "is neither in main" in worktree_removal.remove(place.root, place.tree, "main").why_not
     assert git(place.root, "log", "--format=%s", "-1", "work") == "one"
 
 

@@ -173,16 +173,8 @@ def foresee(repo_root: Path, ours: str, theirs: str) -> list[str] | None:
 
     None where git is older than 2.38 and cannot tell.
     """
-    words = (
-        "merge-tree",
-        "--write-tree",
-        "--name-only",
-        "--no-messages",
-        "-z",
-        "--end-of-options",
-        ours,
-        theirs,
-    )
+    options = ("--write-tree", "--name-only", "--no-messages", "-z", "--end-of-options")
+    words = ("merge-tree", *options, ours, theirs)
     ended = commands.run(*words, cwd=repo_root)
     if ended.code == UNKNOWN_OPTION:
         return None

@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -228,10 +229,11 @@ def _text(repo: Path, commit: str, file: str) -> str:
     return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
 
 
+@lru_cache(maxsize=8)
 def files_of(repo: Path, commit: str) -> frozenset[str]:
-    return frozenset(commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo).split("\0")) - {
-        ""
-    }
+    """The names of a commit's files; asked for several times in an attempt."""
+    listing = commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo)
+    return frozenset(listing.split("\0")) - {""}
 
 
 # --- settings of checks among others ------------------------------------------------------------------
