@@ -17,7 +17,16 @@ from typing import Any, Final
 
 from beads_ralph.bead.model import Verifier
 from beads_ralph.git import commands
-from beads_ralph.session.gate_patterns import CI, SCRIPTS, SHADOWED, STEERING, is_check, kind_of, matches
+from beads_ralph.session.gate_patterns import (
+    CI,
+    SCRIPTS,
+    SHADOWED,
+    STEERING,
+    is_check,
+    is_of_checks,
+    kind_of,
+    matches,
+)
 
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 MAKE: Final = re.compile(r"(^|[\s;&|])(g?make|bmake)\b")
@@ -28,6 +37,7 @@ PLUGIN: Final = re.compile(r"(?:^|[\s'\"=,\[])-p[\s=]*['\",]*\s*([A-Za-z_][\w.]*
 NAMED_PLUGINS: Final = re.compile(r"^pytest_plugins\s*(?::[^=\n]+)?=\s*([\[(][^\])]*[\])]|.*)", re.MULTILINE)
 PYTEST: Final = re.compile(r"\bpy\.?test\b")
 PYTEST_FILES: Final = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
+NAMED: Final = "is named by a verifier"
 LONGEST_SCRIPT: Final = 256 * 1024
 
 
@@ -76,7 +86,7 @@ def find(
     the tasks, and so was whatever the sprint says may change. `read` are files of the base that checks were
     seen to open, and that are theirs."""
     may = allowed or Allowed()
-    told = [file for file in changed if any(matches(file, one) for one in (*CI, *STEERING))]
+    told = [file for file in changed if matches(file, *CI, *STEERING)]
     flags = [f"{file} {_what(file)}, and was {_done(file, added)}" for file in told]
     touched: list[str] = []
     gates = _Gates.of(repo, base, added, verifiers) if verifiers else None
@@ -87,7 +97,8 @@ def find(
         if not reason or may.covers(file):
             continue
         flags.append(f"{file} {reason}, and was {_done(file, added)}")
-        if not (of_checks and may.names(file)):
+        may_be_work = of_checks or (reason == NAMED and not is_of_checks(file))
+        if not (may_be_work and may.names(file)):
             touched.append(file)
     return GateChanges(
         tuple(flags),
@@ -137,7 +148,7 @@ class _Gates:
         if new and any(_is_meant(file, word) for word in self.asked):
             return ""
         if any(is_named(file, word) for word in self.named):
-            return "" if new else "is named by a verifier"
+            return NAMED if not new and _may_be_check(file) else ""
         kind = kind_of(file)
         if kind and (not new or _is_beside(kind, self.known)):
             return "decides what passes"
@@ -172,7 +183,7 @@ class _Gates:
 
 def steering(changed: Iterable[str]) -> list[str]:
     """The files among them that would tell a reviewer what to think."""
-    return [file for file in changed if any(matches(file, one) for one in STEERING)]
+    return [file for file in changed if matches(file, *STEERING)]
 
 
 # --- which files --------------------------------------------------------------------------------------
@@ -188,7 +199,7 @@ def misleads(tree: Path, file: str) -> bool:
 
 
 def _what(file: str) -> str:
-    return "steers agents" if any(matches(file, one) for one in STEERING) else "decides what passes"
+    return "steers agents" if matches(file, *STEERING) else "decides what passes"
 
 
 def _done(file: str, added: Collection[str]) -> str:
@@ -202,6 +213,12 @@ def _stands_in(file: str) -> bool:
     module = path.suffix in (".py", ".pyc", ".so") and path.parts[0].partition(".")[0] in SHADOWED
     program = "bin" in path.parts[:-1] and shutil.which(path.name) is not None
     return module or program or bool({".bin", ".venv", "venv"} & {*path.parts[:-1]})
+
+
+def _may_be_check(file: str) -> bool:
+    """Whether a file that a verifier names is its own. What `grep -q done notes.txt` and `python app.py` name
+    is the work itself."""
+    return is_of_checks(file) or PurePosixPath(file).suffix in (*SCRIPTS, "")
 
 
 def _is_beside(kind: str, known: Collection[str]) -> bool:
@@ -227,6 +244,15 @@ def _sourced(repo: Path, base: str, scripts: Iterable[str]) -> frozenset[str]:
 
 def _text(repo: Path, commit: str, file: str) -> str:
     return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
+
+
+def _saying(repo: Path, commit: str, pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """The files of these names that hold the pattern."""
+    places = (f":(glob)**/{name}" for name in names)
+    listing = commands.run(
+        "grep", "-l", "-I", "-z", "-E", "-e", pattern, commit, "--", *places, cwd=repo
+    ).stdout
+    return frozenset(place.removeprefix(f"{commit}:") for place in listing.split("\0") if place)
 
 
 @lru_cache(maxsize=8)
@@ -293,21 +319,25 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 
 def _is_meant(file: str, word: str) -> bool:
     """By its path, by a folder above it, or by a pattern."""
-    return (
-        is_named(file, word)
-        or PurePosixPath(word) in PurePosixPath(file).parents
-        or fnmatch.fnmatch(file, word)
-    )
+    plain = _plain(word)
+    if is_named(file, word) or plain == "." or file.startswith(f"{plain}/"):
+        return True
+    return any(char in word for char in "*?[") and fnmatch.fnmatch(file, word)
+
+
+@lru_cache(maxsize=4096)
+def _plain(word: str) -> str:
+    return str(PurePosixPath(word))
 
 
 def is_named(file: str, word: str) -> bool:
     """By its own path; `cd sub && sh check.sh` means sub/check.sh, and `tests.test_a.Case` the module."""
-    path = PurePosixPath(file)
-    if MODULE.fullmatch(word) and path.suffix == ".py":
-        dotted = ".".join(path.with_suffix("").parts)
+    if file.endswith(".py") and "." in word and MODULE.fullmatch(word):
+        dotted = file.removesuffix(".py").replace("/", ".")
         if f"{word}.".startswith(f"{dotted}.") or dotted.startswith(f"{word}."):
             return True
-    return path == PurePosixPath(word) or ("/" not in word and "." in word and path.name == word)
+    below = "/" not in word and "." in word and file.endswith(f"/{word}")
+    return file == _plain(word) or below
 
 
 def _is_listed(file: str, word: str) -> bool:
@@ -328,8 +358,9 @@ def _is_module(file: str, name: str) -> bool:
 def _plugins(repo: Path, base: str, known: Iterable[str], lines: Iterable[str]) -> frozenset[str]:
     """The modules that pytest is told to load, by a command or by the settings of the base."""
     texts = [command for command in lines if PYTEST.search(command)]
-    places = [file for file in known if PurePosixPath(file).name in PYTEST_FILES]
-    texts += [_text(repo, base, file) for file in places]
+    places = [file for file in known if file.rpartition("/")[2] in PYTEST_FILES]
+    told = _saying(repo, base, r"pytest_plugins|-p", PYTEST_FILES) if places else frozenset()
+    texts += [_text(repo, base, file) for file in told.intersection(places)]
     found = {name for text in texts for name in PLUGIN.findall(text)}
     lists = (said for text in texts for said in NAMED_PLUGINS.findall(text))
     return frozenset(found | {name for said in lists for name in re.findall(r"['\"]([\w.]+)['\"]", said)})
