@@ -189,14 +189,26 @@ class WorkPlace(FrozenModel):
         return self
 
 
+JUDGED_RULE: Final[dict[str, JsonValue]] = {
+    "anyOf": [
+        {"properties": {"qa_agents": {"minItems": 1}}},
+        {"properties": {"dod": {"type": "object"}}, "required": ["dod"]},
+    ]
+}
+"""Somebody judges the work, or verifiers prove it."""
+
+
 class Metadata(RunState, WorkPlace):
     """The metadata of schema 4.1a."""
+
+    model_config = ConfigDict(json_schema_extra=JUDGED_RULE)
 
     worktree_path: AbsolutePath
     team_name: Filled
     scrum_master_agent: AgentSpec
     dev_agents: Annotated[list[AgentSpec], Field(min_length=1)]
-    qa_agents: Annotated[list[AgentSpec], Field(min_length=1)]
+    qa_agents: list[AgentSpec]
+    """Who judges the work; nobody, where verifiers prove it."""
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
     may_change: list[Filled] | None = None
@@ -221,6 +233,13 @@ class Metadata(RunState, WorkPlace):
     """By when it must be done."""
     ralph: dict[str, Any] | None = None
     """The bead file that it came from."""
+
+    @model_validator(mode="after")
+    def _somebody_or_something_judges(self) -> Self:
+        if not self.qa_agents and self.dod is None:
+            message = "should have at least 1 item where no verifier proves the work"
+            raise constraint_fault(message, "qa_agents")
+        return self
 
     @model_validator(mode="after")
     def _others_keys_can_be_kept(self) -> Self:
