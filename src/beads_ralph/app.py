@@ -188,7 +188,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
         scratch.sweep()
-        with _recorded(home, run_id) as (folder, journal):
+        with _recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))
             yield folder, journal
@@ -311,7 +311,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     home = _asks_home(space)
     _sweep(home)
     config = space.config.model_copy(update={"executor": "local", "forge": "none"})
-    with _recorded(home, runs.new_run_id()) as (folder, journal):
+    with _recorded(home, runs.new_run_id()) as (folder, journal), settings.until_done(space.root):
         try:
             tools = tools_at(space.root, config, folder)
             return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))

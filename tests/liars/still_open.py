@@ -9,10 +9,6 @@ from tests.liars.scene import Mode
 STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
         # checks
-        ("ends-the-interpreter", "bwrap"),
-        ("ends-the-interpreter", "none"),
-        ("ends-the-interpreter-at-exit", "bwrap"),
-        ("ends-the-interpreter-at-exit", "none"),
         ("fixture-that-lies", "bwrap"),
         ("fixture-that-lies", "none"),
         # environment

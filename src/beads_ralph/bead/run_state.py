@@ -239,6 +239,8 @@ class RunState(FrozenModel):
     accepted: Acceptance | None = None
     red_before: dict[Prose, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    tests_before: Details | None = None
+    """By verifier and runner, how many tests ran then."""
     spent: Spending | None = None
     parked: ParkedUntil | None = None
     interruptions: list[Interruption] | None = None
@@ -250,7 +252,7 @@ class RunState(FrozenModel):
         told = self.to_json()
         clean = {key: redacted(told[key]) for key in KEYS_IN_ORDER if key in told}
         # By their names the verifiers of the bead are found again; whoever planned it wrote those.
-        return clean | {key: told[key] for key in ("red_before",) if key in told}
+        return clean | {key: told[key] for key in ("red_before", "tests_before") if key in told}
 
     def changed(self, change: RunState) -> Self:
         """This state with the fields that `change` sets."""

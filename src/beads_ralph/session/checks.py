@@ -9,7 +9,7 @@ from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.journal.events import BaselineTaken
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, verify, worktree_setup
+from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verify import Subject
@@ -20,7 +20,7 @@ async def take_baseline(case: BeadSession) -> None:
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
     evidence = await run(case, case.base, 0, "baseline")
-    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    baseline.keep(case, evidence)
     case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
@@ -31,8 +31,7 @@ async def run(
     verifiers = case.verifiers
     if not verifiers:
         return []
-    baseline = stage == "baseline"
-    if baseline:  # each of them is asked, whatever the others say
+    if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit) as clean:
         checkout = clean.path
@@ -43,11 +42,11 @@ async def run(
             case, checkout, commit, f"a{attempt}-{stage}-setup"
         ):
             return unready
-        subject = Subject(
-            case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
-        )
-        red = case.record.red_before if stage == "verify" else None
-        return await verify.run_verifiers(verifiers, subject, case.bench, red, clean.rewritten)
+        asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
+        team = case.metadata.team_name
+        subject = Subject(case.bead.id, attempt, checkout, commit, stage, team, limit, case.env, asks)
+        known = None if stage == "baseline" else baseline.known(case)
+        return await verify.run_verifiers(verifiers, subject, case.bench, known, clean.rewritten)
 
 
 async def with_gates_of_base(
@@ -63,6 +62,7 @@ async def with_gates_of_base(
         text = f"{several(gates.files)} decides what passes: {declare}"
         return [Evidence("gate files", "git", "", commit, "fail", text)]
     rows = await run(case, commit, attempt, "verify-base", gates)
+    rows = [baseline.without_tests(case, row) for row in rows]
     why = f"; it passes only with a change of {several(gates.files)}: {declare}"
     return [
         replace(

@@ -14,7 +14,7 @@ from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_s
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import checks, gate_files, lent_files, reviews, verify
+from beads_ralph.session import baseline, checks, gate_files, lent_files, reviews, verify
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
@@ -67,7 +67,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     evidence = await checks.run(case, commit, attempt, "verify")
     evidence += await checks.with_gates_of_base(case, commit, attempt, gates, evidence)
     evidence += await in_thread(_lost, case, commit)
-    flags += _rewritings(evidence)
+    flags += [*_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
