@@ -338,6 +338,31 @@ def test_a_worktree_that_cannot_be_made_ends_the_run_and_blames_nobody(repo: Pat
     assert project.run().data["closed"] == [BEAD]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("worktree_path", "{root}", "is the main checkout"),
+        ("worktree_path", "{after}/inner", "lie one inside the other"),
+        ("branch", "main/work", "one is a folder of the other"),
+        ("branch", "main", "is checked out at"),
+    ],
+)
+def test_a_place_that_one_bead_cannot_have_blocks_that_bead_alone(
+    repo: Path, key: str, value: str, said: str
+) -> None:
+    """Stored by an older version, or by hand: `plan check` would have found it."""
+    project = Project.make(repo, sprint("1.1a", "First"), sprint("1.1b", "Wrong"), sprint("1.2a", "After"))
+    project.ralph("mason", "plan.md", "--json")
+    wrong, after = "bd-1-1b-wrong", project.worktree("feature/1-1a-first")
+    place = value.format(root=repo, after=after)
+    EmbeddedStore(repo).update(wrong, Changes(metadata={key: place}))
+    ran = project.ralph("run", "--max-parallel", "1", "--json")
+    assert (ran.code, ran.data["closed"]) == (1, ["bd-1-1a-first"])
+    assert project.statuses()[wrong] == "blocked"
+    assert said in json.dumps(ran.data["blocked"])
+    assert ran.data["attempts"] == 1
+
+
 def test_a_bead_that_another_holds_is_skipped(repo: Path) -> None:
     project = Project.make(repo, ONE, sprint("1.1a", "Other"), sprint("1.2", "After"))
     project.ralph("mason", "plan.md", "--json")
