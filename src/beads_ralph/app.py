@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -39,19 +39,21 @@ from beads_ralph.forge.network import Network
 from beads_ralph.git import commands, proofs, settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
-from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import Executor
+from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
     Tools,
     agent_calls,
     asking,
     confinement,
     in_process,
+    verifier_world,
 )
 from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
@@ -110,7 +112,8 @@ class PlannedRun:
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
-            with keeper.listening(journal), watch(journal):
+            killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
+            with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
@@ -188,6 +191,8 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
         scratch.sweep()
+        for place, deep in ((space.root, False), (home, True), (space.state, True)):
+            text_files.sweep(place, deep=deep)
         with _recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))
@@ -273,16 +278,19 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
     redaction.know(os.environ, config.agent_env, root)
-    settings.take(root)
+    settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
+    executor, environment = _executor(root, config), _environment(config, folder)
+    world = _world(root, config, executor, environment)
     return Tools(
         root,
         config,
-        _executor(root, config),
+        executor,
         folder,
-        _environment(config, folder),
+        environment,
         select,
         forge.choose(config.forge, root, network=Network.of(config)),
+        world=world,
         ports=confinement.ports_of(config),
     )
 
@@ -290,6 +298,14 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
 def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
     return executors.choose(config.executor, confinement.sandbox_of(config, root))
+
+
+def _world(
+    root: Path, config: Config, executor: Executor, environment: Mapping[str, str]
+) -> verifier_world.VerifierWorld:
+    """The machine as checks find it, as it is now."""
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    return verifier_world.begin(root, config, environment, closed_in)
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
@@ -332,10 +348,11 @@ def check_gates(
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
         with _recorded(home, run_id) as (folder, journal):
-            executor = _executor(space.root, space.config)
-            bench = Bench(executor, folder, journal, _environment(space.config, folder))
+            executor, environment = _executor(space.root, space.config), _environment(space.config, folder)
+            world = _world(space.root, space.config, executor, environment)
+            bench = Bench(executor, folder, journal, environment)
             actor = runs.actor_name(space.root, run_id)
-            checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
+            checker = gates.Checker(space.root, space.config, bench, store, actor, warn, world)
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:

@@ -215,6 +215,10 @@ class Interruption(Kept):
     run_id: Word | None = None
     attempt: Attempts | None = None
     noticed_at: Timestamp | None = None
+    at_work: bool | None = None
+    """Whether an agent of the bead was at work when the run was killed, and the machine went on."""
+    blocked: bool | None = None
+    """Whether the bead was blocked for it: those before it do not count any more."""
 
 
 class GateOverride(Kept):

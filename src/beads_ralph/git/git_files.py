@@ -13,7 +13,7 @@ SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
 OF_COMMITS: Final = ("refs/heads/", "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
 """Refs that lead to commits; a tag may stand between."""
 UNREADABLE: Final = (OSError, ValueError)
-_PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
+PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
 
 
 def folders_of(tree: Path) -> tuple[Path, ...]:
@@ -66,13 +66,18 @@ def commit_in(folder: Path, ref: str) -> str | None:
 
 def refs(folder: Path) -> dict[str, str]:
     """Every ref of a repository folder with what it leads to."""
-    packed = _PACKED.findall(_read(folder / "packed-refs"))
+    packed = PACKED.findall(_read(folder / "packed-refs"))
     found = {ref: said for said, ref in packed}
     for place, _folders, names in os.walk(folder / "refs"):
         for name in names:
             found[Path(place, name).relative_to(folder).as_posix()] = _line(Path(place, name))
     led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
     return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def is_symbolic(folder: Path, ref: str) -> bool:
+    """Whether the ref only names another one."""
+    return _line(folder / ref).startswith("ref:")
 
 
 def refs_of(tree: Path) -> dict[str, str] | None:

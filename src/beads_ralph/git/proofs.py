@@ -7,6 +7,7 @@ It is a cache: deleted or damaged, it is made anew.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -18,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.git import commands, git_files, settings
+from beads_ralph.git import commands, git_files, large_files, settings
 from beads_ralph.git.settings import GitSettings
 
 NAME: Final = "proof.git"
@@ -76,6 +78,12 @@ class Checkout:
             )
         return files
 
+    def untracked(self) -> set[str]:
+        """Files and folders that the commit does not have, ignored ones too; a folder is one of them."""
+        words = ("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
+        listing = commands.output(*words, cwd=self.path, env=self.env)
+        return {name for name in listing.split("\0") if name}
+
     def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Put files of another commit here, and take out those that it does not have."""
         if new:
@@ -110,6 +118,12 @@ class Proofs:
             self.make()  # somebody may have removed it
         if missing := self._missing(commits):
             self._fetch(missing, strict=strict)
+        if strict and (wrong := large_files.forged(self.settings)):
+            for path in wrong:
+                path.unlink()
+            names = several([path.name for path in wrong])
+            message = f"large files are not what their names say: {names}; removed"
+            raise DamagedCommitError(Code.GIT_ERROR, message, suggested_action="Commit the files anew")
 
     def _missing(self, commits: Iterable[str]) -> list[str]:
         return [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
@@ -231,13 +245,13 @@ class Proofs:
         self._furnish(checkout, index, refs)
 
     def _furnish(self, checkout: Checkout, index: Path, refs: Mapping[str, str]) -> None:
-        """A repository of the checkout's own, which borrows our objects: what happens in it stays in it."""
+        """A repository of the checkout's own, lent our objects: what happens in it stays in it."""
         own = checkout.path / ".git"
         for name in ("objects/info", "refs/heads", "info"):
             (own / name).mkdir(parents=True)
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
-        (own / "objects" / "info" / "alternates").write_text(f"{self.path / 'objects'}\n", "utf-8")
-        settings.write(own / "config", [*self.settings.local, ("core.bare", "false")])
+        self._lend_objects(own / "objects")
+        settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
         tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
         rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
         (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")
@@ -246,6 +260,17 @@ class Proofs:
         for file in (self.path / "shallow", view / "exclude", view / "attributes"):
             with suppress(OSError):
                 shutil.copyfile(file, own / file.relative_to(file.parents[file.parent.name == "info"]))
+
+    def _lend_objects(self, objects: Path) -> None:
+        """By links to our files: alternates would tell the code that is checked where it is."""
+        for folder in (self.path / "objects").iterdir():
+            if folder.name == "info":
+                continue
+            (objects / folder.name).mkdir()
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("tmp_"):  # a fetch beside us is writing it
+                        (objects / folder.name / entry.name).symlink_to(entry.path)
 
     def restore(self, commit: str) -> bool:
         """Give a commit back to the user's repository where it was destroyed; False where it was not."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, tree_programs
+from beads_ralph.git.tree_programs import Copies
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
@@ -31,6 +33,7 @@ NOT_OURS: Final = (
 """Included files are resolved already; the others send git elsewhere, run programs, or hide files."""
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
 GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
+PROGRAMS: Final = "programs"
 SECONDS: Final = 30.0
 PLACES: Final = (
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK", "GIT_INDEX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE"),
@@ -39,6 +42,8 @@ PLACES: Final = (
 """Variables that would send git to another repository, or show it another one."""
 
 Rows = list[tuple[str, str | None]]
+Moves = Literal["keep", "restore", "follow"]
+BRANCHES: Final = ("refs/heads/", "refs/remotes/")
 
 
 @dataclass
@@ -55,12 +60,24 @@ class GitSettings:
     """What was set for all repositories."""
     local: Rows
     """What this one itself had set."""
+    as_written: Rows
+    """The same, for whoever works in a checkout: programs in the tree are those of the checkout there."""
+    programs: Copies
+    """The programs of the tree that settings name, as they were."""
     attributes: tuple[bytes, bytes]
     """The same of attributes."""
     guarded: dict[str, tuple[bytes, int]]
     """By name below `.git`: what git obeys, its content and mode."""
     replacing: frozenset[str]
     """The refs by which the user had objects stand in for others."""
+    begun: dict[str, str]
+    """Branches, here and of remotes, as they were when the run began."""
+    moves: Moves = "keep"
+    """Whether what a person moves meanwhile counts in this run."""
+    since: float = field(default_factory=time.time)
+    """When the run began."""
+    sources: set[str] = field(default_factory=set)
+    """The branches that beads have started from."""
     expected: dict[str, str] = field(default_factory=dict)
     """Where refs of proven commits are to lead."""
     at_work: set[str] = field(default_factory=set)
@@ -78,6 +95,7 @@ class GitSettings:
         import shutil
 
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        tree_programs.lay_out(self.programs, self.folder / PROGRAMS)
         write(self.folder / "global", self.everywhere)
         write(self.folder / "all", [*self.everywhere, *self.local])
         (self.folder / "attributes").write_bytes(self.attributes[0])
@@ -132,6 +150,19 @@ class GitSettings:
             "GIT_WORK_TREE": top,
         }
         return {**self._overriding("global"), **{name: str(place) for name, place in places.items()}}
+
+    def holds(self, cwd: Path) -> bool:
+        """Whether the place lies in the repository or in one of its worktrees."""
+        return self._tree(Path(os.path.realpath(cwd))) is not None
+
+    def reliable(self, now: Mapping[str, str]) -> Mapping[str, str]:
+        """The branches as work of the run may build on them: proven ones where they were proven, those that
+        are worked on as they are, and all others as they were when the run began."""
+        if self.moves == "follow":
+            return now
+        at_work = {ref: now[ref] for ref in self.at_work if ref in now}
+        others = {ref: commit for ref, commit in self.begun.items() if ref not in self.at_work}
+        return {**others, **at_work, **self.expected}
 
     def own_folder(self, tree: Path) -> Path | None:
         """git's own folder of a worktree; None where it has none."""
@@ -220,9 +251,14 @@ def environment(cwd: Path) -> Mapping[str, str]:
     return {}
 
 
+def at(cwd: Path) -> GitSettings | None:
+    """Those of the run whose repository this place belongs to; None where there is none."""
+    return next((one for one in tuple(_taken.values()) if one.holds(cwd)), None)
+
+
 def names_committer(cwd: Path) -> bool:
     """Whether the settings of a run say who commits there; False where git has to be asked."""
-    settings = next((one for one in tuple(_taken.values()) if one.environment(cwd) is not None), None)
+    settings = at(cwd)
     rows = [*settings.everywhere, *settings.local] if settings else []
     return {"user.name", "user.email"} <= {key.lower() for key, value in rows if value}
 
@@ -243,13 +279,25 @@ def _take(root: Path, folder: Path) -> GitSettings:
     scopes = _scopes(_asked(root, "config", "--list", "-z", "--show-scope", "--includes"))
     local = [row for scope in ("local", "worktree") for row in scopes.get(scope, ())]
     everywhere = [row for scope in ("system", "global") for row in scopes.get(scope, ())]
-    replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
+    refs = _refs(root, common)
+    replacing = frozenset(ref for ref in refs if ref.startswith("refs/replace/"))
+    begun = {ref: commit for ref, commit in refs.items() if ref.startswith(BRANCHES)}
     attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
+    pinned, programs = tree_programs.pinned([*everywhere, *local], root, folder / PROGRAMS)
+    obeyed = pinned[: len(everywhere)], pinned[len(everywhere) :]
+    files = guarded_files(common)
     settings = GitSettings(
-        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing
+        root, common, folder, *obeyed, local, programs, attributes, files, replacing, begun
     )
     settings.lay_out()
     return settings
+
+
+def _refs(root: Path, common: Path) -> dict[str, str]:
+    if not (common / "reftable").exists():
+        return git_files.refs(common)
+    rows = _asked(root, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    return dict(row.split(" ", 1) for row in rows)
 
 
 def guarded_files(common: Path) -> dict[str, tuple[bytes, int]]:

@@ -26,13 +26,14 @@ from beads_ralph.journal.events import (
     RunStarted,
 )
 from beads_ralph.journal.journal import Journal
-from beads_ralph.loop import leases
+from beads_ralph.loop import leases, recovery
 from beads_ralph.loop.account import Halt, Remains, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import Parallelism, ParkedBeads
+from beads_ralph.loop.published import Published
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
@@ -83,6 +84,7 @@ class Loop:
         self.refusals: Counter[str] = Counter()
         self.gating = Gating.of(store, tools, journal, settings)
         self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
+        self.published = Published(tools.root, tools.forge, journal)
         self.round: frozenset[str] | None = None
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
@@ -107,6 +109,7 @@ class Loop:
         )
         try:
             self._begin(await self.pool.recover())
+            await self.published.begin(self.pool.pushed_before())
             while not await self._turn():
                 if beats.done():
                     beats.result()  # it never ends by itself, so this raises what went wrong
@@ -118,9 +121,12 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
+        missing = {} if self.cancelling else await self.published.settle(self.pool.watch.block)
+        remains = replace(remains, untrue=remains.untrue | missing)
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
         ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
+        ended = replace(ended, remarks=tuple(self.published.remarks))
         self.journal.emit(ended.told)
         return ended
 
@@ -188,8 +194,15 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
+            if self._fits(bead):
                 await self._claim(bead)
+
+    def _fits(self, bead: Bead) -> bool:
+        """Whether the bead may join those at work: on one branch they follow one another, and some must be
+        alone."""
+        most, beside = self.tools.config.max_interruptions, list(self.running.values())
+        apart = bool(beside) and any(recovery.works_alone(one, most) for one in (bead, *beside))
+        return not apart and bead.metadata.branch not in self._branches_at_work()
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()
@@ -282,6 +295,7 @@ class Loop:
         self.gating.stale = True
         if outcome.pull_request is not None:
             self.tally.pulls.append((bead.id, outcome.pull_request))
+            self.published.expect(bead.id, outcome.pull_request)
         if outcome.state.standing is not None:
             self.tally.standing[bead.id] = outcome.state.standing
         self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
-from beads_ralph.journal.events import BaselineTaken
+from beads_ralph.files import scratch
+from beads_ralph.git.proofs import Checkout
+from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
+from beads_ralph.session import baseline, confinement, gate_files, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
+from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
 from beads_ralph.session.verify import Subject
 
 
@@ -33,20 +38,61 @@ async def run(
         return []
     if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
-    async with case.clean_checkout(commit) as clean:
-        checkout = clean.path
+    async with case.clean_checkout(commit) as clean, _around(case, clean) as look:
         if gates is not None:
             await in_thread(clean.lay_over, case.base, gates.restored, gates.removed)
-        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
-        if unready := await worktree_setup.furnish_checkout(
-            case, checkout, commit, f"a{attempt}-{stage}-setup"
-        ):
+        setup = (case, clean.path, commit, f"a{attempt}-{stage}-setup")
+        around = await in_thread(look)
+        if unready := await worktree_setup.furnish_checkout(*setup, around):
             return unready
+        if case.tools.config.worktree_setup:  # what it has made takes the place of what was borrowed
+            around = await in_thread(look)
+        if unfit := _unfit(case, around, commit, attempt):
+            return unfit
+        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
         team = case.metadata.team_name
-        subject = Subject(case.bead.id, attempt, checkout, commit, stage, team, limit, case.env, asks)
+        subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
-        return await verify.run_verifiers(verifiers, subject, case.bench, known, clean.rewritten)
+        bench = around.bench(case.bench, case.tools.config) if around else case.bench
+        before = await in_thread(clean.untracked)
+        rewritten = partial(_rewritten, clean, before)
+        return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
+
+
+def _rewritten(clean: Checkout, before: set[str]) -> list[str]:
+    """What a verifier changed that the next one would go by: files of the commit, which are put back, and new
+    settings of test programs or modules in their way, which are taken out."""
+    new = clean.untracked() - before
+    made = sorted(name for name in new if gate_files.misleads(clean.path, name))
+    for name in made:
+        path = clean.path / name
+        scratch.remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    return [*clean.rewritten(), *made]
+
+
+@asynccontextmanager
+async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[[], CheckSetting | None]]:
+    """How the check finds the machine; as it is, where nobody has looked at it when the run began."""
+    world = case.tools.world
+    if world is None:
+        yield lambda: None
+        return
+    commands = [one.command for one in case.verifiers]
+    commands += [case.tools.config.worktree_setup] if case.tools.config.worktree_setup else []
+    objects = case.proofs.path / "objects"
+    place = world.around(CheckPlace(clean.path, case.worktree, case.metadata.branch, commands, objects))
+    try:
+        yield await in_thread(place.__enter__)
+    finally:
+        await in_thread(place.__exit__, None, None, None)
+
+
+def _unfit(case: BeadSession, around: CheckSetting | None, commit: str, attempt: int) -> list[Evidence]:
+    """What a check does not see is told; empty where nothing keeps it from being made."""
+    for text in around.notes if around else ():
+        case.tell(WarningGiven(attempt=attempt, message=text))
+    return around.unfit(commit) if around else []
 
 
 async def with_gates_of_base(

@@ -14,7 +14,7 @@ from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_s
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, checks, gate_files, lent_files, reviews, verify
+from beads_ralph.session import baseline, checks, gate_files, lent_files, outward, reviews, verify
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
@@ -67,7 +67,9 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     evidence = await checks.run(case, commit, attempt, "verify")
     evidence += await checks.with_gates_of_base(case, commit, attempt, gates, evidence)
     evidence += await in_thread(_lost, case, commit)
-    flags += [*_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
+    leaning, told = await in_thread(outward.look, case, commit)
+    evidence += leaning
+    flags += [*told, *_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
@@ -83,7 +85,8 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
 
 async def put_back(case: BeadSession, attempt: int) -> list[str]:
     """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
-    told = await in_thread(guard.put_back, case.tools.root, case.worktree)
+    told = [*case.left_behind, *await in_thread(guard.put_back, case.tools.root, case.worktree)]
+    case.left_behind.clear()
     for text in told:
         case.tell(WarningGiven(attempt=attempt, message=text))
     return told
@@ -140,7 +143,7 @@ async def _settled(case: BeadSession, attempt: int) -> str:
 async def _rewritten(case: BeadSession) -> str:
     """What lay there before the work began is not the agent's to change: others have built on it."""
     head = await case.head()
-    if head == case.base or await in_thread(merges.contains, case.worktree, head, case.base):
+    if head == case.base or await in_thread(commands.contains, case.worktree, head, case.base):
         return ""
     branch = case.metadata.branch
     return (
@@ -208,7 +211,7 @@ def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> G
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them."""
     names = case.metadata.branches_to_merge or []
-    sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    sides = {name: branch.commit for name, branch in merges.reliable_branches(case.tools.root, names).items()}
     sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
     return [_loss(case, commit, name, sides) for name in names if name in sides]
 

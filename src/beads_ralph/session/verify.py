@@ -37,6 +37,8 @@ class Bench:
     folder: RunFolder
     events: EventSink
     environment: Mapping[str, str]
+    wrap: Callable[[Job], Job] = lambda job: job
+    """Puts a job where it is to run."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
                 *((reports,) if reports else ()),
             ),
         )
-        ended = await bench.executor.run(job)
+        ended = await bench.executor.run(bench.wrap(job))
         tests = await in_thread(runner_reports.read, reports, transcript)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
     counted = {"tests": runner_reports.to_json(tests)} if tests else {}
