@@ -338,6 +338,19 @@ def test_a_worktree_that_cannot_be_made_ends_the_run_and_blames_nobody(repo: Pat
     assert project.run().data["closed"] == [BEAD]
 
 
+@pytest.mark.parametrize("settings", [{"qa_agents": []}, {}])
+def test_where_verifiers_prove_nobody_else_is_asked(repo: Path, settings: dict[str, Any]) -> None:
+    said = "**QA Agents**: none\n" if not settings else ""
+    text = sprint("1.1", "One").replace("**Tasks**", f"{said}**Verify**: `test -s README.md`\n\n**Tasks**")
+    project = Project.make(repo, text, plan_settings=settings)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (0, [BEAD])
+    assert [event["role"] for event in project.events("agent_started")] == ["dev"]
+    kinds = {row["kind"] for row in project.metadata(BEAD)["last_verdict"]["evidence"]}
+    assert "qa" not in kinds
+    assert "verifier" in kinds
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

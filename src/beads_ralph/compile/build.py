@@ -220,9 +220,9 @@ class _Drafts:
     @property
     def _no_settings(self) -> Fault:
         """One for all the sprints of a plan whose repository was never set up."""
-        lacking = "no source branch, no dev agents and no QA agents are set"
-        message = f"{lacking}: there is no {CONFIG_NAME} here, and the plan's front matter has none"
-        action = "Run: beads-ralph init"
+        lacking = "nothing names a **Source Branch**, **Dev Agents** and **QA Agents**"
+        message = f"{lacking}: there is no {CONFIG_NAME} here, and the plan's front matter has none of them"
+        action = "Run: beads-ralph init. Add them to the front matter where you want no settings"
         return Fault(Code.MISSING_SECTION, message, self.plan.file, 1, None, action)
 
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:

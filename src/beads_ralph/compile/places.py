@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from beads_ralph.compile.setting import Setting
@@ -14,7 +13,7 @@ from beads_ralph.store.protocol import AnyBead
 WORKTREE: Final = "metadata.worktree_path"
 BRANCH: Final = "metadata.branch"
 SYSTEM: Final = tuple(
-    Path("/", name)
+    f"/{name}"
     for name in ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr")
 )
 """Folders that belong to the machine."""
@@ -35,11 +34,12 @@ class PlaceFault:
 def place_faults(beads: Mapping[str, AnyBead], setting: Setting) -> Iterator[PlaceFault]:
     """Of beads that are still to be worked on. The keys say whose each is, in the words for people."""
     waiting = {owner: bead for owner, bead in beads.items() if bead.status != "closed"}
+    folders = {folder: name for name in setting.branches for folder in _folders(name)}
     for owner, bead in waiting.items():
         branch, source = bead.metadata.branch, bead.metadata.source_branch
-        if why := _worktree_fault(Path(setting.absolute(bead.metadata.worktree_path)), setting.root):
+        if why := _worktree_fault(setting.absolute(bead.metadata.worktree_path), str(setting.root)):
             yield PlaceFault(owner, WORKTREE, f"{owner}: the worktree {why}", _advice(ELSEWHERE, branch))
-        if why := _branch_fault(branch, source, setting):
+        if why := _branch_fault(branch, source, setting, folders):
             yield PlaceFault(owner, BRANCH, f"{owner}: {why}", _advice(ANOTHER_BRANCH, branch))
     yield from _nested(waiting, setting)
 
@@ -48,29 +48,39 @@ def _advice(form: str, branch: str) -> str:
     return form.format(name=branch.rpartition("/")[2])
 
 
-def _worktree_fault(path: Path, root: Path) -> str:
+def _worktree_fault(path: str, root: str) -> str:
     if path == root:
         return f"{path} is the main checkout; agents work in worktrees beside it"
-    if root.is_relative_to(path):
+    if _lies_in(root, path):
         return f"{path} holds the repository itself"
-    if path.is_relative_to(root / ".git"):
+    if _lies_in(path, f"{root}/.git"):
         return f"{path} lies in git's own folder"
-    system = next((folder for folder in SYSTEM if path.is_relative_to(folder)), None)
-    if system is not None and not root.is_relative_to(system):
+    system = next((folder for folder in SYSTEM if _lies_in(path, folder)), None)
+    if system is not None and not _lies_in(root, system):
         return f"{path} lies in {system}, which belongs to the system"
     return ""
 
 
-def _branch_fault(branch: str, source: str, setting: Setting) -> str:
+def _lies_in(path: str, folder: str) -> bool:
+    """As texts, since pathlib takes its time over ten thousand sprints."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _branch_fault(branch: str, source: str, setting: Setting, folders: Mapping[str, str]) -> str:
     if branch == source:
         return f"branch {branch} is its own source branch; work needs a branch beside it"
     if branch == setting.checked_out:
         return f"branch {branch} is checked out in the main checkout; work needs a branch beside it"
-    above = next((name for name in setting.branches if branch.startswith(f"{name}/")), None)
-    below = next((name for name in setting.branches if name.startswith(f"{branch}/")), None)
+    above = next((folder for folder in _folders(branch) if folder in setting.branches), None)
+    below = folders.get(branch)
     if above or below:
         return f"git cannot have branch {branch} beside {above or below}: one is a folder of the other"
     return ""
+
+
+def _folders(branch: str) -> Iterator[str]:
+    parts = branch.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def _nested(beads: Mapping[str, AnyBead], setting: Setting) -> Iterator[PlaceFault]:
@@ -80,7 +90,7 @@ def _nested(beads: Mapping[str, AnyBead], setting: Setting) -> Iterator[PlaceFau
         outer = next((above for above in _above(path) if above in places), None)
         if outer is not None:
             folder = beads[places[outer]].metadata.branch
-            if bead.metadata.branch.startswith(f"{folder}/") or setting.root.is_relative_to(outer):
+            if bead.metadata.branch.startswith(f"{folder}/") or _lies_in(str(setting.root), outer):
                 continue  # refused already, for a better reason
             message = f"{owner}: the worktree {path} lies inside {outer}, the worktree of {places[outer]}"
             yield PlaceFault(owner, WORKTREE, message, _advice(ELSEWHERE, bead.metadata.branch))
@@ -114,9 +124,7 @@ def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[PlaceFault]:
             yield PlaceFault(owner, BRANCH, message, action)
     owners = {bead.metadata.branch: owner for owner, bead in beads.items()}
     for branch, owner in owners.items():
-        parts = branch.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        folder = next((name for name in above if name in owners), None)
+        folder = next((name for name in _folders(branch) if name in owners), None)
         if folder is not None:
             message = f"{owner}: git cannot have branch {branch} beside {folder} of {owners[folder]}"
             yield PlaceFault(owner, BRANCH, message, f"Choose another **Branch** than {branch}")

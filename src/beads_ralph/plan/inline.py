@@ -22,13 +22,19 @@ def plain(tokens: Iterable[Token], between: str = "\n") -> str:
     Underscores stay, since `__init__.py` is a name far more often than it is emphasis; so do stars
     inside a word, as in `2*3*4` and `src/*.py,tests/*.py`.
     """
-    return "".join(_parts(list(tokens), between, as_prompt=False))
+    found = list(tokens)
+    if len(found) == 1 and found[0].type == "text":
+        return found[0].content
+    return "".join(_parts(found, between, as_prompt=False))
 
 
 def wording(tokens: Iterable[Token], between: str = "\n") -> str:
     """The same for an agent, who cannot click: links and images keep their targets, and code of several
     words its back-ticks, since nothing else says where it ends."""
-    return "".join(_parts(list(tokens), between, as_prompt=True))
+    found = list(tokens)
+    if len(found) == 1 and found[0].type == "text":
+        return found[0].content
+    return "".join(_parts(found, between, as_prompt=True))
 
 
 def _parts(tokens: Sequence[Token], between: str, *, as_prompt: bool) -> Iterator[str]:
