@@ -8,8 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+<<<<<<< HEAD
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, locking, merges, worktree_status
+=======
+from beads_ralph.bead.words import several
+from beads_ralph.errors import BeadRefused, Code, RalphError
+from beads_ralph.git import commands, locking, merges, quarantine, worktree_status
+>>>>>>> main
 from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 INITIALIZING: Final = "initializing"
@@ -162,7 +168,7 @@ def _refuse_clash(branch: str, known: Iterable[str]) -> None:
     if clashing:
         message = f"git cannot have both the branches {branch} and {clashing}: one is a folder of the other"
         action = f"Give the sprint a **Branch** such as work/{branch}, then: beads-ralph mason PLAN --update"
-        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+        raise BeadRefused(Code.GIT_ERROR, message, suggested_action=action)
 
 
 def _attach(repo_root: Path, path: Path, branch: str, start: Branch) -> str | None:
@@ -202,7 +208,7 @@ def _forget(repo_root: Path, here: Worktree) -> None:
     if here.locked is not None and not here.half_made:
         message = f"the worktree {here.path} is gone, but locked ({here.locked or 'no reason given'})"
         action = f"Bring it back, or run: git worktree unlock {here.path}"
-        raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+        raise BeadRefused(Code.GIT_ERROR, message, suggested_action=action)
     if here.path.is_dir() and {entry.name for entry in here.path.iterdir()} <= {".git"}:
         (here.path / ".git").unlink(missing_ok=True)
         here.path.rmdir()
@@ -214,13 +220,15 @@ def _forget(repo_root: Path, here: Worktree) -> None:
 def _refuse_other(here: Worktree, branch: str) -> None:
     if here.main:
         message = f"{here.path} is the main checkout; agents work in worktrees beside it"
-        raise RalphError(Code.GIT_ERROR, message, suggested_action="Choose another worktree path in the plan")
+        raise BeadRefused(
+            Code.GIT_ERROR, message, suggested_action="Choose another worktree path in the plan"
+        )
     if here.branch == branch or (here.branch is None and _rebasing(here.path) == branch):
         return
     standing = f"on branch {here.branch}" if here.branch else f"detached at {here.head[:12]}"
     message = f"the worktree {here.path} should be on branch {branch}, but is {standing}"
     action = f"See what is there, then run: git -C {here.path} switch {branch}"
-    raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+    raise BeadRefused(Code.GIT_ERROR, message, suggested_action=action)
 
 
 def _rebasing(path: Path) -> str | None:
@@ -237,10 +245,10 @@ def _refuse_place(trees: Sequence[Worktree], path: Path, branch: str) -> None:
         if tree.branch == branch:
             message = f"branch {branch} is checked out at {tree.path} already"
             action = "Switch that one to another branch, or name that path as the worktree in the plan"
-            raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
+            raise BeadRefused(Code.GIT_ERROR, message, suggested_action=action)
         if not tree.main and (real.is_relative_to(tree.path) or tree.path.is_relative_to(real)):
             message = f"{path} and the worktree {tree.path} lie one inside the other"
-            raise RalphError(Code.GIT_ERROR, message, suggested_action="Choose another worktree path")
+            raise BeadRefused(Code.GIT_ERROR, message, suggested_action="Choose another worktree path")
     if real.exists() and (not real.is_dir() or any(real.iterdir())):
         raise _foreign(path)
 

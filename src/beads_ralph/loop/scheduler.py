@@ -188,15 +188,8 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if self._fits(bead):
+            if recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
                 await self._claim(bead)
-
-    def _fits(self, bead: Bead) -> bool:
-        """Whether the bead may join those at work: on one branch they follow one another, and some must be
-        alone."""
-        most, beside = self.tools.config.max_interruptions, list(self.running.values())
-        apart = bool(beside) and any(recovery.works_alone(one, most) for one in (bead, *beside))
-        return not apart and bead.metadata.branch not in self._branches_at_work()
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()

@@ -79,7 +79,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
-    if all(row.ruling == "pass" for row in evidence):
+    if case.metadata.qa_agents and all(row.ruling == "pass" for row in evidence):
         found, told = await reviews.examine(
             case, attempt, commit, ReviewedChange(changed, added, tuple(flags))
         )
