@@ -12,7 +12,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
 from beads_ralph.compile.base import with_base
-from beads_ralph.compile.build import Built
+from beads_ralph.compile.build import Built, concerning
 from beads_ralph.compile.identity import Handle, former_file, matched, without_twins
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
@@ -128,10 +128,7 @@ def require_valid(built: Built, chosen: Collection[str], readings: Mapping[str, 
     """
     poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
     before = [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
-    concerned = dict.fromkeys((*chosen, *before))
-    own = [fault for sprint in concerned for fault in built.sprint_faults.get(sprint, ())]
-    faults = sorted([*built.faults, *own], key=lambda fault: fault.line or 0)
-    if faults:
+    if faults := concerning(built, dict.fromkeys((*chosen, *before))):
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
     return Batch({sprint: parts[sprint] for sprint in chosen}, readings or {})
