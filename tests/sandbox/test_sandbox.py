@@ -274,6 +274,8 @@ def test_doctor_says_whether_it_can_be_had(tmp_path: Path, monkeypatch: pytest.M
     assert (examined()["status"], examined()["required"]) == ("found", False)
     without = examined(path=str(tmp_path))
     assert (without["status"], "not on PATH" in str(without["detail"])) == ("missing", True)
+    assert without["required"] is False
+    assert "read your keys" in str(without["detail"])
     assert "apt-get install bubblewrap" in str(without["action"])
 
 

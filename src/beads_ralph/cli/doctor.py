@@ -22,6 +22,7 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
 from beads_ralph.process import jobs, sandbox
+from beads_ralph.session import confinement
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -131,12 +132,13 @@ def _place(here: Path) -> list[Check]:
 
 def _sandbox(config: Config) -> Check:
     """Tried for real: bubblewrap may be there and not be allowed."""
-    wanted = config.sandbox != "none"
     refusal = sandbox.problem(network=config.sandbox_network)
+    needed = config.sandbox == "bwrap"
     if refusal is None:
-        how = "in use" if wanted else "not in use; see the key sandbox"
-        return Check("sandbox", "found", f"bubblewrap works ({how})", required=wanted)
-    return Check("sandbox", "missing", refusal.message, refusal.suggested_action, required=wanted)
+        how = f"not in use; sandbox: none: {confinement.MEANS}" if config.sandbox == "none" else "in use"
+        return Check("sandbox", "found", f"bubblewrap works ({how})", required=needed)
+    detail = refusal.message if needed else f"{refusal.message}: {confinement.MEANS}"
+    return Check("sandbox", "missing", detail, refusal.suggested_action, required=needed)
 
 
 def _repository(here: Path) -> Check:

@@ -170,8 +170,8 @@ class Config(Section):
     agent_output_mb: Positive = Field(
         100, description="The most that one call of an agent may print.", examples=[500]
     )
-    sandbox: Literal["none", "bwrap"] = Field(
-        "none", description="What agents, checks and setup are closed in by.", examples=["bwrap"]
+    sandbox: Literal["auto", "bwrap", "none"] = Field(
+        "auto", description="What agents, checks and setup are sandboxed with.", examples=["bwrap"]
     )
     sandbox_network: bool = Field(True, description="Whether they have a network in there.", examples=[False])
     sandbox_writes: list[Filled] = Field(

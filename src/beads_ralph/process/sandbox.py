@@ -13,8 +13,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs
@@ -39,12 +40,15 @@ KEPT_BY_ROOT: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL"
 SETTINGS_OF_A_WORKTREE: Final = "config.worktree"
 FIXED_IN_GIT: Final = ("config", SETTINGS_OF_A_WORKTREE, "hooks", "commondir", "gitdir")
 """What says where git's settings are and which programs it runs: a later git outside would obey it."""
+NONE_HERE: Final = "there can be no sandbox: "
 DROPPED: Final = ("XDG_RUNTIME_DIR",)
 
 
 @dataclass(frozen=True)
 class Sandbox:
     """How jobs are closed in."""
+
+    kind: ClassVar = "bwrap"
 
     repository: Path
     network: bool = True
@@ -184,6 +188,12 @@ def problem(*, network: bool = True) -> RalphError | None:
     if program is None:
         action = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or set sandbox: none"
         return _refused(f"{PROGRAM} is not on PATH", "", action)
+    return _tried(program, network)
+
+
+@cache
+def _tried(program: str, network: bool) -> RalphError | None:
+    """Make one, once for a whole run: bubblewrap may be there and not be allowed."""
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as folder:
         tried = Sandbox(Path(folder), network, program=program).wrap(Job(("true",), Path(folder)))
         ended = jobs.run(replace(tried, timeout=PROBE_SECONDS))
@@ -199,6 +209,4 @@ def problem(*, network: bool = True) -> RalphError | None:
 
 def _refused(why: str, details: str, action: str) -> RalphError:
     said = f"{why}: {details.splitlines()[0]}" if details else why
-    return RalphError(
-        Code.NO_SANDBOX, f"there can be no sandbox: {said}", details=details, suggested_action=action
-    )
+    return RalphError(Code.NO_SANDBOX, f"{NONE_HERE}{said}", details=details, suggested_action=action)

@@ -227,7 +227,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         budget_usd=asked.budget_usd,
         git_folders=git_files.folders_of(asked.cwd),
         env=asked.env,
-        closed_in=tools.config.sandbox != "none",
+        closed_in=tools.closed_in,
         inherits=tuple(tools.config.agent_env),
         home=confinement.home_of(tools.config, tools.root),
         committer=confinement.committer(tools.config, tools.root, profile),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents import environment
-from beads_ralph.agents.protocol import AgentTask
+from beads_ralph.agents.protocol import AgentTask, select
 from beads_ralph.bead.model import Bead
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
@@ -46,7 +46,7 @@ def require(config: Config, root: Path) -> None:
     if config.agent_memory_mb is not None and not process_table.has_table():
         message = "agent_memory_mb needs /proc to see how much memory is used, and there is none here"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action="Remove the key; Linux has /proc")
-    if config.sandbox != "none" and (refusal := sandbox.problem(network=config.sandbox_network)):
+    if config.sandbox == "bwrap" and (refusal := sandbox.problem(network=config.sandbox_network)):
         raise refusal
 
 
@@ -100,11 +100,46 @@ def ports_of(config: Config) -> Ports | None:
 # --- the sandbox --------------------------------------------------------------------------------------
 
 
+MEANS: Final = (
+    "agents, and what they wrote when it is checked, can read your keys and write wherever you can; "
+    "what they do to the store, to git and to proven work is found, not prevented"
+)
+"""What it means to have no sandbox."""
+
+
 def sandbox_of(config: Config, root: Path) -> Sandbox | None:
-    """What jobs are closed in by; None where nothing is."""
-    if config.sandbox == "none":
+    """What jobs are closed in by; None where nothing is. `auto` is on wherever it works."""
+    if config.sandbox == "none" or _refusal(config):
         return None
     return Sandbox(root, config.sandbox_network, tuple(_place(said, root) for said in config.sandbox_writes))
+
+
+def _refusal(config: Config) -> RalphError | None:
+    """Why `sandbox: auto` is off here; None where it is on, or something else is set."""
+    return sandbox.problem(network=config.sandbox_network) if config.sandbox == "auto" else None
+
+
+def sandbox_note(config: Config) -> str:
+    """Why there is no sandbox, what that means, and how to get one."""
+    refusal = _refusal(config)
+    why = refusal.message.removeprefix(sandbox.NONE_HERE) if refusal else f"sandbox: {config.sandbox}"
+    network = "" if config.sandbox_network else "; sandbox_network: false has no effect"
+    action = f". {refusal.suggested_action}" if refusal else ""
+    return f"no sandbox ({why}): {MEANS}{network}{action}"
+
+
+def refuse_unreachable(config: Config, root: Path, beads: Iterable[Bead]) -> None:
+    """CONFIG.INVALID where agents would wait in vain for their model: without a network not even a server
+    on this machine is reached."""
+    if config.sandbox_network or sandbox_of(config, root) is None:
+        return
+    agents = [spec for bead in beads for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents)]
+    programs = {spec.executable or config.agent_defaults.default_executable for spec in agents}
+    cut_off = sorted(name for name in programs if select(name).profile.reads_prompts)
+    if cut_off:
+        message = f"sandbox_network is false, and {', '.join(cut_off)} must reach a model over the network"
+        action = "Remove sandbox_network from beads-ralph.yaml, or name agents that need no network"
+        raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
 
 
 def written_by_git(task: AgentTask) -> tuple[Path, ...]:
