@@ -9,18 +9,12 @@ from tests.liars.scene import Mode
 STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
         # checks
-        ("a-file-that-the-shell-expands", "bwrap"),
-        ("a-file-that-the-shell-expands", "none"),
         ("ends-the-interpreter", "bwrap"),
         ("ends-the-interpreter", "none"),
         ("ends-the-interpreter-at-exit", "bwrap"),
         ("ends-the-interpreter-at-exit", "none"),
         ("fixture-that-lies", "bwrap"),
         ("fixture-that-lies", "none"),
-        ("shadows-a-plugin", "bwrap"),
-        ("shadows-a-plugin", "none"),
-        ("shadows-with-a-folder", "bwrap"),
-        ("shadows-with-a-folder", "none"),
         # environment
         ("fills-a-cache-in-home", "none"),
         ("fills-a-cache-in-the-temporary-folder", "none"),

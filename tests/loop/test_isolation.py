@@ -256,11 +256,7 @@ def flags(project: Project) -> list[str]:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("echo x >> README.md; mkdir -p out; touch out/a", ["QA agents changed README.md, out/a"]),
-        (
-            "echo x > fix && git add fix && git commit -qm fix",
-            ["QA agents committed", "QA agents changed fix in"],
-        ),
+        ("mkdir -p out; touch out/a", ["QA agents changed out/a in their checkout"]),
         ("git tag v9", []),  # in a repository of their own
         ("git -C {root} tag v9", ["other refs changed: refs/tags/v9"]),
         ("true", []),
@@ -279,6 +275,40 @@ def test_what_qa_agents_change_is_thrown_away_and_flagged(repo: Path, step: str,
     assert [flag in page for flag in found] == [True] * len(found)
 
 
+MENDS = pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("echo x >> README.md; touch a", "QA agents changed README.md in their checkout"),
+        ("echo x > fix && git add fix && git commit -qm fix", "QA agents committed"),
+        ("git commit -q --allow-empty -m fix", "QA agents committed"),
+    ],
+)
+
+
+@MENDS
+def test_a_qa_agent_that_mends_what_it_is_to_judge_is_asked_once_more(
+    repo: Path, step: str, said: str
+) -> None:
+    once = repo.parent / "once"
+    meddle = {"run": f"if [ ! -e {once} ]; then touch {once}; {step}; fi"}
+    project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [meddle, *passes()]}})
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"]) == (0, 1), ran.out
+    (warning,) = (row["message"] for row in project.events() if "asked again" in row.get("message", ""))
+    assert said in warning
+    assert len(project.metadata(BEAD)["qa_agent_executions"]) == 2, "both calls are paid for, and told"
+    assert git(repo, "log", "--format=%s", "-1", BRANCH) == "work"
+
+
+@MENDS
+def test_a_qa_agent_that_mends_again_and_again_passes_nothing(repo: Path, step: str, said: str) -> None:
+    project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"run": step}, *passes()]}})
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (1, []), ran.out
+    *_, last = project.metadata(BEAD)["last_verdict"]["evidence"]
+    assert (last["name"], said in last["message"]) == ("QA agents", True), last
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [
@@ -288,7 +318,7 @@ def test_what_qa_agents_change_is_thrown_away_and_flagged(repo: Path, step: str,
             f"moved {BRANCH} to",
         ),
         ("cd {tree} && echo x > qa.txt && echo y >> README.md", "changed README.md, qa.txt in the bead's"),
-        ("cd {tree} && git checkout -q -b mine", "left the bead's worktree on another branch"),
+        ("cd {tree} && git checkout -q -B mine", "left the bead's worktree on another branch"),
     ],
 )
 def test_a_qa_agent_that_changes_the_branch_is_caught_and_the_branch_put_back(
@@ -305,8 +335,9 @@ def test_a_qa_agent_that_changes_the_branch_is_caught_and_the_branch_put_back(
     names = git(repo, "log", "--format=%s", "--name-only", f"main..{BRANCH}")
     assert "qa.txt" not in names
     assert "mine" not in names
-    kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/beads-ralph/discarded")
-    assert kept == ("" if "checkout" in step else f"refs/beads-ralph/discarded/{BEAD}-1")
+    kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/beads-ralph/discarded").split()
+    aside = f"refs/beads-ralph/discarded/{BEAD}-1"
+    assert kept == ([] if "checkout" in step else [aside, f"{aside}-anew"])
     project.assert_tidy()
 
 

@@ -24,6 +24,11 @@ BEFORE: Mapping[str, str] = {
     "package.json": '{"scripts": {"test": "node test.js"}, "dependencies": {}}\n',
     "pkg/a_test.go": "old\n",
     "ci/lint.ini": "old\n",
+    "conftest.py": "pytest_plugins = ['named.by_settings']\n",
+    "helpers/plugin.py": "old\n",
+    "named/by_settings.py": "old\n",
+    "steps/first.sh": "old\n",
+    "ci-steps/first.py": "old\n",
 }
 
 
@@ -70,6 +75,11 @@ def found(
         ("python -m unittest tests.test_a.Case", "tests/test_a.py"),
         ("npm test", "package.json"),
         ("go test ./...", "pkg/a_test.go"),
+        ("pytest -p helpers.plugin", "helpers/plugin.py"),
+        ("pytest -q -phelpers.plugin tests", "helpers/plugin.py"),
+        ("python -m pytest", "named/by_settings.py"),
+        ("for one in steps/*.sh; do sh $one; done", "steps/first.sh"),
+        ("for one in ci-steps/*.py; do python3 $one; done", "ci-steps/first.py"),
     ],
 )
 def test_what_a_check_reads_is_found_when_it_is_changed(repo: Path, command: str, file: str) -> None:
@@ -85,7 +95,7 @@ def test_what_a_check_reads_is_found_when_it_is_changed(repo: Path, command: str
 @pytest.mark.parametrize(
     "file",
     [
-        "conftest.py",
+        "pkg/conftest.py",
         "tests/conftest.py",
         "pytest.ini",
         ".pytest.ini",
@@ -107,6 +117,46 @@ def test_what_a_check_reads_is_found_when_it_is_changed(repo: Path, command: str
 def test_what_joins_the_checks_of_the_base_is_found_when_it_is_added(repo: Path, file: str) -> None:
     touched = found(repo, {file: "new\n"}, "make check", "pytest", "sh tests/check.sh")
     assert (touched.restored, touched.removed) == ((), (file,))
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("pytest tests", "tests/conftest.py"),
+        ("pytest tests/test_a.py", "tests/conftest.py"),
+        ("sh $(ls steps/*.sh | head -1)", "steps/earlier.sh"),
+        ("bats steps/*.bats steps/*.sh", "steps/more.sh"),
+    ],
+)
+def test_what_joins_the_files_of_a_pattern_or_folder_was_not_asked_for(
+    repo: Path, command: str, file: str
+) -> None:
+    assert found(repo, {file: "new\n"}, command).removed == (file,)
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("mypy src", {"src/app.py": "new\n", "src/more.py": "new\n"}),
+        ("ruff check src tests", {"src/app.py": "new\n"}),
+        ("python3 -m compileall src/*.py", {"src/app.py": "new\n", "src/more.py": "new\n"}),
+        ("pytest services/a/tests", {"services/a/tests/test_first.py": "new\n"}),
+        ("pytest --cov=src -p no:cacheprovider", {"src/app.py": "new\n"}),
+    ],
+)
+def test_a_folder_that_a_verifier_looks_through_is_the_work_itself(
+    repo: Path, command: str, change: Mapping[str, str]
+) -> None:
+    assert not found(repo, change, command).files
+
+
+def test_a_folder_in_place_of_a_file_is_found_with_the_file(repo: Path) -> None:
+    touched = found(repo, {"src/app.py": None, "src/app.py/__init__.py": "new\n"}, "pytest")
+    assert (touched.restored, touched.removed) == (("src/app.py",), ("src/app.py/__init__.py",))
+
+
+def test_a_module_that_becomes_a_package_is_work_like_any_other(repo: Path) -> None:
+    assert not found(repo, {"src/app.py": None, "src/app/__init__.py": "new\n"}, "pytest").files
 
 
 def test_the_first_checks_of_a_repository_are_work_like_any_other(repo: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,7 +116,7 @@ class Words:
 
 
 @dataclass
-class Seen:
+class Seen(ABC):
     """The state after the events so far; each CLI has its own class, which says what they mean."""
 
     session: str | None = None
@@ -129,13 +130,13 @@ class Seen:
     reset: str | None = None
     """When a limit is over, where an event says it."""
 
+    @abstractmethod
     def take(self, event: Event) -> None:
         """Learn from the next event."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trouble(self, ended: Exit) -> Problem:
         """What kept it from its work, now that it has ended; empty where nothing did."""
-        raise NotImplementedError
 
     def say(self, words: str, message: object = None) -> None:
         """Hear the next words of a message; one that is not named comes whole."""

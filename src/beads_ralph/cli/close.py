@@ -27,7 +27,7 @@ from beads_ralph.store.query import ItemQuery, Query
 
 def close(
     item: Annotated[str, typer.Argument(metavar="ID", help="A task, an epic or a gate.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for those who look at it later.")] = "",
+    reason: options.Reason = "",
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
@@ -54,9 +54,7 @@ def close(
 
 def accept(
     bead: options.BeadId,
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why, for those who look at it later.", show_default=False)
-    ],
+    reason: options.Reason,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:

@@ -33,6 +33,7 @@ NoAgentCheck = Annotated[
     bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
 MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
+Reason = Annotated[str, Option("--reason", help="Why, for those who look at it later.")]
 BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
 BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
 BeadFiles = Annotated[list[Path], Argument(metavar="FILE…", help="Ralph beads.", readable=False)]

@@ -17,6 +17,7 @@ from beads_ralph.bead import json_fields
 from beads_ralph.bead.json_fields import FieldError
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 
 NAME: Final = "proofs.jsonl"
 
@@ -79,9 +80,8 @@ class Ledger:
         """On disk when this returns. A line that a crash cut off before ends here."""
         text = json.dumps(asdict(row), ensure_ascii=False)
         try:
-            self.home.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            with os.fdopen(handle, "r+b") as file:
+            text_files.make_folder(self.home)
+            with os.fdopen(text_files.open_private(self.path, os.O_RDWR | os.O_APPEND), "r+b") as file:
                 if file.seek(0, os.SEEK_END):
                     file.seek(-1, os.SEEK_END)
                     text = text if file.read(1) == b"\n" else f"\n{text}"

@@ -38,9 +38,19 @@ class Halt:
     one_round: bool
 
 
+@dataclass(frozen=True)
+class Remains:
+    """The beads that are not done."""
+
+    left: Sequence[Bead]
+    """Those that are open."""
+    untrue: dict[str, str]
+    """Those that are closed without a proof, changed by somebody, or gone; with the reason."""
+
+
 async def account(
     tally: RunTally,
-    left: Sequence[Bead],
+    remains: Remains,
     halt: Halt,
     pool: Pool,
     gating: Gating,
@@ -49,7 +59,7 @@ async def account(
     seconds: float,
 ) -> Ended:
     """Every bead that the run began with is accounted for; what is closed without a proof is not done."""
-    untrue = await pool.account()
+    left, untrue = remains.left, remains.untrue
     blocked = and_before(left, gating.blocked() | tally.blocked | pool.unreadable | untrue)
     complete = not left and not untrue and not pool.unreadable and not gating.red
     waits = waiting.left_over(left)

@@ -7,12 +7,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, ParamSpec, TypeVar
+from typing import Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
-from beads_ralph.bead.personas import with_sessions
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.bead.words import utc_text
@@ -20,15 +19,16 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import guard
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import AttemptInterrupted, BeadReopened, ItemsSettled, WarningGiven
+from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
-from beads_ralph.loop.closed_beads import ACTION, ClosedBeads
+from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
+from beads_ralph.session.history import metadata_of
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Changes, Findings, Listing, Store
 from beads_ralph.store.query import Query, UnreadableBead
@@ -39,15 +39,6 @@ PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
 RETRY: Final = Retry(first=0.1, longest=5.0)
 INTERRUPTIONS_KEPT: Final = 20
-MOST_REOPENED: Final = 3
-"""So often a bead is opened again in one run that something closes each time."""
-ALTERED: Final = (
-    "its work or its checks were changed while the run was on; run again to take them as they are"
-)
-ByHand = Literal["ask", "accept", "reopen"]
-
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -85,8 +76,6 @@ class Pool:
         self.home = tools.folder.home
         self.journal = journal
         self.known: dict[str, Known] = {}
-        self.no_beads: set[str] = set()
-        """What beads depend on and what has no branch: gates, people's tasks."""
         self.parents: set[str] = set()
         """The molecules and epics whose beads this run has closed."""
         self.may_settle = False
@@ -96,13 +85,7 @@ class Pool:
         """Of the beads that the run is about, and of those that they build on."""
         self.spoiled: dict[str, str] = {}
         """All beads that could not be read when the run began."""
-        self.closed_beads = ClosedBeads(Ledger(self.home))
-        self.reopened_before = 0
-        """How many beads had been opened again when ready ones were last looked for."""
-        self.altered: set[str] = set()
-        """The open beads whose work or checks somebody changed while the run was on."""
-        self.begun_with: frozenset[str] = frozenset()
-        """The beads of the run when it began: each must be accounted for at its end."""
+        self.watch = ProofWatch(self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home))
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
@@ -134,88 +117,12 @@ class Pool:
         await in_thread(guard.expect_proven, self.root, proven)
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
-        self.begun_with = frozenset(bead.id for bead in self.asked_for(everything.beads))
-        self.closed_beads.begin(everything.beads)
-        relevant = [bead for bead in everything.beads if self._matters(bead, left)]
-        await self._judge_closed(relevant, self.config.closed_by_hand)
+        await self.watch.begin(everything.beads, self.asked_for(everything.beads))
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
 
-    # --- closed beads -------------------------------------------------------------------------------
-
-    def _matters(self, bead: Bead, left: Mapping[str, Sequence[str]]) -> bool:
-        """Whether the run is about the bead, or builds on it."""
-        return bead.id in self.begun_with or any(
-            bead.id in left[name] for name in left.keys() & self.begun_with
-        )
-
-    async def _judge_closed(self, beads: Iterable[Bead], rule: ByHand) -> None:
-        """A bead that is closed without a proof is a person's word, if anybody's: the rule says whether it
-        counts. Where a person is to be asked, the bead and those that need it wait."""
-        for bead in self.closed_beads.examine(beads):
-            why = self.closed_beads.unproven[bead.id]
-            if rule == "reopen" and self.closed_beads.reopened[bead.id] < MOST_REOPENED:
-                await self.reopen(bead, why)
-            elif rule == "accept":
-                self.closed_beads.accept(bead.id, f"{why}; closed_by_hand: accept")
-                self._warn(bead, f"{why}; accepted, since closed_by_hand says so")
-            else:
-                self._warn(bead, f"{why}: {ACTION.format(bead=bead.id)}")
-
-    @property
-    def _meanwhile(self) -> ByHand:
-        """The rule for beads that are closed while a run is on: by an agent, as far as anybody knows."""
-        return "accept" if self.config.closed_by_hand == "accept" else "reopen"
-
-    def _warn(self, bead: Bead, message: str) -> None:
-        self.journal.emit(WarningGiven(bead=bead.id, team=bead.metadata.team_name, message=message))
-
-    async def reopen(self, bead: Bead, reason: str, state: RunState | None = None) -> None:
-        """Open a closed bead again, loudly; what was found out about it is kept."""
-        metadata = _kept(bead, (state or RunState()).changed(RunState(proven=None, parked=None)))
-        await self.ask(self.store.update, bead.id, Changes(status="open", metadata=metadata))
-        self.closed_beads.reopen(bead.id)
-        self.journal.emit(BeadReopened(bead=bead.id, team=bead.metadata.team_name, reason=reason))
-
-    async def set_aside(self, bead: Bead) -> None:
-        """Block a bead that nobody holds."""
-        await self.ask(self.store.update, bead.id, Changes(status="blocked"))
-
-    async def snatched(self, bead: Bead) -> bool:
-        """Whether somebody has closed a bead in our hands: its agent, as far as anybody knows."""
-        now = await self.ask(self.store.find, Query(ids=[bead.id]))
-        return any(one.status == "closed" and one.id not in self.closed_beads.trusted for one in now.beads)
-
-    async def doubtful(self, beads: Sequence[Bead]) -> set[str]:
-        """Those among the ready beads that build on a closed one which nobody has proven or accepted."""
-        closed = self.closed_beads
-        if closed.accepted_since() and closed.unproven:
-            found = await self.ask(self.store.find, Query(ids=sorted(closed.unproven)))
-            closed.examine(found.beads)
-        needed = {name for bead in beads for name in bead.dependencies} - closed.trusted - self.no_beads
-        if unseen := sorted(needed - closed.unproven.keys()):
-            found = await self.ask(self.store.find, Query(ids=unseen))
-            self.no_beads |= {*unseen} - {bead.id for bead in found.beads}
-            await self._judge_closed(found.beads, self._meanwhile)
-        needed -= closed.trusted | self.no_beads
-        return {bead.id for bead in beads if needed & {*bead.dependencies}}
-
     async def account(self) -> dict[str, str]:
-        """The beads that are not done although none of them is open: closed without a proof, or gone; and
-        those that are open, but were changed by somebody while the run was on."""
-        listing = await self.ask(self.store.find, Query(wisps=True))
-        beads = {bead.id: bead for bead in listing.beads}
-        meanwhile = {name for name, bead in beads.items() if bead.status == "closed"} - self.closed_ids
-        mine = self.begun_with | meanwhile
-        await self._judge_closed((beads[name] for name in mine & beads.keys()), self._meanwhile)
-        there = beads.keys() | {broken.id for broken in listing.unreadable}
-        gone = dict.fromkeys(self.begun_with - there, "gone from the store since the run began")
-        untrue = {name: why for name, why in self.closed_beads.blocked().items() if name in mine}
-        return gone | dict.fromkeys(self.altered, ALTERED) | untrue
-
-    async def has_reopened(self) -> bool:
-        """Whether beads have been opened again that somebody closed, at this last look too: it goes on."""
-        await self.account()
-        return self.closed_beads.reopened.total() > self.reopened_before
+        """The beads that are not done although none of them is open."""
+        return await self.watch.account(self.closed_ids)
 
     @property
     def closed_ids(self) -> set[str]:
@@ -244,14 +151,11 @@ class Pool:
     async def candidates(self) -> list[Bead]:
         """The ready beads of the run, gates left out: the highest priority first, then what the longest
         chain hangs on."""
-        self.reopened_before = self.closed_beads.reopened.total()
+        self.watch.look_again()
         listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
         self._note_unreadable(listing)
-        asked = self.asked_for(listing.beads)
-        self.altered |= {bead.id for bead in asked if not self.closed_beads.is_as_it_was(bead)}
-        asked = [bead for bead in asked if bead.id not in self.altered]
-        doubtful = await self.doubtful(asked)
-        ready = [bead for bead in asked if bead.id not in doubtful and not self._builds_on_unreadable(bead)]
+        sound = await self.watch.sound(self.asked_for(listing.beads))
+        ready = [bead for bead in sound if not self._builds_on_unreadable(bead)]
         return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
 
     def _builds_on_unreadable(self, bead: Bead) -> bool:
@@ -266,12 +170,18 @@ class Pool:
                 self.unreadable[broken.id] = _why_unreadable(broken)
 
     async def claim(self, bead: Bead) -> Bead | None:
-        """The bead as it is now, ours; None where somebody else was quicker."""
-        claim = await self.ask(self.store.claim, bead.id, self.actor)
+        """The bead as it is now, ours; None where somebody else was quicker, or has changed it by hand."""
+        try:
+            claim = await self.ask(self.store.claim, bead.id, self.actor)
+        except RalphError as error:
+            if error.code.startswith("VALIDATION."):
+                self.unreadable[bead.id] = error.message
+            elif error.code != Code.BEAD_NOT_FOUND:
+                raise
+            return None
         if claim.bead is None:
             return None
-        if not self.closed_beads.is_as_it_was(claim.bead):
-            self.altered.add(bead.id)
+        if not self.watch.is_as_it_was(claim.bead):
             await self.ask(self.store.release, bead.id, self.actor, status="open", reason=ALTERED)
             return None
         self.known[bead.id] = Known.of(claim.bead)
@@ -279,12 +189,12 @@ class Pool:
 
     async def order(self, bead: Bead) -> Order:
         """Branches and verifiers of other beads do not change while a run lasts, so they are remembered."""
-        unknown = {*bead.dependencies} - self.known.keys() - self.no_beads
+        unknown = {*bead.dependencies} - self.known.keys() - self.watch.no_beads
         if unknown:
             found = await self.ask(self.store.find, Query(ids=sorted(unknown)))
             self.known |= {other.id: Known.of(other) for other in found.beads}
-            self.no_beads |= unknown - self.known.keys()
-        if bead.metadata.proven and bead.metadata.proven.commit != self.closed_beads.resumed.get(bead.id):
+            self.watch.no_beads |= unknown - self.known.keys()
+        if bead.metadata.proven and bead.metadata.proven.commit != self.watch.closed.resumed.get(bead.id):
             bead = _without_proof(bead)
         before = [self.known[name] for name in bead.dependencies if name in self.known]
         return Order(
@@ -323,7 +233,7 @@ class Pool:
     # --- keeping and giving back --------------------------------------------------------------------
 
     async def keep(self, bead: Bead, state: RunState) -> None:
-        await self.ask(self.store.update, bead.id, Changes(metadata=_kept(bead, state)))
+        await self.ask(self.store.update, bead.id, Changes(metadata=metadata_of(bead, state)))
 
     async def holds(self, bead: Bead) -> bool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
@@ -331,9 +241,9 @@ class Pool:
     async def close(self, bead: Bead, outcome: Outcome) -> None:
         """The bead says closed in the moment in which everything about the proof is in the store."""
         pull = outcome.pull_request
-        found = Findings(_kept(bead, outcome.state), pull.url if pull else None)
+        found = Findings(metadata_of(bead, outcome.state), pull.url if pull else None)
         if outcome.state.proven and outcome.state.proven.commit:
-            self.closed_beads.prove(bead.id, outcome.state.proven.commit, self.run_id)
+            self.watch.closed.prove(bead.id, outcome.state.proven.commit, self.run_id)
         closed = await self.ask(self.store.close, bead.id, self.actor, redact(outcome.reason), found)
         if closed.metadata.proven != outcome.state.proven:
             # It had been closed by hand before; what was proven is kept all the same.
@@ -353,7 +263,7 @@ class Pool:
             LOG.warning("%s could not be released: %s", bead.id, error.message)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
-        found, reason = Findings(_kept(bead, outcome.state)), redact(outcome.reason)
+        found, reason = Findings(metadata_of(bead, outcome.state)), redact(outcome.reason)
         await self.ask(self.store.release, bead.id, self.actor, status=status, reason=reason, found=found)
 
     # --- what is left -------------------------------------------------------------------------------
@@ -396,14 +306,6 @@ def _without_proof(bead: Bead) -> Bead:
 
 def _why_unreadable(broken: UnreadableBead) -> str:
     return f"cannot be read: {broken.faults[0].message}"
-
-
-def _kept(bead: Bead, state: RunState) -> dict[str, Any]:
-    """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
-    known = {(call.role, call.seat): call.session_id for call in state.calls if call.session_id}
-    before = bead.metadata.to_json()
-    agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
-    return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}
 
 
 def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:

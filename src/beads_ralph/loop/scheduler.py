@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import worktrees
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
     BeadBlocked,
@@ -29,7 +27,7 @@ from beads_ralph.journal.events import (
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases
-from beads_ralph.loop.account import Halt, RunTally, account
+from beads_ralph.loop.account import Halt, Remains, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
@@ -43,7 +41,7 @@ from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import Outcome, RunSession, Tools, confinement
 from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
-from beads_ralph.session.worktree import forget_start
+from beads_ralph.session.worktree import tidy
 from beads_ralph.store.protocol import Store
 
 MOST_REFUSALS: Final = 3
@@ -87,8 +85,8 @@ class Loop:
         self.gating = Gating.of(store, tools, journal, settings)
         self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
         self.round: frozenset[str] | None = None
-        self.left: list[Bead] | None = None
-        """What was left when nothing more could start."""
+        self.remains: Remains | None = None
+        """As it was when nothing more could start."""
         self.tally = RunTally()
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
@@ -119,10 +117,10 @@ class Loop:
             await self.gating.end()
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
-        left = await self.pool.left(self.round or None) if self.left is None else self.left
+        remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
-        ended = await account(self.tally, left, halt, *parts, self.meter.seconds)
+        ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
         self.journal.emit(ended.told)
         return ended
 
@@ -150,9 +148,10 @@ class Loop:
             await self._reap()
             return False
         if self.halt is not None:
+            self.remains = None
             return True
         if not (self.paused or self._waits() or await self._overlooked()):
-            self.changed = await self.pool.has_reopened()
+            self.changed = self.pool.watch.has_reopened
             return not self.changed
         await self.waiting.rest(LOOK_SECONDS, self.gating.checking)
         return False
@@ -184,7 +183,7 @@ class Loop:
         """Whether beads are left that wait for something nobody has looked at: they came during the run."""
         left = await self.pool.left(self.round or None)
         news = self.waiting.notice(left, idle=True)
-        self.left = None if news else left
+        self.remains = None if news else Remains(left, await self.pool.account())
         return news
 
     # --- starting -----------------------------------------------------------------------------------
@@ -221,15 +220,7 @@ class Loop:
     async def _claim(self, bead: Bead) -> None:
         if tidying := self.tidying.pop(bead.metadata.branch, None):
             await tidying
-        try:
-            claimed = await self.pool.claim(bead)
-        except RalphError as error:
-            if error.code == Code.BEAD_NOT_FOUND:  # it was deleted by hand since it was listed
-                return
-            if not error.code.startswith("VALIDATION."):
-                raise
-            self.pool.unreadable[bead.id] = error.message  # it was changed by hand since it was listed
-            return
+        claimed = await self.pool.claim(bead)
         if claimed is None:
             return
         self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
@@ -301,14 +292,9 @@ class Loop:
         if outcome.state.standing is not None:
             self.tally.standing[bead.id] = outcome.state.standing
         self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))
-        self.tidying[bead.metadata.branch] = asyncio.create_task(self._tidy(bead))
-
-    async def _tidy(self, bead: Bead) -> None:
-        await in_thread(forget_start, self.tools.root, bead.id)
-        if self.tools.config.cleanup_on_complete:
-            place = bead.metadata
-            path = Path(place.worktree_path)
-            await in_thread(worktrees.remove, self.tools.root, path, place.source_branch)
+        remove = self.tools.config.cleanup_on_complete
+        work = in_thread(tidy, self.tools.root, bead, remove_worktree=remove)
+        self.tidying[bead.metadata.branch] = asyncio.create_task(work)
 
     async def _park(self, bead: Bead, outcome: Outcome) -> None:
         """Given back until one of its programs can go on; whatever else needs them waits, too."""
@@ -356,17 +342,17 @@ class Loop:
     async def _taken(self, bead: Bead, reason: str, outcome: Outcome) -> None:
         """Another holds the bead now, and it is theirs to end; or its agent has closed it, which counts for
         nothing: it is opened again, and ends as its work did."""
-        if not await self.pool.snatched(bead):
+        if not await self.pool.watch.snatched(bead):
             self.lost.add(bead.id)
             self.tally.blocked.pop(bead.id, None)
             self._tell(bead, BeadReleased(reason=reason, cancelled=True))
             return
         self.lost.discard(bead.id)
         self.refusals[bead.id] += 1
-        await self.pool.reopen(bead, SNATCHED, outcome.state)
+        await self.pool.watch.reopen(bead, SNATCHED, outcome.state)
         if outcome.ending in ("blocked", "stopped") or self.refusals[bead.id] >= MOST_REFUSALS:
             why = outcome.reason if outcome.ending in ("blocked", "stopped") else SNATCHED
-            await self.pool.set_aside(bead)
+            await self.pool.watch.set_aside(bead)
             self._blocked(bead, replace(outcome, reason=why))
         else:
             self._tell(bead, BeadReleased(reason=outcome.reason))

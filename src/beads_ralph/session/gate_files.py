@@ -8,7 +8,6 @@ import json
 import re
 import shlex
 import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,123 +16,22 @@ from typing import Any, Final
 
 from beads_ralph.bead.model import Verifier
 from beads_ralph.git import commands
+from beads_ralph.session.gate_patterns import CI, SHADOWED, STEERING, kind_of, matches
 
-CI: Final = (
-    ".github/*",
-    ".gitlab-ci.yml",
-    ".circleci/*",
-    ".claude/agents/*",
-    ".pre-commit-config.yaml",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    "beads-ralph.yaml",
-)
-STEERING: Final = (
-    "CLAUDE.md",
-    "CLAUDE.local.md",
-    "AGENTS.md",
-    "AGENTS.override.md",
-    "GEMINI.md",
-    ".goosehints",
-    ".mcp.json",
-    "opencode.json",
-    ".claude/*",
-    ".codex/*",
-    ".gemini/*",
-    ".opencode/*",
-    ".cursorrules",
-    ".cursor/*",
-    ".windsurfrules",
-    ".windsurf/*",
-    ".clinerules*",
-    ".aider*",
-    ".rules",
-    ".github/copilot-instructions.md",
-)
-"""Files that agent programs read by themselves, a reviewer's too."""
-SETTINGS: Final[Mapping[str, Sequence[str]]] = {
-    "make": ("makefile", "gnumakefile", "*.mk", "*.make"),
-    "just": ("justfile", ".justfile", "*.just"),
-    "pytest": (
-        "conftest.py",
-        "pytest.ini",
-        ".pytest.ini",
-        "pytest.toml",
-        ".pytest.toml",
-        "pytest.py",
-        "_pytest",
-        "sitecustomize.py",
-        "usercustomize.py",
-        "*.pth",
-        "*.pyc",
-        "unittest.py",
-        ".coveragerc",
-        "tox.ini",
-        "noxfile.py",
-    ),
-    "npm": (
-        ".npmrc",
-        ".yarnrc*",
-        ".mocharc*",
-        "jest.config.*",
-        "jest.setup.*",
-        "vitest.config.*",
-        "vitest.workspace.*",
-        "vitest.setup.*",
-        "vite.config.*",
-        "babel.config.*",
-        ".babelrc*",
-        "karma.conf.*",
-        "playwright.config.*",
-        "cypress.config.*",
-        "ava.config.*",
-    ),
-    "cargo": (".cargo/*", "build.rs", "rust-toolchain*", "nextest.toml"),
-    "go": ("go.work", "magefile.go"),
-    "java": (
-        "pom.xml",
-        ".mvn/*",
-        "mvnw*",
-        "build.gradle*",
-        "settings.gradle*",
-        "gradle.properties",
-        "gradlew*",
-        "gradle/*",
-        "build.xml",
-    ),
-    "ruby": (".rspec", "rakefile", "spec_helper.rb", "rails_helper.rb", "test_helper.rb"),
-    "elixir": ("mix.exs", "test_helper.exs"),
-    "shell": (".env", ".envrc", ".bashrc", ".profile", "taskfile.y*ml", ".shellcheckrc"),
-}
-"""By the programs that read them without being told: their settings, which a check obeys."""
-TESTS: Final = (
-    "test_*.py",
-    "*_test.py",
-    "*_test.go",
-    "*.test.*",
-    "*.spec.*",
-    "*_spec.rb",
-    "*_test.rb",
-    "*Test.java",
-    "*Tests.java",
-    "*IT.java",
-    "*Test.kt",
-    "*_test.exs",
-    "*_test.rs",
-    "*.bats",
-)
-TEST_FOLDERS: Final = frozenset(
-    {"test", "tests", "spec", "specs", "__tests__", "__mocks__", "testdata", "e2e"}
-)
-
-
-SHADOWED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "coverage", "hypothesis", "xdist"}
-"""Modules that a file of the same name at the top of the repository would stand in for."""
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 MAKE: Final = re.compile(r"(^|[\s;&|])(g?make|bmake)\b")
 SOURCED: Final = re.compile(
     r"(?:^|[;&|]|\bthen\b|\bdo\b)\s*(?:\.|source|-?s?include)\s+([^;&|\n#]+)", re.MULTILINE
 )
+PLUGIN: Final = re.compile(r"(?:^|[\s'\"=,\[])-p[\s=]*['\",]*\s*([A-Za-z_][\w.]*)(?![\w:])")
+NAMED_PLUGINS: Final = re.compile(r"^pytest_plugins\s*(?::[^=\n]+)?=\s*([\[(][^\])]*[\])]|.*)", re.MULTILINE)
+PYTEST: Final = re.compile(r"\bpy\.?test\b")
+PYTEST_FILES: Final = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
+SCRIPTS: Final = (".sh", ".bash", ".zsh", ".ksh", ".bats")
+CHECKS: Final = re.compile(
+    r"(^|[/_.-])(checks?|tests?|verify|verifiers?|ci|qa|smoke|e2e)([/_.*-]|$)", re.IGNORECASE
+)
+"""Words of a path by which people say that it checks something."""
 LONGEST_SCRIPT: Final = 256 * 1024
 
 
@@ -163,10 +61,10 @@ def find(
 ) -> GateChanges:
     """Look through a change. A file that a verifier names and that the base does not have was asked for by
     the tasks, and so was whatever the sprint says may change."""
-    told = [file for file in changed if any(_matches(file, one) for one in (*CI, *STEERING))]
+    told = [file for file in changed if any(matches(file, one) for one in (*CI, *STEERING))]
     flags = [f"{file} {_what(file)}, and was {_done(file, added)}" for file in told]
     touched: list[str] = []
-    gates = _Gates.of(repo, base, verifiers) if verifiers else None
+    gates = _Gates.of(repo, base, added, verifiers) if verifiers else None
     for file in changed if gates else ():
         reason = gates.reason(file, new=file in added) if gates and file not in told else ""
         if reason and not any(_is_meant(file, pattern) for pattern in may_change):
@@ -186,34 +84,65 @@ class _Gates:
     repo: Path
     base: str
     known: frozenset[str]
+    added: frozenset[str]
     named: frozenset[str]
+    """Files, modules and patterns that verifiers name, and that there is something for at the base."""
+    asked: frozenset[str]
+    """Those that there was nothing for: the work is to bring it."""
     sourced: frozenset[str]
+    plugins: frozenset[str]
     targets: frozenset[str]
 
     @classmethod
-    def of(cls, repo: Path, base: str, verifiers: Sequence[Verifier]) -> _Gates:
-        named = frozenset(word for one in verifiers for word in _words(one.command))
-        targets = frozenset(
-            word for one in verifiers if MAKE.search(one.command) for word in _words(one.command)
-        )
+    def of(cls, repo: Path, base: str, added: Collection[str], verifiers: Sequence[Verifier]) -> _Gates:
+        lines = [one.command for one in verifiers]
+        words = frozenset(word for one in lines for word in _words(one))
         known = _files_of(repo, base)
-        sourced = _sourced(repo, base, [file for file in known if _is_script(file, named)])
-        return cls(repo, base, known, named, sourced, targets)
+        named = frozenset(word for word in words if any(_is_meant(file, word) for file in known))
+        return cls(
+            repo,
+            base,
+            known,
+            frozenset(added),
+            named,
+            words - named,
+            _sourced(repo, base, [file for file in known if _is_script(file, named)]),
+            _plugins(repo, base, known, lines),
+            frozenset(word for one in lines if MAKE.search(one) for word in _words(one)),
+        )
 
     def reason(self, file: str, *, new: bool) -> str:
         """Why the file decides what passes; empty where it does not."""
+        if why := self._takes_over(file, new=new):
+            return why
+        if new and any(_is_meant(file, word) for word in self.asked):
+            return ""
+        if any(_is_named(file, word) for word in self.named):
+            return "" if new else "is named by a verifier"
+        kind = kind_of(file)
+        if kind and (not new or _is_beside(kind, self.known)):
+            return "decides what passes"
+        if any(_is_listed(file, word) for word in self.named):
+            return "is one of the checks that a verifier names"
+        return "sets up the checks" if self._sets_up_checks(file, new=new) else ""
+
+    def _takes_over(self, file: str, *, new: bool) -> str:
+        """Why a check would take it in, or take it for something else."""
         if new and PurePosixPath(file).parts[0] in self.targets:
             return "is named like a target of make"
         if new and _stands_in(file):
             return "stands in for a program or a module"
+        if self._swaps(file, new=new):
+            return "has to do with a folder in place of a file"
         if any(_is_meant(file, word) for word in self.sourced):
             return "is read by a check"
-        if any(_is_meant(file, word) for word in self.named):
-            return "" if new else "is named by a verifier"
-        kind = _kind(file)
-        if kind and (not new or _is_beside(kind, self.known)):
-            return "decides what passes"
-        return "sets up the checks" if self._sets_up_checks(file, new=new) else ""
+        return "is a plugin of the tests" if any(_is_module(file, name) for name in self.plugins) else ""
+
+    def _swaps(self, file: str, *, new: bool) -> bool:
+        """A file gave way to a folder of its name, so that whoever names it gets something else."""
+        if new:
+            return any(str(parent) in self.known for parent in PurePosixPath(file).parents)
+        return any(other.startswith(f"{file}/") for other in self.added)
 
     def _sets_up_checks(self, file: str, *, new: bool) -> bool:
         """Whether the change is in the part of the file that checks obey, and there are checks already."""
@@ -224,14 +153,14 @@ class _Gates:
 
 def steering(changed: Iterable[str]) -> list[str]:
     """The files among them that would tell a reviewer what to think."""
-    return [file for file in changed if any(_matches(file, one) for one in STEERING)]
+    return [file for file in changed if any(matches(file, one) for one in STEERING)]
 
 
 # --- which files --------------------------------------------------------------------------------------
 
 
 def _what(file: str) -> str:
-    return "steers agents" if any(_matches(file, one) for one in STEERING) else "decides what passes"
+    return "steers agents" if any(matches(file, one) for one in STEERING) else "decides what passes"
 
 
 def _done(file: str, added: Collection[str]) -> str:
@@ -247,47 +176,35 @@ def _stands_in(file: str) -> bool:
     return module or program or bool({".bin", ".venv", "venv"} & {*path.parts[:-1]})
 
 
-def _kind(file: str) -> str:
-    """The programs that obey the file, `tests` for a test; empty for anything else."""
-    path = PurePosixPath(file)
-    if any(fnmatch.fnmatch(path.name, one) for one in TESTS) or TEST_FOLDERS & {*path.parts[:-1]}:
-        return "tests"
-    return next((kind for kind, names in SETTINGS.items() if any(_matches(file, one) for one in names)), "")
-
-
 def _is_beside(kind: str, known: Collection[str]) -> bool:
     """Whether the base has something that the file joins: the first Makefile or test of a repository is
     work, the second one may outdo the first."""
     joins = {"pytest": ("pytest", "tests"), "npm": ("npm", "tests")}.get(kind, (kind,))
-    return any(_kind(file) in joins or (kind in ("pytest", "npm") and file in PARTIAL) for file in known)
+    return any(kind_of(file) in joins or (kind in ("pytest", "npm") and file in PARTIAL) for file in known)
 
 
 def _is_script(file: str, named: Collection[str]) -> bool:
-    return any(_is_meant(file, word) for word in named) or _kind(file) in ("make", "just", "shell")
+    return any(_is_meant(file, word) for word in named) or kind_of(file) in ("make", "just", "shell")
 
 
 def _sourced(repo: Path, base: str, scripts: Iterable[str]) -> frozenset[str]:
     """The files that scripts take in, whether they are there or not."""
     found: set[str] = set()
     for script in scripts:
-        text = commands.run("show", f"{base}:{script}", cwd=repo).stdout[:LONGEST_SCRIPT]
+        text = _text(repo, base, script)
         for words in SOURCED.findall(text):
             found |= {word.strip("\"'").removeprefix("./") for word in words.split()}
     return frozenset(word.rpartition("}")[2].lstrip("/") for word in found) - {""}
+
+
+def _text(repo: Path, commit: str, file: str) -> str:
+    return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
 
 
 def _files_of(repo: Path, commit: str) -> frozenset[str]:
     return frozenset(commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo).split("\0")) - {
         ""
     }
-
-
-def _matches(file: str, pattern: str) -> bool:
-    """By its name anywhere, or by its path where the pattern has one; make and just know no case."""
-    path = PurePosixPath(file)
-    if "/" not in pattern:
-        return fnmatch.fnmatch(path.name.lower(), pattern.lower()) or pattern in path.parts[:-1]
-    return fnmatch.fnmatch(file, pattern) or fnmatch.fnmatch(file, f"*/{pattern}")
 
 
 # --- settings of checks among others ------------------------------------------------------------------
@@ -346,15 +263,47 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 
 
 def _is_meant(file: str, word: str) -> bool:
-    """By its path, by a folder above it, or by a pattern; `cd sub && sh check.sh` means sub/check.sh, and
-    `tests.test_a` the module."""
-    path, meant = PurePosixPath(file), PurePosixPath(word)
+    """By its path, by a folder above it, or by a pattern."""
+    return (
+        _is_named(file, word)
+        or PurePosixPath(word) in PurePosixPath(file).parents
+        or fnmatch.fnmatch(file, word)
+    )
+
+
+def _is_named(file: str, word: str) -> bool:
+    """By its own path; `cd sub && sh check.sh` means sub/check.sh, and `tests.test_a.Case` the module."""
+    path = PurePosixPath(file)
     if MODULE.fullmatch(word) and path.suffix == ".py":
         dotted = ".".join(path.with_suffix("").parts)
         if f"{word}.".startswith(f"{dotted}.") or dotted.startswith(f"{word}."):
             return True
-    below = "/" not in word and "." in word and path.name == word
-    return path == meant or meant in path.parents or below or fnmatch.fnmatch(file, word)
+    return path == PurePosixPath(word) or ("/" not in word and "." in word and path.name == word)
+
+
+def _is_listed(file: str, word: str) -> bool:
+    """One of several checks that a command names by a pattern or by their folder. `mypy src` and
+    `ruff check lib/*.py` name the work itself."""
+    if not _is_meant(file, word):
+        return False
+    by_pattern = any(char in word for char in "*?[")
+    return CHECKS.search(word) is not None or (by_pattern and PurePosixPath(file).suffix in SCRIPTS)
+
+
+def _is_module(file: str, name: str) -> bool:
+    """The module, or a part of the package, wherever the path to it begins."""
+    path = PurePosixPath(file)
+    return path.suffix == ".py" and f".{name}." in f".{'.'.join(path.with_suffix('').parts)}."
+
+
+def _plugins(repo: Path, base: str, known: Iterable[str], lines: Iterable[str]) -> frozenset[str]:
+    """The modules that pytest is told to load, by a command or by the settings of the base."""
+    texts = [command for command in lines if PYTEST.search(command)]
+    places = [file for file in known if PurePosixPath(file).name in PYTEST_FILES]
+    texts += [_text(repo, base, file) for file in places]
+    found = {name for text in texts for name in PLUGIN.findall(text)}
+    lists = (said for text in texts for said in NAMED_PLUGINS.findall(text))
+    return frozenset(found | {name for said in lists for name in re.findall(r"['\"]([\w.]+)['\"]", said)})
 
 
 def _words(command: str) -> set[str]:

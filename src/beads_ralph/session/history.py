@@ -6,12 +6,13 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.personas import without_sessions
+from beads_ralph.bead.personas import with_sessions, without_sessions
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import (
     DevExecution,
@@ -163,3 +164,11 @@ def last_feedback(state: RunState) -> str | None:
     """What an earlier session found: a bead that comes back is told why it came back."""
     last = state.verdict
     return last.feedback if last is not None and last.ruling == "fail" else None
+
+
+def metadata_of(bead: Bead, state: RunState) -> dict[str, Any]:
+    """The metadata that holds the state: its own keys, and in the bead's agents the last session of each."""
+    known = {(call.role, call.seat): call.session_id for call in state.calls if call.session_id}
+    before = bead.metadata.to_json()
+    agents = with_sessions(before, lambda does, seat, last: known.get((does, seat), last))
+    return state.to_metadata() | {key: said for key, said in agents.items() if said != before[key]}

@@ -16,7 +16,7 @@ from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResu
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import judging, worktree, worktree_setup
+from beads_ralph.session import checks, judging, worktree, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
 from beads_ralph.session.asking import ask
 from beads_ralph.session.history import BeadHistory, last_feedback
@@ -79,7 +79,7 @@ async def _work(case: BeadSession) -> Outcome:
         record.begin_anew()
     finished = await _taken_up(case)
     await in_thread(_open_shelf, case)
-    await judging.take_baseline(case)
+    await checks.take_baseline(case)
     feedback = unfinished or last_feedback(case.metadata)
     ended = await until_proven(BeadWork(case, finished=finished), feedback)
     if isinstance(ended, Exhausted):
@@ -145,7 +145,7 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
     # What git merged by itself needs no developer, unless something was found wrong with it.
     if not problem and not finished and not (case.merges and feedback is None):
         await worktree_setup.set_up(case)
-        await judging.take_baseline(case)
+        await checks.take_baseline(case)
         problem = await develop(case, attempt, feedback)
         reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
     if problem:

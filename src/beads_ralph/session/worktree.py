@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph import prompts
+from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands, git_files, guard, locking, merges, proofs, worktree_status, worktrees
 from beads_ralph.git.merges import HEADS, ORIGIN
@@ -125,11 +126,13 @@ def _noted(case: BeadSession, commit: str) -> str:
     return commit
 
 
-def forget_start(root: Path, bead_id: str) -> None:
-    """A closed bead that is opened again starts anew."""
-    proofs.at(root).forget_start(ref_word(bead_id))
-    if git_files.commit_of(start_ref(bead_id), root):  # from another machine, or an earlier version
-        locking.run("update-ref", "-d", start_ref(bead_id), cwd=root)
+def tidy(root: Path, bead: Bead, *, remove_worktree: bool) -> None:
+    """Leave nothing behind a closed bead but its branch. If it is opened again, it starts anew."""
+    proofs.at(root).forget_start(ref_word(bead.id))
+    if git_files.commit_of(start_ref(bead.id), root):  # from another machine, or an earlier version
+        locking.run("update-ref", "-d", start_ref(bead.id), cwd=root)
+    if remove_worktree:
+        worktrees.remove(root, Path(bead.metadata.worktree_path), bead.metadata.source_branch)
 
 
 # --- locks --------------------------------------------------------------------------------------------

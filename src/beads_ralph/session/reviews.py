@@ -1,0 +1,162 @@
+"""QA agents look at what passed its verifiers: each is asked for one verdict, on a clean checkout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beads_ralph import prompts
+from beads_ralph.agents.verdicts import Judgement, Question, judge
+from beads_ralph.bead.evidence import Evidence
+from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
+from beads_ralph.journal.events import WarningGiven
+from beads_ralph.process.calls import in_thread
+from beads_ralph.session import gate_files, qa_guard, verify, worktree_setup
+from beads_ralph.session.agent_calls import Answered, Asked
+from beads_ralph.session.asking import ask
+from beads_ralph.session.state import BeadSession
+from beads_ralph.session.worktree import ref_word
+
+
+async def examine(
+    case: BeadSession, attempt: int, commit: str, changed: Sequence[str], added: Collection[str]
+) -> tuple[list[Evidence], list[str]]:
+    """What every QA agent says of a commit that passed its verifiers, and what a person should know of it. If
+    one of them changed what it was to judge, all are asked once more: that is no fault of the work."""
+    case.examined = commit
+    rows, flags, meddled = await _examined(case, attempt, commit, changed, added)
+    if meddled:
+        text = f"{meddled}. They are asked again"
+        case.tell(WarningGiven(attempt=attempt, message=text))
+        rows, more, meddled = await _examined(case, attempt, commit, changed, added, meddled)
+        flags += [flag for flag in more if flag not in flags]
+    if meddled:
+        rows.append(Evidence("QA agents", "git", "", commit, "fail", meddled))
+    return rows, flags
+
+
+async def _examined(
+    case: BeadSession,
+    attempt: int,
+    commit: str,
+    changed: Sequence[str],
+    added: Collection[str],
+    flaw: str = "",
+) -> tuple[list[Evidence], list[str], str]:
+    """Every QA agent at the same time, on one clean checkout; what they change there is thrown away. Files
+    that would steer them are as the base has them. The last of the answer is what they did that makes their
+    word worth nothing."""
+    place = (case.tools.root, case.worktree, case.metadata.branch, commit)
+    before = await in_thread(qa_guard.scene, *place)
+    async with case.clean_checkout(commit) as clean:
+        steers = gate_files.steering(changed)
+        new = [file for file in steers if file in added]
+        await in_thread(clean.lay_over, case.base, [file for file in steers if file not in new], new)
+        setup = f"a{attempt}-qa-setup{_anew(flaw)}"
+        if unready := await worktree_setup.furnish_checkout(case, clean.path, commit, setup):
+            return unready, [], ""
+        config = case.tools.config
+        furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
+        asked = [
+            _Review(case, number, attempt, commit, changed, clean.path, flaw)
+            for number in range(1, len(case.metadata.qa_agents) + 1)
+        ]
+        found = await _all([review.finding() for review in asked])
+        flags, mended = await in_thread(qa_guard.in_checkout, clean, furnished)
+    neighbours = await case.host.branches_beside()
+    aside = f"{ref_word(case.bead.id)}-{attempt}{_anew(flaw)}"
+    more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
+    return found, [*flags, *more], "; ".join(text for text in (mended, meddling) if text)
+
+
+def _anew(flaw: str) -> str:
+    """The end of every name in the second round, so that nothing of the first is overwritten."""
+    return "-anew" if flaw else ""
+
+
+async def _all(reviews: Sequence[Coroutine[Any, Any, Evidence]]) -> list[Evidence]:
+    """Where one of them ends the work, the others are not left running without anybody to hear them."""
+    tasks = [asyncio.ensure_future(review) for review in reviews]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True)
+class _Review:
+    """One QA agent's look at the commit. An answer that is no verdict is asked for once more."""
+
+    case: BeadSession
+    number: int
+    attempt: int
+    commit: str
+    changed: Sequence[str]
+    checkout: Path
+    flaw: str = ""
+    """Why the answers before this one could not be used."""
+
+    async def finding(self) -> Evidence:
+        question = Question(self.case.bead.id, self.commit)
+        done, judged = await self._asked(question, self.flaw, _anew(self.flaw))
+        if judged.is_unusable:
+            self.case.record.add_usage(done.call.usage)
+            text = f"{done.name} gave no verdict that can be used and is asked again: {judged.message}"
+            self.case.tell(WarningGiven(attempt=self.attempt, message=text))
+            done, judged = await self._asked(question, judged.message, f"{_anew(self.flaw)}-again")
+        self.case.record.add_qa(done.call, self.commit, judged)
+        return Evidence(
+            name=done.name,
+            kind="qa",
+            command=done.call.program,
+            commit=self.commit,
+            ruling=judged.ruling,
+            message=judged.message,
+            exit_code=done.ended.code,
+            seconds=done.ended.seconds,
+            output_sha256=verify.hash_of(done.ended.transcript),
+            details=judged.details,
+        )
+
+    async def _asked(self, question: Question, flaw: str, name: str) -> tuple[Answered, Judgement]:
+        spec = self.case.metadata.qa_agents[self.number - 1]
+        own = spec.output_schema or OUTPUT_SCHEMA
+        schema = question.schema(own)
+        asked = Asked(
+            spec.model_copy(update={"output_schema": schema}),
+            "qa",
+            self._prompt(question, spec, json.dumps(schema, indent=2), flaw),
+            self.checkout,
+            self.attempt,
+            f"a{self.attempt}-qa-{self.number}{name}",
+            seat=self.number,
+        )
+        done = await ask(self.case, asked)
+        profile = self.case.tools.select(done.call.program).profile
+        return done, judge(done.reply, done.ended, own, question, must_repeat=profile.reads_prompts)
+
+    def _prompt(self, question: Question, spec: AgentSpec, schema: str, flaw: str) -> str:
+        case = self.case
+        again = f"Your last answer could not be used: {flaw}. Give the verdict again.\n\n" if flaw else ""
+        return prompts.render(
+            "qa",
+            bead_id=case.bead.id,
+            worktree=str(self.checkout),
+            branch=case.metadata.branch,
+            source_branch=case.metadata.source_branch,
+            commit=self.commit,
+            context=spec.context or "",
+            title=case.bead.title,
+            tasks=case.metadata.dev_prompts,
+            acceptance_criteria=case.metadata.acceptance_criteria or [],
+            changed_files=list(self.changed),
+            flaw=again,
+            output_schema=schema,
+            nonce=question.nonce,
+        )
