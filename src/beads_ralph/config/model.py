@@ -179,6 +179,11 @@ class Config(Section):
         description="What they may write to in there besides, such as a cache of packages.",
         examples=[["~/.npm", "~/.cache/pip"]],
     )
+    sandbox_reads: list[Filled] = Field(
+        default_factory=list,
+        description="What they may read in there although it is hidden otherwise, such as ~/.aws.",
+        examples=[["~/.aws", "~/.npmrc"]],
+    )
     forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )

@@ -31,6 +31,11 @@ NOT_OURS: Final = (
 """Included files are resolved already; the others send git elsewhere, run programs, or hide files."""
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
 GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
+OBEYED: Final = (
+    *("global", "all", "attributes", "all-attributes"),
+    *("view/config", "view/HEAD", "view/info", "view/info/attributes"),
+)
+"""The files of our folder that say what git does."""
 SECONDS: Final = 30.0
 PLACES: Final = (
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK", "GIT_INDEX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE"),
@@ -67,6 +72,8 @@ class GitSettings:
     """The branches that beads are worked on."""
     _own: dict[Path, Path] = field(default_factory=dict)
     """By worktree: its folder in `.git/worktrees`."""
+    _laid_out: list[tuple[int, ...]] = field(default_factory=list)
+    """What the files that git obeys were like when they were written."""
 
     @property
     def view(self) -> Path:
@@ -93,6 +100,15 @@ class GitSettings:
         write(new / "config", [*self.local, ("core.bare", "false")])
         shutil.rmtree(self.view, ignore_errors=True)
         new.rename(self.view)
+        self._laid_out = self._look()
+
+    def _look(self) -> list[tuple[int, ...]]:
+        """Which files they are, and when they were last changed; nothing where one is gone."""
+        try:
+            found = [(self.folder / name).lstat() for name in OBEYED]
+        except OSError:
+            return []
+        return [(one.st_ino, one.st_mode, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found]
 
     def of_a_repository(self, folder: Path) -> dict[str, str]:
         """Variables that send git to a repository of ours, with all the settings that the user's had."""
@@ -100,9 +116,9 @@ class GitSettings:
 
     def _overriding(self, which: str) -> dict[str, str]:
         """Variables for every git of the run, in whichever repository."""
-        if not self.view.is_dir():  # somebody has cleared the temporary folder
+        if self._look() != self._laid_out:  # somebody has cleared the temporary folder, or writes to it
             with _taking:
-                if not self.view.is_dir():
+                if self._look() != self._laid_out:
                     self.lay_out()
         attributes = "attributes" if which == "global" else "all-attributes"
         said = {
@@ -228,7 +244,7 @@ def _take(root: Path, folder: Path) -> GitSettings:
     local = [row for scope in ("local", "worktree") for row in scopes.get(scope, ())]
     everywhere = [row for scope in ("system", "global") for row in scopes.get(scope, ())]
     replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
-    attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
+    attributes = _attributes(everywhere + local), content(common / "info" / "attributes")
     settings = GitSettings(
         root, common, folder, everywhere, local, attributes, guarded_files(common), replacing
     )
@@ -280,11 +296,15 @@ def _scopes(listing: str) -> dict[str, Rows]:
 
 def write(path: Path, rows: Iterable[tuple[str, str | None]]) -> None:
     """A configuration file, for our eyes only."""
-    text = "".join(_lines(rows))
     with suppress(FileNotFoundError):
         path.unlink()
     path.touch(mode=0o600)
-    path.write_text(text, "utf-8", "surrogateescape")
+    path.write_bytes(text_of(rows))
+
+
+def text_of(rows: Iterable[tuple[str, str | None]]) -> bytes:
+    """A configuration file's content."""
+    return "".join(_lines(rows)).encode("utf-8", "surrogateescape")
 
 
 def _lines(rows: Iterable[tuple[str, str | None]]) -> Iterator[str]:
@@ -299,10 +319,10 @@ def _attributes(rows: Rows) -> bytes:
     """The user's attributes for all repositories, as they are now."""
     said = [value for key, value in rows if key.lower() == "core.attributesfile" and value]
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return _content(Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes")))  # noqa: PTH111
+    return content(Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes")))  # noqa: PTH111
 
 
-def _content(file: Path) -> bytes:
+def content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError:

@@ -66,6 +66,15 @@ class Job:
     """The most memory that all its processes together may use; 0 for any."""
     writes: tuple[Path, ...] = ()
     """What it must be able to write to besides its folder, should it be closed in."""
+    reads: tuple[Path, ...] = ()
+    """What it must be able to read although it would be hidden, such as its program's own sign-in."""
+    settings: tuple[Path, ...] = ()
+    """Files and folders among what it writes to that must stay as they are: outside they would be obeyed."""
+    overlaid: tuple[Path, ...] = ()
+    """Folders that it may add to, but only for itself: what is there stays as it is, and what it adds is gone
+    when it has ended."""
+    copied: tuple[Path, ...] = ()
+    """Files that it has a copy of, to write to as it likes."""
     keeper: str = ""
     """The name of a program that the job's own runs inside of, and that ends with it: asking the keeper to
     end would kill the other without a word."""
@@ -152,6 +161,13 @@ class Profile:
     """Files and folders below HOME that it writes to while it works."""
     state_variables: tuple[str, ...] = ()
     """Variables that name a folder which it writes to instead."""
+    settings: tuple[str, ...] = ()
+    """Among those: what it obeys, such as instructions, hooks and plug-ins, and programs of its own. A job
+    that is closed in cannot change it. What has no `*` is made where it is missing, empty."""
+    overlaid: tuple[str, ...] = ()
+    """Folders of settings that it writes to while it works, though nothing of it need stay."""
+    copied: tuple[str, ...] = ()
+    """Files that are settings and notes in one; nothing that is written to them need stay."""
     install: str = ""
     """What a user does to get it."""
     sign_in: str = ""

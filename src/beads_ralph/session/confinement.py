@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -88,6 +88,10 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
         writes=(*written_by_git(task), *state_of(profile, job.env or {}), *evidence_folder(task.env)),
+        reads=_places(profile.credentials, profile, job.env or {}),
+        settings=tuple(_settings_of(profile, job.env or {})),
+        overlaid=_places(profile.overlaid, profile, job.env or {}),
+        copied=_places(profile.copied, profile, job.env or {}),
     )
 
 
@@ -111,7 +115,9 @@ def sandbox_of(config: Config, root: Path) -> Sandbox | None:
     """What jobs are closed in by; None where nothing is. `auto` is on wherever it works."""
     if config.sandbox == "none" or _refusal(config):
         return None
-    return Sandbox(root, config.sandbox_network, tuple(_place(said, root) for said in config.sandbox_writes))
+    said = (config.sandbox_writes, config.sandbox_reads)
+    writes, reads = (tuple(_place(name, root) for name in names) for names in said)
+    return Sandbox(root, config.sandbox_network, writes, reads)
 
 
 def _refusal(config: Config) -> RalphError | None:
@@ -168,6 +174,37 @@ def state_of(profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (*below, *named)
 
 
+def _settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
+    """What a program obeys, of what it can write to. What is missing is made, empty: it can then be kept from
+    being made by an agent."""
+    for path in _candidates(profile.settings, profile, env):
+        if "*" in path.name:
+            yield from sorted(path.parent.glob(path.name))
+            continue
+        with suppress(OSError):
+            if path.parent.is_dir():
+                _make(path, is_file=path.name.startswith("."))
+        yield path
+
+
+def _places(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Those of the files and folders that are there."""
+    return tuple(path for path in _candidates(names, profile, env) if path.exists())
+
+
+def _candidates(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a program looks for files that it usually has below HOME."""
+    home = env.get("HOME")
+    main = profile.state[0] if profile.state else ""
+    moved = [Path(env[name]) for name in profile.state_variables if env.get(name)]
+    for name in map(Path, names):
+        if home:
+            yield _moved(name, Path(home), env)
+        yield from (
+            place / (name.relative_to(main) if name.is_relative_to(main) else name) for place in moved
+        )
+
+
 def _moved(name: Path, home: Path, env: Mapping[str, str]) -> Path:
     """`.config/x` lies in XDG_CONFIG_HOME where that is set."""
     for folder, variable in XDG.items():
@@ -176,12 +213,12 @@ def _moved(name: Path, home: Path, env: Mapping[str, str]) -> Path:
     return home / name
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, *, is_file: bool = False) -> None:
     """A name with an ending is that of a file."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix:
+    if path.suffix or is_file:
         path.write_text("{}\n" if path.suffix == ".json" else "", encoding="utf-8")
     else:
         path.mkdir(mode=0o700)
