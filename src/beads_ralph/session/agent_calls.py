@@ -28,7 +28,7 @@ from beads_ralph.process import jobs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
-from beads_ralph.session import confinement
+from beads_ralph.session import agents_bd, confinement
 from beads_ralph.session.order import Order, Tools
 
 SUMMARY: Final = 500
@@ -113,6 +113,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
+    job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
     _require_program(job)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
