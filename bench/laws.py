@@ -20,7 +20,10 @@ from beads_ralph.journal.events import (
     BeadParked,
     BeadReleased,
     Event,
+    VerdictGiven,
 )
+from beads_ralph.journal.records.agreement import disagreements
+from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import Query
 from bench import rehearsals
@@ -155,6 +158,7 @@ class Watch:
         beads = {bead.metadata.plan_sprint_id: bead for bead in self.beads()}
         yield from (f"{bead.id} is {bead.status}" for bead in beads.values() if bead.status != "closed")
         yield from self._interruptions()
+        yield from self._records(self.rehearsal.told())
         yield from (f"a checkout is left: {path}" for path in rehearsal.checkouts())
         fsck = subprocess.run(
             ["git", "fsck", "--full"], cwd=rehearsal.root, capture_output=True, text=True, check=False
@@ -177,6 +181,22 @@ class Watch:
         for bead_id, holder in sorted(self.cut_off - told):
             if not any(holder in str(said) for said in store.show(bead_id).comments):
                 yield f"nothing says that the work of {holder} on {bead_id} was interrupted"
+
+    def _records(self, told: list[Event]) -> Iterator[str]:
+        """Journal and records say what the store says, and nothing half written is left."""
+        state = self.rehearsal.root / "state"
+        counts = Counter(event.bead for event in told if isinstance(event, BeadClosed))
+        verdicts = {(event.bead, event.attempt) for event in told if isinstance(event, VerdictGiven)}
+        for bead in self.beads():
+            yield from (f"{bead.id}: {text}" for text in disagreements(StateFolder(state), bead))
+            if not counts[bead.id]:
+                yield f"nothing tells that {bead.id} was closed"
+            judged = range(1, bead.metadata.attempt_count + 1)
+            yield from (
+                f"no verdict on attempt {at} at {bead.id}" for at in judged if (bead.id, at) not in verdicts
+            )
+        left = [*self.rehearsal.root.rglob(".*.tmp"), *(state / "runs" / ".live").glob("*")]
+        yield from (f"{path} is left" for path in left)
 
     def _main_tree(self) -> Iterator[str]:
         root = self.rehearsal.root

@@ -136,6 +136,7 @@ def _settings(store: str, parallel: int, agent_timeout: float) -> dict[str, Any]
         "forge": "local",
         "max_parallel_sessions": parallel,
         "min_free_gb": 0.1,
+        "max_interruptions": 0,  # whoever kills here is no agent
         "dev_agent_timeout": agent_timeout,
         "plan": {
             "source_branch": "main",

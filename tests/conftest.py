@@ -21,6 +21,9 @@ from beads_ralph.process import sandbox
 from beads_ralph.process.reaper import STARTER
 
 pytest_plugins = ["tests.selection"]
+# Whoever started the tests in the background of a script has them ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 # Read before any test changes the environment.
 IN_CI = bool(os.environ.get("CI"))
 GIVEN_BD = os.environ.get("BEADS_RALPH_BD")

@@ -39,19 +39,21 @@ from beads_ralph.forge.network import Network
 from beads_ralph.git import proofs, settings, worktrees
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
-from beads_ralph.journal.journal import Journal
+from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import Executor
+from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
     Tools,
     agent_calls,
     asking,
     confinement,
     in_process,
+    verifier_world,
 )
 from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.verify import Bench
@@ -110,7 +112,8 @@ class PlannedRun:
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
-            with keeper.listening(journal), watch(journal):
+            killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
+            with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
@@ -194,7 +197,9 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = _sweep(home) + _sweep(_asks_home(space))
         worktrees.prune(space.root)
         scratch.sweep()
-        with _recorded(home, run_id) as (folder, journal):
+        for place, deep in ((space.root, False), (home, True), (space.state, True)):
+            text_files.sweep(place, deep=deep)
+        with _recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))
             yield folder, journal
@@ -281,14 +286,18 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     redaction.know(os.environ, config.agent_env, root)
     settings.take(root)
     proofs.at(root).tidy()
+    executor, environment = _executor(root, config), _environment(config, folder)
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    world = verifier_world.begin(root, config, environment, closed_in)
     return Tools(
         root,
         config,
-        _executor(root, config),
+        executor,
         folder,
-        _environment(config, folder),
+        environment,
         select,
         forge.choose(config.forge, root, network=Network.of(config)),
+        world=world,
         ports=confinement.ports_of(config),
     )
 
@@ -317,7 +326,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     home = _asks_home(space)
     _sweep(home)
     config = space.config.model_copy(update={"executor": "local", "forge": "none"})
-    with _recorded(home, runs.new_run_id()) as (folder, journal):
+    with _recorded(home, runs.new_run_id()) as (folder, journal), settings.until_done(space.root):
         try:
             tools = tools_at(space.root, config, folder)
             return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))

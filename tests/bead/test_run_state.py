@@ -25,6 +25,7 @@ WHOLE: dict[str, Any] = {
     "last_verdict": {"ruling": "fail", "message": "no", "flags": [], "evidence": [{"name": "t", "new": 1}]},
     "proven": {"commit": "c", "of": "h"},
     "red_before": {"make test": True},
+    "tests_before": {"make test": {"pytest": {"ran": 57, "failed": 2, "skipped": 0, "reported": True}}},
     "spent": {"input_tokens": 3, "cost_usd": 1, "seconds": 4},
     "parked": {"until": "2026-11-01T10:00:00Z", "reason": "limit", "programs": {"claude": "2026-11-01"}},
     "interruptions": [{"run_id": "r", "attempt": 1}],

@@ -69,8 +69,12 @@ def fails(message: str = "not yet", status: str = "fail") -> Steps:
 
 def checkouts_of(root: Path) -> list[Path]:
     """The clean checkouts of a repository's commits that are there now, wherever that is."""
-    found = Path(tempfile.gettempdir()).glob(f"tmp*/{root.name}/.git/objects/info/alternates")
-    return [path.parents[3] for path in found if path.read_text().startswith(f"{root}/")]
+    found = Path(tempfile.gettempdir()).glob(f"tmp*/{root.name}/.git/objects")
+    return [path.parents[1] for path in found if any(_leads_to(root, one) for one in path.glob("*/*"))]
+
+
+def _leads_to(root: Path, link: Path) -> bool:
+    return link.is_symlink() and link.readlink().is_relative_to(root)
 
 
 # --- the project ------------------------------------------------------------------------------------

@@ -128,8 +128,10 @@ def test_a_whole_bead_is_worked_on_closed_in(
 ) -> None:
     """Agents, merge and checks do their work; what they try outside of it comes to nothing."""
     monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
-    escape = [{"run": f"! echo x > {repo}/README.md && ! touch $HOME/x && ! touch {repo}/.git/x"}]
-    script = {"*": {"dev": [*escape, *work()], "qa": [*escape, {"run": "touch x"}, *passes()]}}
+    escape = [{"run": f"! echo x > {repo}/README.md && ! touch $HOME/x"}]
+    inside = [{"run": f"touch {repo}/.git/x && git tag x && git update-ref refs/heads/main HEAD"}]
+    look = [{"run": f"! touch {repo}/.git/x && touch x"}]
+    script = {"*": {"dev": [*escape, *work(), *inside], "qa": [*escape, *look, *passes()]}}
     verify = [f"! touch {repo}/x && ls *.txt && git status && touch made-by-a-check"]
     project = Project.make(
         repo,
@@ -143,6 +145,11 @@ def test_a_whole_bead_is_worked_on_closed_in(
     ran = project.run()
     assert (ran.code, len(ran.data["closed"]), ran.data["attempts"]) == (0, 2, 2), ran.out
     assert git(repo, "status", "--porcelain") == ""
+    assert not (repo / ".git" / "x").exists()
+    assert (git(repo, "tag"), git(repo, "log", "--format=%s", "main")) == ("", "plan\nfirst")
+    assert [flag for flag in flags(project) if "not taken over" in flag] == [
+        "in its sandbox an agent moved refs/heads/main, made refs/tags/x; not taken over"
+    ]
     project.assert_tidy()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import uuid
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from beads_ralph.bead.personas import AgentRole
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, quarantine
 from beads_ralph.process.executors import choose
 from beads_ralph.process.executors.tmux import TmuxExecutor
 from beads_ralph.process.jobs import Executor, Exit, Job, Profile
@@ -40,17 +41,31 @@ class Place:
     tree: Path
     home: Path
     folder: Path
+    branch: str = "work"
 
     def job(self, script: str, role: AgentRole = "dev", **settings: object) -> Job:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
-        asked = task(self.tree, role=role, git_folders=git_files.folders_of(self.tree))
         profile = Profile("a program", state=(".agent", ".agent.json"))
-        writes = (*confinement.written_by_git(asked), *confinement.state_of(profile, env))
-        given = {"cwd": self.tree, "env": env, "writes": writes, **settings}
+        given = {"cwd": self.tree, "env": env, "writes": confinement.state_of(profile, env), **settings}
         return job(self.folder, "sh", "-c", script, **given)
 
     def run(self, script: str, role: AgentRole = "dev", *, network: bool = True, **settings: object) -> Exit:
-        return run(choose("local", Sandbox(self.root, network)), self.job(script, role, **settings))
+        return self.seen(script, role, choose("local", Sandbox(self.root, network)), **settings)[0]
+
+    def seen(
+        self,
+        script: str,
+        role: AgentRole = "dev",
+        executor: Executor | None = None,
+        **settings: object,
+    ) -> tuple[Exit, list[str]]:
+        """How the job ended, and what of its doings was not taken over."""
+        asked = task(self.tree, role=role, git_folders=git_files.folders_of(self.tree))
+        quarantined = quarantine.around(self.root, self.tree, self.branch)
+        with nullcontext() if role == "qa" else quarantined as own:
+            within = confinement.with_git(self.job(script, role, **settings), asked, own)
+            ended = run(executor or choose("local", Sandbox(self.root)), within)
+        return ended, own.told if own else []
 
 
 @pytest.fixture

@@ -24,11 +24,12 @@ from tests.sandbox.conftest import Place
 
 
 def may_write(place: Place, path: Path | str, role: str = "dev") -> bool:
-    """Whether a job can make or change it; whatever it says, the outside decides."""
+    """Whether a job can make or change it; whatever it says, the outside decides. Only the `.git` that it
+    sees is its own, and may let it believe so."""
     ended = place.run(f'echo "by the agent" >> "{path}" && echo written', role)  # type: ignore[arg-type]
     outside = Path(path)
     there = outside.is_file() and "by the agent" in outside.read_text("utf-8")
-    assert there == (ended.stdout == "written\n"), ended.stderr
+    assert there == (ended.stdout == "written\n") or ".git" in outside.parts, ended.stderr
     return there
 
 

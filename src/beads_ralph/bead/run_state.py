@@ -210,6 +210,10 @@ class Interruption(Kept):
     run_id: Word | None = None
     attempt: Attempts | None = None
     noticed_at: Timestamp | None = None
+    at_work: bool | None = None
+    """Whether an agent of the bead was at work when the run was killed, and the machine went on."""
+    blocked: bool | None = None
+    """Whether the bead was blocked for it: those before it do not count any more."""
 
 
 class GateOverride(Kept):
@@ -239,6 +243,8 @@ class RunState(FrozenModel):
     accepted: Acceptance | None = None
     red_before: dict[Prose, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    tests_before: Details | None = None
+    """By verifier and runner, how many tests ran then."""
     spent: Spending | None = None
     parked: ParkedUntil | None = None
     interruptions: list[Interruption] | None = None
@@ -250,7 +256,7 @@ class RunState(FrozenModel):
         told = self.to_json()
         clean = {key: redacted(told[key]) for key in KEYS_IN_ORDER if key in told}
         # By their names the verifiers of the bead are found again; whoever planned it wrote those.
-        return clean | {key: told[key] for key in ("red_before",) if key in told}
+        return clean | {key: told[key] for key in ("red_before", "tests_before") if key in told}
 
     def changed(self, change: RunState) -> Self:
         """This state with the fields that `change` sets."""

@@ -280,8 +280,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         {
             "validate": Command(
                 "state:validate",
-                "Check records against their schemas, and results against their runs; every fault with its "
-                "field.",
+                "Check records against their schemas, their runs and the store; every fault with its field.",
             ),
             "fix": Command(
                 "state:fix",

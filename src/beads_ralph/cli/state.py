@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
-from beads_ralph.errors import RalphError, gathered
+from beads_ralph.config.workspace import Workspace
+from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.journal import runs
 from beads_ralph.journal.records import repair
+from beads_ralph.journal.records.agreement import disagreements
+from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.model import Kind
 from beads_ralph.journal.records.repair import RepairReport
+from beads_ralph.store import registry
+from beads_ralph.store.query import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +50,40 @@ class RecordsRequest:
 
 @options.taken_from(RecordsRequest)
 def validate(request: RecordsRequest) -> Answer:
-    """Check records against their schemas, and results against their runs; every fault with its field."""
-    return _answer([repair.check(path, kind) for path, kind in request.records()])
+    """Check records against their schemas, their runs and the store; every fault with its field."""
+    reports = [repair.check(path, kind) for path, kind in request.records()]
+    return _answer(reports if request.paths else [*_against_store(reports)])
 
 
 @options.taken_from(RecordsRequest)
 def fix(request: RecordsRequest) -> Answer:
     """Bring older records up to date, keeping each as it was beside it (.bak), then validate."""
     return _answer([repair.fix(path, kind) for path, kind in list(request.records())])
+
+
+def _against_store(reports: Sequence[RepairReport]) -> Iterator[RepairReport]:
+    """The reports, those of a bead's last run with what contradicts the store. While a run is on, its records
+    follow the store; where there is no store, there is nothing to compare with."""
+    space = workspace.find()
+    last = {report.path for report in reports if report.kind == "run" and not report.faults}
+    beads = _stored(space) if last and not runs.is_running(space.home) else ()
+    folder = StateFolder(space.state)
+    wrong = {folder.run_file(bead.id): [*disagreements(folder, bead)] for bead in beads}
+    for report in reports:
+        said = wrong.get(report.path, ()) if report.path in last else ()
+        yield replace(report, faults=report.faults + tuple(_contradiction(report.path, one) for one in said))
+
+
+def _stored(space: Workspace) -> Sequence[Bead]:
+    try:
+        return registry.open_store(space).store.find(Query(wisps=True)).beads
+    except RalphError:
+        return ()
+
+
+def _contradiction(path: Path, text: str) -> Fault:
+    action = "Run: beads-ralph run, which tells what a killed run could not tell any more"
+    return Fault(Code.CONFLICT, text, file=str(path), suggested_action=action)
 
 
 def _answer(reports: Sequence[RepairReport]) -> Answer:

@@ -54,6 +54,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
     return {
         "running": running,
         "run_id": folder.run_id if folder else None,
+        "cut_off": [] if running else [left.run_id for left in runs.left_unfinished(place.home)],
         "order": runs.ordered(place.home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
         "standing": dict(Counter(bead.standing for bead in listing.beads if bead.standing)),
@@ -105,6 +106,8 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     state = ("running", "green") if found["running"] else ("not running", "dim")
     word = f", told to {found['order']}" if found["order"] else ""
     yield line(state, f"{word}  ", (found["run_id"] or "no run yet", "dim"))
+    for run_id in found["cut_off"]:
+        yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
     counts = found["counts"]
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
     if reviewed := found["standing"].get("reviewed"):

@@ -184,6 +184,22 @@ class Config(Section):
         description="What they may read in there although it is hidden otherwise, such as ~/.aws.",
         examples=[["~/.aws", "~/.npmrc"]],
     )
+    verifier_sandbox: Literal["auto", "none"] = Field(
+        "auto",
+        description="Whether checks run in a place of their own where bubblewrap works.",
+        examples=["none"],
+    )
+    verifier_home: Literal["own", "user"] = Field(
+        "own", description="Whether checks get an empty home, or yours.", examples=["user"]
+    )
+    verifier_home_keeps: list[Filled] = Field(
+        default_factory=list,
+        description="What of your home checks see besides tools and downloads.",
+        examples=[[".npmrc", ".config/pip"]],
+    )
+    verifier_network: bool = Field(
+        True, description="Whether checks reach more than this machine.", examples=[False]
+    )
     forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )
@@ -297,6 +313,12 @@ class Config(Section):
     )
     check_before_start: bool = Field(
         True, description="Look at the disk before a run starts.", examples=[False]
+    )
+    max_interruptions: Annotated[int, Field(ge=0)] = Field(
+        3,
+        description="So many kills of the run in a row, with an agent of the bead at work, block the bead; "
+        "0 for never.",
+        examples=[5],
     )
     max_network_retries: Annotated[int, Field(ge=0)] = Field(
         3, description="How often to try again when the network fails.", examples=[5]

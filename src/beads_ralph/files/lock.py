@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import text_files
 
 POLL_SECONDS: Final = 0.02
+PRIVATE: Final = 0o600
 
 
 @contextmanager
@@ -36,6 +36,20 @@ def held(
         if remove:  # first gone, then free
             path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+@contextmanager
+def held_folder(path: Path, wait: float, refused: Callable[[], RalphError | None]) -> Iterator[None]:
+    """Hold a folder itself, which nobody removes as lightly as a file in it. Some network file systems cannot
+    lock folders; there, nothing is held."""
+    until = time.monotonic() + wait
+    with _opened(path, os.O_RDONLY) as descriptor:
+        with suppress(OSError):
+            while not _taken(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > until and (error := refused()) is not None:
+                    raise error
+                time.sleep(POLL_SECONDS)
+        yield
 
 
 def is_held(path: Path) -> bool:
@@ -116,6 +130,6 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 def _made(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, text_files.PRIVATE)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot open {path}: {problem.strerror}") from problem

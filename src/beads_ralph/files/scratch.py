@@ -15,6 +15,8 @@ from beads_ralph.files import lock
 
 MARK: Final = ".beads-ralph"
 """A file that the folder's process holds locked, so that what a killed one left can be told."""
+PASSING: Final = "beads-ralph-new-"
+"""How a folder is named while it is made or removed; the number of the process follows."""
 _held: Final[dict[Path, int]] = {}
 _owner: Final = os.getpid()
 
@@ -24,10 +26,11 @@ def make() -> Path:
     import tempfile  # as late as this, like the others: looking at things needs none of it
 
     try:
-        folder = Path(tempfile.mkdtemp()).resolve()
-        descriptor = os.open(folder / f"{MARK}-new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        new = Path(tempfile.mkdtemp(prefix=f"{PASSING}{os.getpid()}-")).resolve()
+        descriptor = os.open(new / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         lock.take(descriptor)
-        (folder / f"{MARK}-new").rename(folder / MARK)  # with its lock: nobody sees it free
+        folder = new.with_name(f"tmp{os.urandom(4).hex()}")
+        new.rename(folder)  # with its mark and its lock: nobody sees it free
     except OSError as problem:
         message = f"cannot make a folder in {tempfile.gettempdir()}: {problem.strerror}"
         raise RalphError(Code.WRITE_FAILED, message, suggested_action="Set TMPDIR to another place") from None
@@ -38,8 +41,16 @@ def make() -> Path:
 def discard(folder: Path) -> None:
     """Remove a folder of ours with all that is in it."""
     if (descriptor := _held.pop(folder, None)) is not None:
-        remove(folder)
+        _remove_whole(folder)
         os.close(descriptor)
+
+
+def _remove_whole(folder: Path) -> None:
+    """Under a name that says whose it is: killed halfway, its mark may be gone."""
+    passing = folder.with_name(f"{PASSING}{os.getpid()}-{os.urandom(4).hex()}")
+    with suppress(FileNotFoundError):
+        folder.rename(passing)
+        remove(passing)
 
 
 def sweep() -> list[Path]:
@@ -47,7 +58,23 @@ def sweep() -> list[Path]:
     import tempfile
 
     place = Path(tempfile.gettempdir()).resolve()
-    return [folder for folder in place.glob("tmp*") if _remove_left(folder)]
+    passing = [folder for folder in place.glob(f"{PASSING}*") if _is_left(folder)]
+    for folder in passing:
+        remove(folder)
+    return [*passing, *(folder for folder in place.glob("tmp*") if _remove_left(folder))]
+
+
+def _is_left(folder: Path) -> bool:
+    """Tell whether whoever was making or removing a folder of ours was killed."""
+    pid = folder.name.removeprefix(PASSING).partition("-")[0]
+    try:
+        mine = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return mine
+    except (OSError, ValueError, OverflowError):
+        return False
+    return False
 
 
 def _remove_left(folder: Path) -> bool:
@@ -62,7 +89,7 @@ def _remove_left(folder: Path) -> bool:
     try:
         if not lock.take(descriptor):  # its owner lives
             return False
-        remove(folder)
+        _remove_whole(folder)
     except OSError:
         return False
     finally:

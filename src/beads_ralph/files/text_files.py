@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from contextlib import suppress
@@ -11,13 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import lock
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 RALPH_DIR: Final = ".ralph"
 """The directory of our own files in a repository, which git does not see."""
-PRIVATE: Final = 0o600
+PRIVATE: Final = lock.PRIVATE
 PRIVATE_FOLDER: Final = 0o700
 OTHERS: Final = 0o077
+TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+"""A file of ours until it is whole."""
+UNSWEPT: Final = frozenset({"jobs", "objects"})
+"""Folders of transcripts and of git's objects: there are many files there, and none of these."""
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
@@ -82,19 +88,18 @@ def write_text(path: Path, text: str, *, sync: bool = True, private: bool = Fals
     `sync` it may take the disk a moment: for what can be made again from elsewhere. Below `.ralph`, and where
     it is `private`, only the user can read it."""
     target = path.resolve()  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
     private = private or is_ours(target)
-    mode = PRIVATE if private else 0o666
+    temporary: Path | None = None
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as out:
+        descriptor, temporary = _held_temporary(target, PRIVATE if private else 0o666)
+        with os.fdopen(descriptor, "wb") as out:  # held until it has its name
             out.write(text.encode("utf-8"))
             out.flush()
             if sync:
                 os.fsync(out.fileno())
-        if target.exists() and not private:
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
+            if target.exists() and not private:
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
     except PermissionError:
         raise RalphError(Code.PERMISSION_DENIED, f"cannot write {path}: permission denied") from None
     except UnicodeEncodeError:
@@ -103,7 +108,45 @@ def write_text(path: Path, text: str, *, sync: bool = True, private: bool = Fals
     except OSError as problem:
         raise RalphError(Code.WRITE_FAILED, f"cannot write {path}: {problem.strerror or problem}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _held_temporary(target: Path, mode: int) -> tuple[int, Path]:
+    """A new file beside the target, locked, so that those who sweep can tell it from what a killed process
+    left."""
+    while True:
+        path = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            held = lock.take(descriptor)
+        except OSError:  # a file system without locks
+            return descriptor, path
+        if held and path.exists():
+            return descriptor, path
+        os.close(descriptor)  # somebody sweeps, and has found it before it was locked
+
+
+def sweep(folder: Path, *, deep: bool = False) -> list[Path]:
+    """Remove what processes that were killed had half written in the folder, with `deep` below it too; what
+    was removed. A file that somebody is writing stays, and so does whatever is not ours."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if deep and name not in UNSWEPT]
+        found += [Path(place, name) for name in names if TEMPORARY.fullmatch(name)]
+    return [path for path in found if _remove_left(path)]
+
+
+def _remove_left(path: Path) -> bool:
+    with suppress(OSError):  # gone meanwhile, or somebody else's
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if lock.take(descriptor):
+                path.unlink()
+                return True
+        finally:
+            os.close(descriptor)
+    return False
 
 
 # --- files of ours that nobody else has to see ------------------------------------------------------

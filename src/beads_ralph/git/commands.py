@@ -16,8 +16,15 @@ TIMEOUT: Final = 60.0
 FIXED: Final = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
-def run(*args: str, cwd: Path, timeout: float = TIMEOUT, env: Mapping[str, str] | None = None) -> Exit:
-    """One git command, with the settings of the run where there is one; `env` sends it elsewhere.
+def run(
+    *args: str,
+    cwd: Path,
+    timeout: float = TIMEOUT,
+    env: Mapping[str, str] | None = None,
+    stdin: str | Path | None = None,
+) -> Exit:
+    """One git command, with the settings of the run where there is one; `env` sends it elsewhere. It reads a
+    text, or a file.
 
     Inherited GIT_DIR and the like would send it to another repository. No object stands in for another.
     """
@@ -25,7 +32,8 @@ def run(*args: str, cwd: Path, timeout: float = TIMEOUT, env: Mapping[str, str] 
         env = settings.plain(cwd) if args[:1] == ("worktree",) else settings.environment(cwd)
     environment = jobs.environment({**FIXED, **env}, drop_prefixes=settings.PLACES)
     try:
-        return jobs.run(Job(("git", *args), cwd, env=environment, timeout=timeout))
+        text, file = (None, stdin) if isinstance(stdin, Path) else (stdin, None)
+        return jobs.run(Job(("git", *args), cwd, env=environment, timeout=timeout, stdin=text), file)
     except (FileNotFoundError, NotADirectoryError):
         raise _not_started(cwd) from None
 

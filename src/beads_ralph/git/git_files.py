@@ -13,7 +13,7 @@ SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
 OF_COMMITS: Final = ("refs/heads/", "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
 """Refs that lead to commits; a tag may stand between."""
 UNREADABLE: Final = (OSError, ValueError)
-_PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
+PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
 
 
 def folders_of(tree: Path) -> tuple[Path, ...]:
@@ -66,7 +66,7 @@ def commit_in(folder: Path, ref: str) -> str | None:
 
 def refs(folder: Path) -> dict[str, str]:
     """Every ref of a repository folder with what it leads to."""
-    packed = _PACKED.findall(_read(folder / "packed-refs"))
+    packed = PACKED.findall(_read(folder / "packed-refs"))
     found = {ref: said for said, ref in packed}
     for place, _folders, names in os.walk(folder / "refs"):
         for name in names:

@@ -7,6 +7,7 @@ It is a cache: deleted or damaged, it is made anew.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -243,12 +244,12 @@ class Proofs:
         self._furnish(checkout, index, refs)
 
     def _furnish(self, checkout: Checkout, index: Path, refs: Mapping[str, str]) -> None:
-        """A repository of the checkout's own, which borrows our objects: what happens in it stays in it."""
+        """A repository of the checkout's own, lent our objects: what happens in it stays in it."""
         own = checkout.path / ".git"
         for name in ("objects/info", "refs/heads", "info"):
             (own / name).mkdir(parents=True)
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
-        (own / "objects" / "info" / "alternates").write_text(f"{self.path / 'objects'}\n", "utf-8")
+        self._lend_objects(own / "objects")
         settings.write(own / "config", [*self.settings.local, ("core.bare", "false")])
         tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
         rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
@@ -258,6 +259,17 @@ class Proofs:
         for file in (self.path / "shallow", view / "exclude", view / "attributes"):
             with suppress(OSError):
                 shutil.copyfile(file, own / file.relative_to(file.parents[file.parent.name == "info"]))
+
+    def _lend_objects(self, objects: Path) -> None:
+        """By links to our files: alternates would tell the code that is checked where it is."""
+        for folder in (self.path / "objects").iterdir():
+            if folder.name == "info":
+                continue
+            (objects / folder.name).mkdir()
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("tmp_"):  # a fetch beside us is writing it
+                        (objects / folder.name / entry.name).symlink_to(entry.path)
 
     def restore(self, commit: str) -> bool:
         """Give a commit back to the user's repository where it was destroyed; False where it was not."""

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -200,10 +200,26 @@ def take(root: Path) -> GitSettings:
 
     real = Path(os.path.realpath(root))
     with _taking:
-        if (before := _taken.pop(real, None)) is not None:
-            scratch.discard(before.folder)
+        _forget(root)
         found = _taken[real] = _take(real, scratch.make())
     return found
+
+
+def _forget(root: Path) -> None:
+    from beads_ralph.files import scratch
+
+    with _taking:
+        if (before := _taken.pop(Path(os.path.realpath(root)), None)) is not None:
+            scratch.discard(before.folder)
+
+
+@contextmanager
+def until_done(root: Path) -> Iterator[None]:
+    """Settings that are taken in here are obeyed no longer: others may come next in this process."""
+    try:
+        yield
+    finally:
+        _forget(root)
 
 
 def of(root: Path) -> GitSettings:

@@ -48,6 +48,8 @@ class BaseEvent(Frozen):
     bead: str | None = None
     team: str | None = None
     attempt: int | None = None
+    derived: str | None = seldom(None)
+    """The run that was killed before it could tell this; a later one has derived it from the store."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a later version."""
 
@@ -242,8 +244,9 @@ class CallEvent(BaseEvent, underway=True):
     call: AgentCall
 
     def facts(self) -> dict[str, Any]:
-        said = json_fields.to_json(self.call)
-        return {key: value for key, value in said.items() if key in self.told} | dict(self.extra)
+        said = {key: value for key, value in json_fields.to_json(self.call).items() if key in self.told}
+        late = {} if self.derived is None else {"derived": self.derived}
+        return said | late | dict(self.extra)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -31,6 +31,10 @@ OURS: Final = re.compile(r"(success|failure)-\d{8}T\d{9}Z(-\d+)?\.json")
 """Records that the executor itself puts among the evidence."""
 LOCK: Final = "run.lock"
 SWEPT: Final = "swept"
+UNFINISHED: Final = "unfinished"
+"""In a run's folder until it has told its end; holds the machine's start as long as the run's process has
+not ended in order."""
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
@@ -105,6 +109,52 @@ def unswept(home: Path) -> list[RunFolder]:
 
 def mark_swept(folder: RunFolder) -> None:
     (folder.path / SWEPT).touch(text_files.PRIVATE)
+
+
+# --- runs that did not come to their end ---
+
+
+@contextmanager
+def unfinished(folder: RunFolder) -> Iterator[None]:
+    """Mark a run as one that has not told its end. A failure empties the mark, for which even a full disk has
+    room; a kill leaves it as it is."""
+    mark = folder.path / UNFINISHED
+    text_files.write_text(mark, machine_start() + "\n")
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.truncate(mark, 0)
+        raise
+    settle(folder)
+
+
+def left_unfinished(home: Path, besides: str | None = None) -> list[RunFolder]:
+    """Earlier runs that have not told their end, and of which nobody has derived it yet."""
+    found = (RunFolder(home, path.name) for path in folders_in(home / RUNS) if (path / UNFINISHED).exists())
+    return [folder for folder in found if folder.run_id != besides]
+
+
+def was_killed(folder: RunFolder) -> bool:
+    """Tell whether an unfinished run ended without a word while the machine went on."""
+    try:
+        said = (folder.path / UNFINISHED).read_text("utf-8").strip()
+    except (OSError, ValueError):
+        return False
+    return said != "" and said == machine_start()
+
+
+def settle(folder: RunFolder) -> None:
+    """Everything that the run did has been told."""
+    (folder.path / UNFINISHED).unlink(missing_ok=True)
+
+
+def machine_start() -> str:
+    """A name for the time since the machine was started, where it has one."""
+    try:
+        return BOOT.read_text("utf-8").strip()
+    except OSError:
+        return "unknown"
 
 
 def actor_name(root: Path, run_id: str) -> str:
@@ -206,7 +256,8 @@ class Holder:
 def exclusive(
     home: Path, run_id: str, subject: str = LOOP, patience: float = LOCK_SECONDS
 ) -> Iterator[Holder | None]:
-    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT."""
+    """Hold the lock of a place; yields who held it last. Another one alive is DATABASE.CONFLICT, also where
+    somebody has removed its lock file."""
     until = time.monotonic() + LAST_CHILD_SECONDS
 
     def refused() -> RalphError | None:
@@ -214,11 +265,17 @@ def exclusive(
         left = by is not None and _is_gone(by.pid) and time.monotonic() < until
         return None if left else _taken(by, subject)
 
-    with lock.held(home / LOCK, patience, refused) as file:
+    besides = lock.held_folder(_around(home), patience, refused)
+    with lock.held(home / LOCK, patience, refused) as file, besides:
         last = holder(home)
         said = {"pid": os.getpid(), "run_id": run_id, "since": utc_text(datetime.now(UTC))}
         lock.write_note(file, json.dumps(said))
         yield last
+
+
+def _around(home: Path) -> Path:
+    """The folder that a loop holds besides: the repository's, since `.ralph` may be removed, too."""
+    return home.parent if home.name == text_files.RALPH_DIR else home
 
 
 def holder(home: Path) -> Holder | None:
@@ -241,7 +298,7 @@ def _is_gone(pid: int) -> bool:
 
 def is_running(home: Path) -> bool:
     """Tell whether a loop holds the lock now."""
-    return lock.is_held(home / LOCK)
+    return lock.is_held(home / LOCK) or lock.is_held(_around(home))
 
 
 def _taken(by: Holder | None, subject: str) -> RalphError:

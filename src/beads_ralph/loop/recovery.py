@@ -1,16 +1,33 @@
-"""What a killed run had in hand: its journal knows of calls that the store has never heard of."""
+"""What a killed run left: its journal knows of calls that the store has never heard of, and the store of ends
+that its journal has never heard of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.run_state import DevExecution, RunState, Spending
-from beads_ralph.journal.events import AgentEnded, AgentStarted, BeadClaimed, Event
+from beads_ralph.bead.run_state import DevExecution, Interruption, RunState, ScrumResult, Spending
+from beads_ralph.bead.words import plural, utc_text
+from beads_ralph.journal import runs
+from beads_ralph.journal.events import (
+    AgentEnded,
+    AgentStarted,
+    AttemptInterrupted,
+    BeadBlocked,
+    BeadClaimed,
+    BeadClosed,
+    BeadParked,
+    BeadReleased,
+    Event,
+    VerdictGiven,
+)
 from beads_ralph.journal.journal import read
+from beads_ralph.session.state import verdict_event
 
 
 def unrecorded(bead: Bead, journal: Path) -> RunState:
@@ -58,3 +75,124 @@ def _is_sound(call: AgentCall) -> bool:
     except ValueError:
         return False
     return True
+
+
+# --- ends that the store knows of, and no journal ----------------------------------------------------
+
+WORDLESS = "run {run_id} ended without a word"
+
+
+@dataclass
+class Untold:
+    """What unfinished runs have told of a bead since it was last claimed."""
+
+    run_id: str
+    judged: int
+    """The attempts that had been judged when it was claimed."""
+    at: str
+    """When it was last heard of."""
+    verdicts: set[int] = field(default_factory=set)
+    at_work: set[tuple[str, int]] = field(default_factory=set)
+    """The agents that had been called and had not answered."""
+    ended: bool = False
+
+    def hear(self, event: Event) -> None:
+        self.at = event.at
+        match event:
+            case VerdictGiven(attempt=int(attempt)):
+                self.verdicts.add(attempt)
+            case AgentStarted(call=call):
+                self.at_work.add((call.role, call.seat))
+            case AgentEnded(call=call):
+                self.at_work.discard((call.role, call.seat))
+            case BeadClosed() | BeadBlocked() | BeadParked() | BeadReleased() | AttemptInterrupted():
+                self.ended = True
+
+
+def untold(journals: Iterable[Path]) -> dict[str, Untold]:
+    """By bead: what the journals of unfinished runs, the oldest first, say of its last claim."""
+    found: dict[str, Untold] = {}
+    for event in (event for path in journals for event in read(path)):
+        if isinstance(event, BeadClaimed) and event.bead:
+            found[event.bead] = Untold(event.run_id, (event.attempt or 1) - 1, event.at)
+        elif event.bead in found:
+            found[event.bead].hear(event)
+    return found
+
+
+def derived(bead: Bead, left: Untold, root: Path) -> Iterator[Event]:
+    """The events that were not told although the store has what they tell of."""
+    team = bead.metadata.team_name
+    verdict = _verdict(bead, left)
+    if verdict is not None:
+        yield replace(verdict, at=left.at, bead=bead.id, team=team, derived=left.run_id)
+    if not left.ended and bead.status != "in_progress":
+        yield replace(_end(bead, left, root), bead=bead.id, team=team, derived=left.run_id)
+
+
+def _verdict(bead: Bead, left: Untold) -> VerdictGiven | None:
+    state = bead.metadata
+    number, verdict = state.attempt_count, state.verdict
+    if verdict is None or number <= left.judged or number in left.verdicts:
+        return None
+    most = (state.attempts_forgiven or 0) + state.max_retry_attempts
+    return verdict_event(number, verdict, will_retry=verdict.ruling == "fail" and number < most)
+
+
+def _end(bead: Bead, left: Untold, root: Path) -> Event:
+    """How the store says that the work of the run on the bead ended."""
+    state, said = bead.metadata, bead.model_extra or {}
+    holder = runs.actor_name(root, left.run_id)
+    cut = [row for row in state.interruptions or () if row.run_id == left.run_id]
+    if bead.status == "closed" and state.proven is not None:
+        reason = str(said.get("close_reason") or "closed")
+        return BeadClosed(at=bead.closed_at or "", reason=reason, standing=state.standing)
+    if bead.status == "blocked":
+        result = state.scrum_result
+        return BeadBlocked(reason=(result.error if result else None) or "blocked")
+    if cut:
+        return AttemptInterrupted(attempt=cut[-1].attempt, holder=holder)
+    if state.parked is not None and state.parked.until is not None:
+        return BeadParked(reason=state.parked.reason or "", until=state.parked.until)
+    return BeadReleased(reason=WORDLESS.format(run_id=left.run_id), cancelled=True)
+
+
+# --- agents that kill the loop -----------------------------------------------------------------------
+
+INTERRUPTIONS_KEPT: Final = 20
+
+
+def interrupted(bead: Bead, run_id: str, *, at_work: bool, most: int) -> RunState:
+    """The bead's run state with one more interruption; with `most` of them in a row, and an agent of the bead
+    at work each time, it says why the bead is blocked."""
+    state = bead.metadata
+    told = list(state.interruptions or ())
+    attempt = state.attempt_count + (0 if state.proven else 1)
+    now = utc_text(datetime.now(UTC))
+    row = Interruption(run_id=run_id, attempt=attempt, noticed_at=now, at_work=at_work)
+    count = deaths([*told, row], attempt)
+    if not (at_work and 0 < most <= count):
+        return RunState(interruptions=[*told, row][-INTERRUPTIONS_KEPT:])
+    row = row.model_copy(update={"blocked": True})
+    reason = (
+        f"the run was killed {plural(count, 'time')} in a row while an agent of this bead was at work; "
+        f"look at what it does, then: beads-ralph retry {bead.id}"
+    )
+    result = ScrumResult.made(
+        bead_id=bead.id, success=False, attempt_count=state.attempt_count, error=reason, fatal=False
+    )
+    return RunState(interruptions=[*told, row][-INTERRUPTIONS_KEPT:], scrum_result=result)
+
+
+def deaths(rows: Sequence[Interruption], attempt: int) -> int:
+    """How many runs were killed while an agent was at work on this attempt, since the bead was last blocked
+    for it. A verdict in between begins another attempt."""
+    since = max((at + 1 for at, row in enumerate(rows) if row.blocked), default=0)
+    return sum(bool(row.at_work) and row.attempt == attempt for row in rows[since:])
+
+
+def works_alone(bead: Bead, most: int) -> bool:
+    """Whether one more death would block the bead: then no other is at work beside it, so that none is blamed
+    for what another one's agent does."""
+    state = bead.metadata
+    return most > 1 and deaths(state.interruptions or (), state.attempt_count + 1) >= most - 1

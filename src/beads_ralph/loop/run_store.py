@@ -6,25 +6,24 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.redaction import redact
-from beads_ralph.bead.run_state import Interruption, RunState
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import guard
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import AttemptInterrupted, ItemsSettled
+from beads_ralph.journal.events import AttemptInterrupted, BeadBlocked, ItemsSettled
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
+from beads_ralph.loop import recovery
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
-from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
@@ -38,7 +37,6 @@ RECLAIM_AGE: Final = timedelta(minutes=10)
 PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
 RETRY: Final = Retry(first=0.1, longest=5.0)
-INTERRUPTIONS_KEPT: Final = 20
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,8 @@ class Pool:
     async def recover(self) -> Sequence[Bead]:
         """Claims of dead runs on this repository are given back, wisps too, whatever this run is about; our
         lock says that no other run lives. Every bead of the store that the run may see, as it was found."""
-        prefix = runs.actor_prefix(self.root)
         everything = await self.ask(self.store.find, Query(wisps=True))
-        for bead in everything.beads:
-            holder = str((bead.model_extra or {}).get("claimed_by") or "")
-            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
-                await self._interrupted(bead, holder)
+        await self._put_right(everything.beads)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
         self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
@@ -129,22 +123,42 @@ class Pool:
         """Beads that were closed when they were last seen."""
         return {name for name, known in self.known.items() if known.closed}
 
-    async def _interrupted(self, bead: Bead, holder: str) -> None:
+    async def _put_right(self, beads: Sequence[Bead]) -> None:
+        """Tell what killed runs could not tell any more, and give back what they held."""
+        prefix = runs.actor_prefix(self.root)
+        unfinished = runs.left_unfinished(self.home, self.run_id)
+        told = await in_thread(recovery.untold, [folder.journal for folder in unfinished])
+        for bead in beads:
+            left = told.get(bead.id)
+            for event in recovery.derived(bead, left, self.root) if left else ():
+                self.journal.emit(event)
+            holder = str((bead.model_extra or {}).get("claimed_by") or "")
+            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
+                await self._interrupted(bead, holder, at_work=bool(left and left.at_work))
+        for folder in unfinished:
+            runs.settle(folder)
+
+    async def _interrupted(self, bead: Bead, holder: str, *, at_work: bool) -> None:
         """Written down before the bead is free again, and only once, should we be killed in between."""
-        state = bead.metadata
         run_id = holder.removeprefix(runs.actor_prefix(self.root))
-        told = list(state.interruptions or ())
-        attempt = state.attempt_count + (0 if state.proven else 1)
-        if not any(row.run_id == run_id for row in told):
-            now = utc_text(datetime.now(UTC))
-            told.append(Interruption(run_id=run_id, attempt=attempt, noticed_at=now))
+        state = bead.metadata
+        if not any(row.run_id == run_id for row in state.interruptions or ()):
             folder = runs.RunFolder(self.home, run_id)
-            known = await in_thread(unrecorded, bead, folder.journal)
-            await self.keep(bead, known.changed(RunState(interruptions=told[-INTERRUPTIONS_KEPT:])))
-        reason = f"attempt {attempt} was interrupted: run {run_id} ended without a word"
-        await self.ask(self.store.release, bead.id, holder, status="open", reason=reason)
+            killed = at_work and runs.was_killed(folder)
+            known = await in_thread(recovery.unrecorded, bead, folder.journal)
+            most = self.config.max_interruptions
+            told = recovery.interrupted(bead, run_id, at_work=killed, most=most)
+            await self.keep(bead, known.changed(told))
+            state = state.changed(told)
+        row = next(row for row in state.interruptions or () if row.run_id == run_id)
+        blocked = state.scrum_result.error if row.blocked and state.scrum_result else None
+        reason = f"attempt {row.attempt} was interrupted: run {run_id} ended without a word"
+        status = "blocked" if blocked else "open"
+        await self.ask(self.store.release, bead.id, holder, status=status, reason=blocked or reason)
         team = bead.metadata.team_name
-        self.journal.emit(AttemptInterrupted(bead=bead.id, team=team, attempt=attempt, holder=holder))
+        self.journal.emit(AttemptInterrupted(bead=bead.id, team=team, attempt=row.attempt, holder=holder))
+        if blocked:
+            self.journal.emit(BeadBlocked(bead=bead.id, team=team, reason=blocked))
 
     # --- what may start -----------------------------------------------------------------------------
 

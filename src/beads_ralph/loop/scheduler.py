@@ -26,7 +26,7 @@ from beads_ralph.journal.events import (
     RunStarted,
 )
 from beads_ralph.journal.journal import Journal
-from beads_ralph.loop import leases
+from beads_ralph.loop import leases, recovery
 from beads_ralph.loop.account import Halt, Remains, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
@@ -195,8 +195,15 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if bead.metadata.branch not in self._branches_at_work():  # there, beads follow one another
+            if self._fits(bead):
                 await self._claim(bead)
+
+    def _fits(self, bead: Bead) -> bool:
+        """Whether the bead may join those at work: on one branch they follow one another, and some must be
+        alone."""
+        most, beside = self.tools.config.max_interruptions, list(self.running.values())
+        apart = bool(beside) and any(recovery.works_alone(one, most) for one in (bead, *beside))
+        return not apart and bead.metadata.branch not in self._branches_at_work()
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
@@ -47,6 +47,15 @@ class JobReport:
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A place that shows what lies elsewhere, to a job that is closed in."""
+
+    source: Path
+    target: Path
+    writable: bool = False
+
+
+@dataclass(frozen=True)
 class Job:
     """One process to run."""
 
@@ -67,7 +76,7 @@ class Job:
     writes: tuple[Path, ...] = ()
     """What it must be able to write to besides its folder, should it be closed in."""
     reads: tuple[Path, ...] = ()
-    """What it must be able to read although it would be hidden, such as its program's own sign-in."""
+    """What it must see in any case, should it be closed in."""
     settings: tuple[Path, ...] = ()
     """Files and folders among what it writes to that must stay as they are: outside they would be obeyed."""
     overlaid: tuple[Path, ...] = ()
@@ -75,6 +84,8 @@ class Job:
     when it has ended."""
     copied: tuple[Path, ...] = ()
     """Files that it has a copy of, to write to as it likes."""
+    mounts: tuple[Mount, ...] = ()
+    """What it sees in place of something else, should it be closed in; in order, over all the rest."""
     keeper: str = ""
     """The name of a program that the job's own runs inside of, and that ends with it: asking the keeper to
     end would kill the other without a word."""
@@ -182,10 +193,12 @@ def which(name: str, path: str | None = None) -> str | None:
     return shutil.which(name, path=path)
 
 
-def run(job: Job) -> Exit:
-    """Run to the end, or to its time limit; then nothing of its process group is left."""
+def run(job: Job, file: Path | None = None) -> Exit:
+    """Run to the end, or to its time limit; then nothing of its process group is left. With a `file`, it
+    reads that."""
     began = time.monotonic()
-    process = start(job, subprocess.DEVNULL if job.stdin is None else subprocess.PIPE)
+    with nullcontext() if file is None else file.open("rb") as source:
+        process = start(job, source or (subprocess.DEVNULL if job.stdin is None else subprocess.PIPE))
     timed_out = False
     out, err = b"", b""
     try:

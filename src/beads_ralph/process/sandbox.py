@@ -117,6 +117,8 @@ class Sandbox:
         yield from _fixed(job)
         for number, path in enumerate(job.copied):
             yield from ("--bind-data", str(FIRST_COPY + number), str(_real(path)))
+        for mount in job.mounts:
+            yield from ("--bind" if mount.writable else "--ro-bind", str(mount.source), str(mount.target))
         yield from ("--chdir", str(_real(job.cwd)))
 
     def _places(self, job: Job) -> Iterator[str]:
@@ -131,7 +133,7 @@ class Sandbox:
     def _shown(self, job: Job) -> Iterator[Path]:
         """What of the private places must be seen all the same."""
         env = job.env or {}
-        yield from (self.repository, *_homes(job), *(path.parent for path in job.files))
+        yield from (self.repository, *_homes(job), *job.reads, *(path.parent for path in job.files))
         yield Path("/etc/resolv.conf")
         words = [*job.argv, *(part for value in env.values() for part in value.split(os.pathsep))]
         yield from (Path(word) for word in words if word.startswith(os.sep) and "\0" not in word)
@@ -172,7 +174,8 @@ class Sandboxed:
         self.kind = executor.kind
 
     async def run(self, job: Job) -> Exit:
-        return await self.executor.run(self.sandbox.wrap(job))
+        """A job that is in a room of its own already is left there."""
+        return await self.executor.run(job if job.keeper else self.sandbox.wrap(job))
 
 
 # --- places -------------------------------------------------------------------------------------------

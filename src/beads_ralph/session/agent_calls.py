@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, quarantine
+from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.process import jobs
@@ -47,6 +49,8 @@ class Answered:
     reply: Reply
     began: float
     """By the clock of `time.monotonic`."""
+    left_behind: tuple[str, ...] = ()
+    """What it did in its quarantine and nobody has taken over."""
 
     @property
     def name(self) -> str:
@@ -135,13 +139,28 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     }
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
-    ended = await tools.executor.run(job)
+    async with _quarantine(task, tools) as own:
+        ended = await tools.executor.run(confinement.with_git(job, task, own))
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
-    return Answered(done, spec, ended, reply, began)
+    return Answered(done, spec, ended, reply, began, tuple(own.told) if own else ())
+
+
+@asynccontextmanager
+async def _quarantine(task: AgentTask, tools: Tools) -> AsyncIterator[Quarantine | None]:
+    """A repository of its own for whoever commits and is closed in."""
+    if not task.closed_in or task.role == "qa":
+        yield None
+        return
+    place = quarantine.around(tools.root, task.cwd, task.branch)
+    own = await in_thread(place.__enter__)
+    try:
+        yield own
+    finally:
+        await in_thread(place.__exit__, None, None, None)
 
 
 def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCall:

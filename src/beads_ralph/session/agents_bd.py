@@ -1,7 +1,7 @@
 """The `bd` that agents find first on their PATH: it reads the beads of their repository, and changes none.
 
-bd's own instructions tell agents to close their issue. In a run that is the run's to do, after the checks. For
-every other repository, such as one that an agent makes for its tests, it is bd itself.
+bd's own instructions tell agents to close their issue. In a run that is the run's to do, after the checks.
+For every other repository, such as one that an agent makes for its tests, it is bd itself.
 """
 
 from __future__ import annotations

@@ -98,6 +98,7 @@ async def _called(case: BeadSession, asked: Asked) -> Answered:
         case.record.add_dev(done, asked.feedback)
     elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling
         case.record.add_usage(done.call.usage)
+    case.left_behind += done.left_behind
     if done.reply.denied:
         case.denied.append(f"{done.call.program} was denied {', '.join(done.reply.denied)}")
     return done

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
-from beads_ralph.journal.events import BaselineTaken
+from beads_ralph.git.proofs import Checkout
+from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import confinement, verify, worktree_setup
+from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
-from beads_ralph.session.verify import Subject
+from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
+from beads_ralph.session.verify import Bench, Subject
 
 
 async def take_baseline(case: BeadSession) -> None:
@@ -20,7 +24,7 @@ async def take_baseline(case: BeadSession) -> None:
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
     evidence = await run(case, case.base, 0, "baseline")
-    case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
+    baseline.keep(case, evidence)
     case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
 
 
@@ -31,23 +35,59 @@ async def run(
     verifiers = case.verifiers
     if not verifiers:
         return []
-    baseline = stage == "baseline"
-    if baseline:  # each of them is asked, whatever the others say
+    if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
-    async with case.clean_checkout(commit) as clean:
-        checkout = clean.path
+    async with case.clean_checkout(commit) as clean, _around(case, clean) as look:
         if gates is not None:
             await in_thread(clean.lay_over, case.base, gates.restored, gates.removed)
-        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
-        if unready := await worktree_setup.furnish_checkout(
-            case, checkout, commit, f"a{attempt}-{stage}-setup"
-        ):
+        setup = (case, clean.path, commit, f"a{attempt}-{stage}-setup")
+        around = await in_thread(look)
+        if unready := await worktree_setup.furnish_checkout(*setup, around):
             return unready
-        subject = Subject(
-            case.bead.id, attempt, checkout, commit, stage, case.metadata.team_name, limit, case.env
-        )
-        red = case.record.red_before if stage == "verify" else None
-        return await verify.run_verifiers(verifiers, subject, case.bench, red, clean.rewritten)
+        if case.tools.config.worktree_setup:  # what it has made takes the place of what was borrowed
+            around = await in_thread(look)
+        if unfit := _unfit(case, around, commit, attempt):
+            return unfit
+        limit = confinement.memory_limit_mb(case.bead, case.tools.config)
+        asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
+        team = case.metadata.team_name
+        subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
+        known = None if stage == "baseline" else baseline.known(case)
+        bench = _bench(case, around)
+        return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
+
+
+@asynccontextmanager
+async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[[], CheckSetting | None]]:
+    """How the check finds the machine; as it is, where nobody has looked at it when the run began."""
+    world = case.tools.world
+    if world is None:
+        yield lambda: None
+        return
+    commands = [one.command for one in case.verifiers]
+    commands += [case.tools.config.worktree_setup] if case.tools.config.worktree_setup else []
+    objects = case.proofs.path / "objects"
+    place = world.around(CheckPlace(clean.path, case.worktree, case.metadata.branch, commands, objects))
+    try:
+        yield await in_thread(place.__enter__)
+    finally:
+        await in_thread(place.__exit__, None, None, None)
+
+
+def _unfit(case: BeadSession, around: CheckSetting | None, commit: str, attempt: int) -> list[Evidence]:
+    """The failure of a check whose surroundings are not what they were; what it does not see is told."""
+    for text in around.notes if around else ():
+        case.tell(WarningGiven(attempt=attempt, message=text))
+    if around is None or not around.problem:
+        return []
+    return [Evidence("surroundings", "verifier", "", commit, "fail", around.problem)]
+
+
+def _bench(case: BeadSession, around: CheckSetting | None) -> Bench:
+    if around is None:
+        return case.bench
+    wrap = partial(around.wrap, network=case.tools.config.verifier_network)
+    return replace(case.bench, environment=around.env, wrap=wrap)
 
 
 async def with_gates_of_base(
@@ -63,6 +103,7 @@ async def with_gates_of_base(
         text = f"{several(gates.files)} decides what passes: {declare}"
         return [Evidence("gate files", "git", "", commit, "fail", text)]
     rows = await run(case, commit, attempt, "verify-base", gates)
+    rows = [baseline.without_tests(case, row) for row in rows]
     why = f"; it passes only with a change of {several(gates.files)}: {declare}"
     return [
         replace(

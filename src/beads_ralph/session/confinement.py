@@ -16,13 +16,14 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
+from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.runs import evidence_folder
 from beads_ralph.process import process_table, sandbox
 from beads_ralph.process.jobs import Job, Profile
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.process.supervise import MB
-from beads_ralph.session import lent_files
+from beads_ralph.session import lent_files, verifier_home
 
 COMMITTED: Final = ("objects", "refs", "logs", "reftable", "lfs", "rr-cache")
 """Parts of the repository's own folder that git writes to for a commit in a worktree."""
@@ -38,6 +39,7 @@ def require(config: Config, root: Path) -> None:
     """What is set and cannot be had is better said before the first agent starts."""
     environment.refuse_names(config.agent_env)
     lent_files.refuse_patterns(config.worktree_files)
+    verifier_home.refuse_names(config.verifier_home_keeps)
     home = home_of(config, root)
     if home is not None and not (home.is_dir() and os.access(home, os.R_OK | os.W_OK | os.X_OK)):
         message = f"agent_home: {home} is not a folder that agents could use"
@@ -87,12 +89,19 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         job,
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
-        writes=(*written_by_git(task), *state_of(profile, job.env or {}), *evidence_folder(task.env)),
+        writes=(*state_of(profile, job.env or {}), *evidence_folder(task.env)),
         reads=_places(profile.credentials, profile, job.env or {}),
         settings=tuple(_settings_of(profile, job.env or {})),
         overlaid=_places(profile.overlaid, profile, job.env or {}),
         copied=_places(profile.copied, profile, job.env or {}),
     )
+
+
+def with_git(job: Job, task: AgentTask, own: Quarantine | None) -> Job:
+    """The job with git: in a quarantine, where there is one, else with what a commit is written to."""
+    if own is None:
+        return replace(job, writes=(*job.writes, *written_by_git(task)))
+    return replace(job, mounts=tuple(own.mounts()), reads=(*job.reads, *own.reads()))
 
 
 def ports_of(config: Config) -> Ports | None:

@@ -48,6 +48,8 @@ class BeadHistory:
     proven: str | None = None
     red_before: dict[str, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
+    tests_before: dict[str, Any] | None = None
+    """By verifier, the tests that runners told of then."""
     spent: Usage = field(default_factory=Usage)
     """By all sessions on this bead since it was last forgiven."""
     usage: Usage = field(default_factory=Usage)
@@ -69,6 +71,7 @@ class BeadHistory:
             state.qa_calls,
             proven=_proven(bead),
             red_before=state.red_before,
+            tests_before=state.tests_before,
             spent=state.usage,
             seconds_before=float((state.spent and state.spent.seconds) or 0.0),
         )
@@ -114,6 +117,7 @@ class BeadHistory:
             last_verdict=self._kept_verdict(),
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
+            tests_before=self.tests_before,
             spent=Spending(**asdict(self.spent), seconds=round(self.seconds, 3)),
             parked=None,
         )

@@ -14,7 +14,7 @@ from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_s
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import checks, gate_files, lent_files, reviews, verify
+from beads_ralph.session import baseline, checks, gate_files, lent_files, outward, reviews, verify
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.state import BeadSession
@@ -67,7 +67,9 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     evidence = await checks.run(case, commit, attempt, "verify")
     evidence += await checks.with_gates_of_base(case, commit, attempt, gates, evidence)
     evidence += await in_thread(_lost, case, commit)
-    flags += _rewritings(evidence)
+    leaning, told = await in_thread(outward.look, case, commit)
+    evidence += leaning
+    flags += [*told, *_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
@@ -83,7 +85,8 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
 
 async def put_back(case: BeadSession, attempt: int) -> list[str]:
     """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
-    told = await in_thread(guard.put_back, case.tools.root, case.worktree)
+    told = [*case.left_behind, *await in_thread(guard.put_back, case.tools.root, case.worktree)]
+    case.left_behind.clear()
     for text in told:
         case.tell(WarningGiven(attempt=attempt, message=text))
     return told

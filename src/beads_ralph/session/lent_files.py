@@ -45,11 +45,18 @@ def lend(root: Path, tree: Path, patterns: Sequence[str]) -> list[str]:
     return names
 
 
-def _untracked(root: Path, tree: Path, patterns: Sequence[str]) -> list[str]:
+def lendable(root: Path, patterns: Sequence[str]) -> list[Path]:
+    """The untracked files of the main checkout that match."""
     found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
     names = sorted(path.relative_to(root).as_posix() for path in found)
     names = [name for name in names if PurePosixPath(name).parts[0] not in OWN]
-    tracked = {*_listed(root, names), *_listed(tree, names)}
+    tracked = {*_listed(root, names)}
+    return [root / name for name in names if name not in tracked]
+
+
+def _untracked(root: Path, tree: Path, patterns: Sequence[str]) -> list[str]:
+    names = [path.relative_to(root).as_posix() for path in lendable(root, patterns)]
+    tracked = {*_listed(tree, names)}
     return [name for name in names if name not in tracked]
 
 

@@ -39,6 +39,7 @@ from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
+from beads_ralph.session.verifier_world import VerifierWorld
 from beads_ralph.session.verify import Bench
 
 Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
@@ -114,6 +115,8 @@ class Tools:
     """What checks and setup inherit."""
     select: Callable[[str], AgentCLI]
     forge: Forge
+    world: VerifierWorld | None = None
+    """How checks find the machine; None where they have it as it is."""
     ports: Ports | None = None
     """Where beads get ranges of ports from; None where they get none."""
     server_retry: Retry = SERVER_RETRY

@@ -70,6 +70,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
 
 async def _work(case: BeadSession) -> Outcome:
     record = case.record
+    await worktree.settle(case)
     await worktree.clear_locks(case)
     await worktree.bring_back(case)
     unfinished = await worktree.prepare(case)

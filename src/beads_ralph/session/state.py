@@ -83,6 +83,8 @@ class BeadSession:
     """Whether something is still to be merged into the worktree."""
     denied: list[str] = field(default_factory=list)
     """Which tools the agents of this attempt asked for in vain."""
+    left_behind: list[str] = field(default_factory=list)
+    """What its agents did in their quarantine and nobody has taken over; not told yet."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
     ports: LentPorts | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -12,12 +13,15 @@ from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.words import plural, several
+from beads_ralph.files import scratch
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder, Shelf, evidence_folder
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
+from beads_ralph.session import runner_reports
+from beads_ralph.session.runner_reports import Before
 
 SHELL: Final = ("/bin/sh", "-c")
 TAIL_LENGTH: Final = 4000
@@ -33,6 +37,8 @@ class Bench:
     folder: RunFolder
     events: EventSink
     environment: Mapping[str, str]
+    wrap: Callable[[Job], Job] = lambda job: job
+    """Puts a job where it is to run."""
 
 
 @dataclass(frozen=True)
@@ -48,29 +54,42 @@ class Subject:
     memory_limit_mb: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
     """What its worktree has and others have not, such as ports."""
+    asks_reports: bool = False
+    """Every pytest is asked for a report of its own."""
 
 
 async def run_verifiers(
     verifiers: Sequence[Verifier],
     subject: Subject,
     bench: Bench,
-    red_before: Mapping[str, bool] | None = None,
+    before: Mapping[str, Before] | None = None,
     rewritten: Callable[[], Sequence[str]] = tuple,
 ) -> list[Evidence]:
     """Each in order, on the same checkout; a failure ends the list unless its verifier says continue. What
-    one of them rewrote is put back (`rewritten`), and it has not passed on the commit then."""
+    one of them rewrote is put back (`rewritten`), and it has not passed on the commit then. `before` tells by
+    command how they ended on the base; None where it is the base that they run on."""
     found: list[Evidence] = []
     for number, verifier in enumerate(verifiers, 1):
+        known = (before or {}).get(verifier.command)
         row = await _run(verifier, number, subject, bench)
+        if before is not None and verifier.expect.exit_code == 0:
+            row = _with_its_tests(row, known, subject)
         if files := await in_thread(rewritten):
             row = _on_other_files(row, files)
-        if red_before is not None and verifier.command in red_before:
-            row = _compared(row, was_red=red_before[verifier.command])
-        found.append(row)
+        if known is not None:
+            row = _compared(row, was_red=not known.passed)
+        found.append(replace(row, output_tail="") if row.ruling == "pass" else row)
         bench.events.emit(_told(row, subject))
         if row.ruling != "pass" and verifier.on_failure == "stop":
             break
     return found
+
+
+def _with_its_tests(row: Evidence, before: Before | None, subject: Subject) -> Evidence:
+    """It has passed only if its tests came to their end."""
+    now = runner_reports.of_json(row.details.get("tests") or {})
+    problem = runner_reports.problem(row.command, now, before, asked=subject.asks_reports)
+    return replace(row, ruling="fail", message=problem) if problem and row.ruling == "pass" else row
 
 
 def _on_other_files(row: Evidence, files: Sequence[str]) -> Evidence:
@@ -97,18 +116,26 @@ def _told(row: Evidence, subject: Subject) -> VerifierEnded:
 async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) -> Evidence:
     name = f"a{subject.attempt}-{subject.label}-{number}"
     transcript = bench.folder.transcript(subject.bead_id, name)
-    job = Job(
-        (*SHELL, verifier.command),
-        subject.checkout,
-        env={**bench.environment, **subject.env},
-        timeout=float(verifier.timeout_seconds),
-        name=f"{subject.label}-{subject.bead_id}-{number}",
-        transcript=transcript,
-        memory_limit_mb=subject.memory_limit_mb,
-        writes=(*git_files.folders_of(subject.checkout)[1:], *evidence_folder(subject.env)),
-    )
-    ended = await bench.executor.run(job)
+    env = {**bench.environment, **subject.env}
+    with _report_folder(wanted=subject.asks_reports) as reports:
+        job = Job(
+            (*SHELL, verifier.command),
+            subject.checkout,
+            env={**env, **runner_reports.asking(env, reports)} if reports else env,
+            timeout=float(verifier.timeout_seconds),
+            name=f"{subject.label}-{subject.bead_id}-{number}",
+            transcript=transcript,
+            memory_limit_mb=subject.memory_limit_mb,
+            writes=(
+                *git_files.folders_of(subject.checkout)[1:],
+                *evidence_folder(subject.env),
+                *((reports,) if reports else ()),
+            ),
+        )
+        ended = await bench.executor.run(bench.wrap(job))
+        tests = await in_thread(runner_reports.read, reports, transcript)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
+    counted = {"tests": runner_reports.to_json(tests)} if tests else {}
     return Evidence(
         name=verifier.name,
         kind="verifier",
@@ -119,9 +146,20 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
         exit_code=ended.code,
         seconds=ended.seconds,
         output_sha256=hash_of(transcript),
-        output_tail=_tail(ended) if problem else "",
-        details={"reason": "verifier-timeout"} if ended.timed_out else {},
+        output_tail=_tail(ended),
+        details={**counted, **({"reason": "verifier-timeout"} if ended.timed_out else {})},
     )
+
+
+@contextmanager
+def _report_folder(*, wanted: bool) -> Iterator[Path | None]:
+    """A folder for reports of runners, which nobody can guess; gone afterwards."""
+    folder = scratch.make() if wanted else None
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            scratch.discard(folder)
 
 
 def failure(expect: Expectation, ended: Exit, transcript: Transcript, limit: int) -> str:

@@ -11,7 +11,17 @@ from typing import Final
 from beads_ralph import prompts
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
-from beads_ralph.git import commands, git_files, guard, locking, merges, proofs, worktree_status, worktrees
+from beads_ralph.git import (
+    commands,
+    git_files,
+    guard,
+    locking,
+    merges,
+    proofs,
+    quarantine,
+    worktree_status,
+    worktrees,
+)
 from beads_ralph.git.merges import HEADS, ORIGIN
 from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
@@ -133,6 +143,11 @@ def tidy(root: Path, bead: Bead, *, remove_worktree: bool) -> None:
         locking.run("update-ref", "-d", start_ref(bead.id), cwd=root)
     if remove_worktree:
         worktrees.remove(root, Path(bead.metadata.worktree_path), bead.metadata.source_branch)
+
+
+async def settle(case: BeadSession) -> None:
+    """What an agent had committed when the harness was killed."""
+    case.left_behind += await in_thread(quarantine.settle_left, case.tools.root, case.worktree)
 
 
 # --- locks --------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.session import confinement, lent_files
 from beads_ralph.session.order import Halted
 from beads_ralph.session.state import BeadSession
+from beads_ralph.session.verifier_world import CheckSetting
 from beads_ralph.session.verify import SHELL
 
 MARK: Final = "beads-ralph-setup"
@@ -66,7 +67,9 @@ async def set_up(case: BeadSession) -> None:
     _tell(case, setup="done", seconds=round(ended.seconds, 3))
 
 
-async def furnish_checkout(case: BeadSession, checkout: Path, commit: str, name: str) -> list[Evidence]:
+async def furnish_checkout(
+    case: BeadSession, checkout: Path, commit: str, name: str, around: CheckSetting | None = None
+) -> list[Evidence]:
     """The same for a clean checkout: checks need what the work needs. A failure is one of the work's, since
     it succeeded before; empty where there is none."""
     config = case.tools.config
@@ -74,7 +77,7 @@ async def furnish_checkout(case: BeadSession, checkout: Path, commit: str, name:
         await in_thread(lent_files.lend, case.tools.root, checkout, config.worktree_files)
     if config.worktree_setup is None:
         return []
-    ended = await _run(case, checkout, config.worktree_setup, name)
+    ended = await _run(case, checkout, config.worktree_setup, name, around)
     if ended.ok:
         return []
     said = _failure(config.worktree_setup, ended)
@@ -92,19 +95,21 @@ async def furnish_checkout(case: BeadSession, checkout: Path, commit: str, name:
     return [row]
 
 
-async def _run(case: BeadSession, tree: Path, command: str, name: str) -> Exit:
+async def _run(
+    case: BeadSession, tree: Path, command: str, name: str, around: CheckSetting | None = None
+) -> Exit:
     tools, config = case.tools, case.tools.config
     job = Job(
         (*SHELL, command),
         tree,
-        env={**tools.environment, **case.env},
+        env={**(around.env if around else tools.environment), **case.env},
         timeout=config.worktree_setup_timeout,
         name=f"{name}-{case.bead.id}",
         transcript=tools.folder.transcript(case.bead.id, name),
         memory_limit_mb=confinement.memory_limit_mb(case.bead, config),
         writes=git_files.folders_of(tree)[1:],
     )
-    return await tools.executor.run(job)
+    return await tools.executor.run(around.wrap(job) if around else job)
 
 
 def _failure(command: str, ended: Exit) -> str:

@@ -112,8 +112,14 @@ class StateFolder:
             yield
 
     def interrupt_stale(self) -> list[RunRecord]:
-        """Mark the attempts of runs that ended without a word; those records."""
-        return [self._interrupt(run) for run in self._running() if not self._lives(run)]
+        """Mark the attempts of runs that ended without a word; those records. Nothing of such a run says any
+        more that it lives."""
+        marked = [self.interrupt(run) for run in self._running() if not self._lives(run)]
+        folder = self.path / RUNS / LIVE
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.is_file():
+                lock.remove_free(path)
+        return marked
 
     def _running(self) -> Iterator[RunRecord]:
         folder = self.path / RUNS
@@ -129,13 +135,9 @@ class StateFolder:
         run_id = run.ours.run_id
         if not run_id or "/" in run_id:
             return True
-        path = self.path / RUNS / LIVE / run_id
-        if lock.is_held(path):
-            return True
-        lock.remove_free(path)
-        return False
+        return lock.is_held(self.path / RUNS / LIVE / run_id)
 
-    def _interrupt(self, run: RunRecord) -> RunRecord:
+    def interrupt(self, run: RunRecord) -> RunRecord:
         """When it ended nobody knows; so there is a time at which that was noticed, and no duration."""
         marked = changed(
             run,

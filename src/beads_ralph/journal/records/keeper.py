@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
-from typing import Final
+from pathlib import Path
 
 from beads_ralph import __version__
-from beads_ralph.bead import json_fields
-from beads_ralph.bead.agent_call import AgentCall
-from beads_ralph.bead.evidence import Evidence
-from beads_ralph.bead.usage import COUNTS, Usage
-from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.events import (
     AgentEnded,
     AgentStarted,
@@ -30,53 +22,32 @@ from beads_ralph.journal.events import (
     VerdictGiven,
 )
 from beads_ralph.journal.journal import Journal
-from beads_ralph.journal.records.folder import INTERRUPTED_CODE, StateFolder, is_result_of
+from beads_ralph.journal.records.folder import StateFolder, is_result_of
 from beads_ralph.journal.records.model import (
     EXHAUSTED,
     PROMPT_LENGTH,
-    REASONS,
     SUMMARY_LENGTH,
-    Called,
-    Checked,
     Extra,
     Reason,
-    ResultRecord,
     RunRecord,
-    Spent,
-    Verification,
     changed,
 )
-
-NO_MODEL: Final = "none"
-NOBODY: Final = "git"
-"""Who worked where branches were merged without any agent."""
-TIMEOUT_CODE: Final = 124
-LINT: Final = re.compile(
-    r"\b(lint|ruff|flake8|eslint|mypy|pyright|clippy|fmt|format|style|vet)", re.IGNORECASE
+from beads_ralph.journal.records.projection import (
+    NO_MODEL,
+    as_begun,
+    broken_reason,
+    called,
+    checked,
+    exit_code,
+    more,
+    over,
+    plain,
+    program,
+    reason_of,
+    result_of,
+    total,
+    verification,
 )
-TESTS: Final = re.compile(r"test|spec|check", re.IGNORECASE)
-FULL: Final = os.strerror(errno.ENOSPC)
-
-TROUBLES: Final[Mapping[str, Reason]] = {
-    "limit": "agent-limit",
-    "auth": "agent-auth",
-    "server": "agent-server",
-    "refused": "agent-refused",
-    "unfinished": "agent-unfinished",
-}
-CUT_SHORT: Final[Mapping[str, Reason]] = {
-    "timeout": "agent-timeout",
-    "output": "agent-output-limit",
-    "memory": "agent-memory",
-}
-CHECKS: Final[Mapping[tuple[str, str], Reason]] = {
-    ("verifier", "fail"): "verifier-failed",
-    ("verifier", "stop"): "verifier-failed",
-    ("qa", "fail"): "qa-failed",
-    ("qa", "stop"): "qa-stop",
-    ("merge", "fail"): "lost-changes",
-    ("git", "fail"): "branch-changed",
-}
 
 
 @dataclass
@@ -93,12 +64,17 @@ class Keeper:
         """How each bead that is at work was claimed."""
         self.open: dict[str, RunRecord] = {}
         """The attempts that have begun and not ended."""
+        self.began: dict[str, float] = {}
+        """When those began, by a clock that nobody sets."""
 
     @contextmanager
-    def listening(self, journal: Journal) -> Iterator[None]:
-        """Records from here on; what dead runs have left is put right first."""
+    def listening(self, journal: Journal, killed: Iterable[Sequence[Event]] = ()) -> Iterator[None]:
+        """Records from here on; what dead runs have left is put right first. `killed`: the events of those
+        that ended without a word."""
         self.folder.prepare()
         with self.folder.live(self.run_id):
+            for told in killed:
+                self._catch_up(told)
             self.folder.interrupt_stale()
             journal.listeners.append(self.hear)
             try:
@@ -108,6 +84,12 @@ class Keeper:
 
     def hear(self, event: Event) -> None:
         """What is told is on disk when this returns."""
+        if event.derived is None:
+            self._note(event)
+        else:
+            self._note_late(event, event.derived)
+
+    def _note(self, event: Event) -> None:
         match event:
             case BeadClaimed(bead=str(bead)):
                 self.beads[bead] = event
@@ -124,6 +106,37 @@ class Keeper:
             case BeadParked(bead=str(bead)) | BeadReleased(bead=str(bead)):
                 self._given_back(bead, event)
 
+    # --- what a killed run could not note down any more ---
+
+    def _catch_up(self, told: Sequence[Event]) -> None:
+        """A record follows its event, so the last event of a killed run is the only one that may lack its
+        record, or the second of two."""
+        last = told[-1] if told else None
+        if last is None or last.bead is None or isinstance(last, AgentStarted | BeadClaimed):
+            return
+        run = self.folder.last_run(last.bead)
+        if not (isinstance(last, AgentEnded) and run and len(run.ours.calls) == _answers(told, last)):
+            self._note_late(last, last.derived or last.run_id)
+
+    def _note_late(self, event: Event, run_id: str) -> None:
+        """Go on with the record of a killed run, where that one had not got so far; what is not over by then
+        was interrupted."""
+        bead = event.bead or ""
+        run = self.folder.last_run(bead)
+        unfinished = run is not None and self._is_unfinished(run, event, run_id)
+        if run is not None and unfinished:
+            self.open[bead] = as_begun(run)
+        elif isinstance(event, VerdictGiven) and run is not None and run.attempt >= (event.attempt or 0):
+            return  # that is in the records
+        self._note(event)
+        if (run := self.open.pop(bead, None)) is not None:
+            self.folder.interrupt(run)
+
+    def _is_unfinished(self, run: RunRecord, event: Event, run_id: str) -> bool:
+        result = self.folder.last_result(run.bead)
+        over = result is not None and is_result_of(result, run)
+        return run.ours.run_id == run_id and event.attempt in (None, run.attempt) and not over
+
     # --- while it lasts ---
 
     def _called(self, bead: str, event: AgentStarted) -> None:
@@ -137,6 +150,7 @@ class Keeper:
     def _begin(self, bead: str, event: AgentStarted | VerdictGiven) -> RunRecord:
         run = self.folder.begin(self._record(bead, event))
         self.open[bead] = run
+        self.began[bead] = time.monotonic()
         return run
 
     def _record(self, bead: str, event: AgentStarted | VerdictGiven) -> RunRecord:
@@ -263,15 +277,21 @@ class Keeper:
         run = self.open.get(bead)
         self._forget(bead)
         if run is not None:
-            self.folder.write(over(run, event, broken_reason(run, event)))
+            self.folder.write(over(run, event, broken_reason(run, event), self._seconds(bead)))
 
     def _end(
         self, run: RunRecord, event: Event, reason: Reason | None, text: str, *, will_retry: bool
     ) -> None:
-        run = over(run, event, reason)
+        run = over(run, event, reason, self._seconds(run.bead))
         self.folder.write(run)
         self.folder.write(result_of(run, text, will_retry=will_retry))
         self.open.pop(run.bead, None)
+
+    def _seconds(self, bead: str) -> float | None:
+        """How long the attempt took; None where another process began it. Not by the times in the record: a
+        clock that was set meanwhile would make hours of it, or less than nothing."""
+        began = self.began.pop(bead, None)
+        return None if began is None else time.monotonic() - began
 
     def _write(self, run: RunRecord) -> None:
         self.open[run.bead] = run
@@ -282,112 +302,12 @@ class Keeper:
         self.beads.pop(bead, None)
 
 
-# --- from what the journal says to what a record says -----------------------------------------------
-
-
-def plain(text: str) -> str:
-    """Text that JSON can hold: what is half a character is no character."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def program(said: str | None) -> str:
-    return PurePath(said or NOBODY).name or NOBODY
-
-
-def exit_code(call: AgentCall) -> int | None:
-    return TIMEOUT_CODE if call.cut_short == "timeout" else call.exit_code
-
-
-def called(call: AgentCall) -> Called:
-    """What the record of an attempt keeps of a call: those of its fields that have a key there."""
-    kept = {name: said for name, said in json_fields.to_json(call).items() if name in Called.model_fields}
-    changes = {"started_at": call.started_at or None, "problem": plain(call.problem)}
-    return Called.model_validate({**kept, **changes})
-
-
-def checked(row: Evidence) -> Checked:
-    """The same of a check."""
-    said = row.summary()
-    kept = {name: said[name] for name in Checked.model_fields if said[name] is not None}
-    texts = {name: plain(value) for name, value in kept.items() if isinstance(value, str)}
-    return Checked.model_validate({**kept, **texts})
-
-
-def total(one: Spent, other: Spent) -> Spent:
-    both = Usage(*(getattr(one, name) for name in COUNTS)) + Usage(*(getattr(other, name) for name in COUNTS))
-    return Spent(**{name: getattr(both, name) for name in COUNTS})
-
-
-def more(one: float | None, other: float | None) -> float | None:
-    return one if other is None else round((one or 0.0) + other, 3)
-
-
-def verification(checks: Sequence[Checked]) -> Verification:
-    verifiers = [row for row in checks if row.kind == "verifier"]
-    lint = [row for row in verifiers if LINT.search(row.name)]
-    tests = [row for row in verifiers if row not in lint and TESTS.search(row.name)]
-    passed = sum(row.ruling == "pass" for row in checks)
-    overall = "partial" if 0 < passed < len(checks) else _ruling(checks)
-    return Verification.model_validate({"lint": _ruling(lint), "tests": _ruling(tests), "overall": overall})
-
-
-def _ruling(rows: Sequence[Checked]) -> str:
-    if not rows:
-        return "skipped"
-    return "pass" if all(row.ruling == "pass" for row in rows) else "fail"
-
-
-# --- why it came to nothing -------------------------------------------------------------------------
-
-
-def reason_of(run: RunRecord, rows: Sequence[Evidence]) -> Reason:
-    """A stop goes before every failure; else what failed first, an agent before what it left undone."""
-    bad = sorted((row for row in rows if row.ruling != "pass"), key=lambda row: row.ruling != "stop")
-    if not bad:
-        return "other"
-    workers = [one for one in run.ours.calls if one.role != "qa"]
-    of_call = _call_reason(workers) if bad[0].kind == "git" else None
-    said = next((one for one in REASONS if one == bad[0].reason), None)
-    return of_call or said or CHECKS.get((bad[0].kind, bad[0].ruling), "other")
-
-
-def _call_reason(calls: Sequence[Called]) -> Reason | None:
-    """What went wrong with the last of them; None where it went well."""
-    if not calls or not calls[-1].problem:
-        return None
-    last = calls[-1]
-    return CUT_SHORT.get(last.cut_short) or TROUBLES.get(last.trouble) or "agent-crash"
-
-
-def broken_reason(run: RunRecord, event: BeadBlocked | BeadReleased | BeadParked) -> Reason:
-    """Without a verdict of its own."""
-    if isinstance(event, BeadReleased) and event.cancelled:
-        return "interrupted"
-    if FULL in event.reason:
-        return "disk-full"
-    if run.ours.ruling == "pass":
-        return "proposal-failed"
-    if isinstance(event, BeadBlocked) and run.ours.role == "scrum-master":
-        return "scrum-master-failed"
-    return _call_reason(run.ours.calls) or "infrastructure"
-
-
-def over(run: RunRecord, event: Event, reason: Reason | None) -> RunRecord:
-    status = "done" if reason is None else "timeout" if reason == "agent-timeout" else "failed"
-    lasted = (moment_of(event.at) - moment_of(run.started_at)).total_seconds()
-    code = INTERRUPTED_CODE if reason == "interrupted" else run.exit_code
-    return changed(
-        run,
-        status=status,
-        finished_at=event.at,
-        duration_seconds=round(max(lasted, 0.0), 3),
-        failure_reason=reason,
-        exit_code=code,
-    )
-
-
-def result_of(run: RunRecord, text: str, *, will_retry: bool) -> ResultRecord:
-    names = set(ResultRecord.model_fields) & set(RunRecord.model_fields) - {"extra"}
-    shared = {name: getattr(run, name) for name in names}
-    extra = Extra(run_id=run.ours.run_id, commit=run.ours.commit, program_version=__version__)
-    return ResultRecord(**shared, will_retry=will_retry, reason=plain(text).strip() or "ended", extra=extra)
+def _answers(told: Sequence[Event], last: AgentEnded) -> int:
+    """How many agents have answered in the attempt of the last one, since it began."""
+    count = 0
+    for event in told:
+        if isinstance(event, BeadClaimed) and event.bead == last.bead:
+            count = 0
+        elif isinstance(event, AgentEnded):
+            count += (event.bead, event.attempt) == (last.bead, last.attempt)
+    return count
