@@ -90,10 +90,10 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
         writes=(*state_of(profile, job.env or {}), *evidence_folder(task.env)),
-        reads=_places(profile.credentials, profile, job.env or {}),
-        settings=tuple(_settings_of(profile, job.env or {})),
-        overlaid=_places(profile.overlaid, profile, job.env or {}),
-        copied=_places(profile.copied, profile, job.env or {}),
+        reads=places_of(profile.credentials, profile, job.env or {}),
+        settings=tuple(settings_of(profile, job.env or {})),
+        overlaid=places_of(profile.overlaid, profile, job.env or {}),
+        copied=places_of(profile.copied, profile, job.env or {}),
     )
 
 
@@ -183,7 +183,7 @@ def state_of(profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (*below, *named)
 
 
-def _settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
+def settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
     """What a program obeys, of what it can write to. What is missing is made, empty: it can then be kept from
     being made by an agent."""
     for path in _candidates(profile.settings, profile, env):
@@ -196,7 +196,7 @@ def _settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
         yield path
 
 
-def _places(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
+def places_of(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Those of the files and folders that are there."""
     return tuple(path for path in _candidates(names, profile, env) if path.exists())
 
