@@ -149,7 +149,7 @@ ADVICE: Mapping[Code, Remedy] = {
         recoverable=True, next_step="Install bubblewrap, or set sandbox: none in beads-ralph.yaml"
     ),
     Code.NOT_FOR_AGENTS: Remedy(
-        recoverable=False, next_step="Commit the work and end: the run checks it and closes the bead"
+        recoverable=True, next_step="Commit the work and end: the run checks it and closes the bead"
     ),
     Code.INTERRUPTED: Remedy(recoverable=True, next_step="Run the same command again"),
     Code.UNAVAILABLE: Remedy(
