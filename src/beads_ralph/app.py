@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -284,11 +284,10 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
 def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
     """What sessions work with in the repository at `root`, with git's settings as they are now."""
     redaction.know(os.environ, config.agent_env, root)
-    settings.take(root)
+    settings.take(root).moves = config.source_moves
     proofs.at(root).tidy()
     executor, environment = _executor(root, config), _environment(config, folder)
-    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
-    world = verifier_world.begin(root, config, environment, closed_in)
+    world = _world(root, config, executor, environment)
     return Tools(
         root,
         config,
@@ -305,6 +304,14 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
 def _executor(root: Path, config: Config) -> Executor:
     """The executor and the sandbox that the settings ask for."""
     return executors.choose(config.executor, confinement.sandbox_of(config, root))
+
+
+def _world(
+    root: Path, config: Config, executor: Executor, environment: Mapping[str, str]
+) -> verifier_world.VerifierWorld:
+    """The machine as checks find it, as it is now."""
+    closed_in = executor.sandbox if isinstance(executor, Sandboxed) else None
+    return verifier_world.begin(root, config, environment, closed_in)
 
 
 def _environment(config: Config, folder: runs.RunFolder) -> dict[str, str]:
@@ -347,10 +354,11 @@ def check_gates(
     with runs.exclusive(home, run_id, subject=gates.BEING_CHECKED):
         _sweep(home)
         with _recorded(home, run_id) as (folder, journal):
-            executor = _executor(space.root, space.config)
-            bench = Bench(executor, folder, journal, _environment(space.config, folder))
+            executor, environment = _executor(space.root, space.config), _environment(space.config, folder)
+            world = _world(space.root, space.config, executor, environment)
+            bench = Bench(executor, folder, journal, environment)
             actor = runs.actor_name(space.root, run_id)
-            checker = gates.Checker(space.root, space.config, bench, store, actor, warn)
+            checker = gates.Checker(space.root, space.config, bench, store, actor, warn, world)
             found = asyncio.run(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:

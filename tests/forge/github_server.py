@@ -198,6 +198,7 @@ class GitHub:
             return 422, {"message": "Validation Failed"}
         pull = self.pulls[number - 1]
         pull.body = request.get("body", pull.body)
+        pull.state = request.get("state", pull.state).upper()
         return OK, {"number": number, "body": pull.body}
 
     def _repository(self) -> dict[str, Any]:

@@ -37,6 +37,46 @@ def test_proposing_gives_what_the_forge_holds(any_place: Place) -> None:
         assert refs(any_place.bare)["refs/heads/feature/one"] == proposal.commit
 
 
+def test_what_was_pushed_over_or_deleted_is_put_back(place: Place) -> None:
+    """With its pull request, which a forge closes where the branch is gone."""
+    forge, proposal = place.open(), place.proposal()
+    pull = forge.propose(proposal)
+    if place.bare is None:
+        assert forge.held(["feature/one"]) is None
+        return
+    assert forge.held(["feature/one", "feature/none"]) == {"feature/one": proposal.commit}
+    git(place.bare, "update-ref", "refs/heads/feature/one", "refs/heads/main")
+    other = git(place.bare, "rev-parse", "refs/heads/main")
+    forge.put_back("feature/one", proposal.commit, other)
+    assert refs(place.root, "refs/beads-ralph/moved").popitem()[1] == other
+    git(place.bare, "update-ref", "-d", "refs/heads/feature/one")
+    if place.hub is not None:
+        place.hub.pulls[0].state = "CLOSED"
+    forge.put_back("feature/one", proposal.commit, None)
+    assert forge.held(["feature/one"]) == {"feature/one": proposal.commit}
+    assert forge.find("feature/one") == pull
+
+
+def test_only_what_was_found_there_is_replaced(place: Place) -> None:
+    forge, proposal = place.open(), place.proposal()
+    forge.propose(proposal)
+    if place.bare is not None:
+        with pytest.raises(RalphError):
+            forge.put_back("feature/one", place.commit("feature/one"), None)
+        assert forge.held(["feature/one"]) == {"feature/one": proposal.commit}
+
+
+def test_what_people_have_taken_is_known(place: Place) -> None:
+    forge, proposal = place.open(), place.proposal()
+    forge.propose(proposal)
+    assert not forge.is_taken("feature/one", "main", proposal.commit)
+    if place.hub is not None:
+        place.hub.merge(1)
+    elif place.bare is not None:
+        git(place.bare, "update-ref", "refs/heads/main", proposal.commit)
+    assert forge.is_taken("feature/one", "main", proposal.commit) is (place.bare is not None)
+
+
 def test_twice_is_once(place: Place) -> None:
     forge, proposal = place.open(), place.proposal()
     assert forge.find("feature/one") is None

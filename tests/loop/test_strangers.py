@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -254,3 +255,95 @@ def test_a_merge_that_people_did_themselves_needs_no_pull_request(repo: Path) ->
     evidence: list[dict[str, Any]] = project.metadata("bd-1-2-merge-both")["last_verdict"]["evidence"]
     assert [row["ruling"] for row in evidence if row["kind"] == "verifier"] == ["pass"]
     assert names(project.events("agent_started", bead="bd-1-2-merge-both"), "role") == ["qa"]
+
+
+# --- large files and submodules -----------------------------------------------------------------------
+
+LFS = """#!/usr/bin/env python3
+import hashlib, os, pathlib, shutil, subprocess, sys
+ask = ("git", "rev-parse", "--path-format=absolute", "--git-common-dir")
+here = pathlib.Path(subprocess.check_output(ask, text=True).strip())
+def kept(name, below=here): return below / "lfs/objects" / name[:2] / name[2:4] / name
+word, data = sys.argv[1], b"" if sys.argv[1] == "push" else sys.stdin.buffer.read()
+if word == "clean":
+    name = hashlib.sha256(data).hexdigest()
+    kept(name).parent.mkdir(parents=True, exist_ok=True)
+    kept(name).write_bytes(data)
+    print(f"oid sha256:{name}")
+elif word == "smudge":
+    sys.stdout.buffer.write(kept(data.decode().strip().rpartition(":")[2]).read_bytes())
+else:
+    remote = subprocess.check_output(("git", "remote", "get-url", sys.argv[2]), text=True).strip()
+    shutil.copytree(here / "lfs", pathlib.Path(remote) / "lfs", dirs_exist_ok=True)
+"""
+
+
+def with_large_files(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A remote, and a program that does for `*.bin` what git-lfs does."""
+    remote, programs = with_remote(repo), repo.parent / "programs"
+    programs.mkdir()
+    (programs / "git-lfs").write_text(LFS)
+    (programs / "git-lfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    git(repo, "config", "filter.lfs.clean", "git-lfs clean")
+    git(repo, "config", "filter.lfs.smudge", "git-lfs smudge")
+    git(repo, "config", "filter.lfs.required", "true")
+    (repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    return remote
+
+
+def test_large_files_are_shown_to_checks_and_go_with_their_commit(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = with_large_files(repo, monkeypatch)
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", verify="`grep -qx large one.bin`"),
+        sprint("1.2", "Two", verify="`grep -qx large one.bin`"),
+        script={"1.1": {"dev": work("one.bin", "large\n")}, "1.2": {"dev": work("two.txt")}},
+    )
+    ran = project.run()
+    assert (ran.code, len(ran.data["closed"])) == (0, 2), ran.out
+    pointer = git(repo, "show", "feature/1-1-one:one.bin")
+    name = pointer.rpartition(":")[2]
+    assert (remote / "lfs" / "objects" / name[:2] / name[2:4] / name).read_text() == "large\n"
+
+
+def test_a_large_file_that_is_not_what_its_name_says_proves_nothing(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_large_files(repo, monkeypatch)
+    swap = f'cd {repo}/.git/lfs/objects && f=$(find . -type f) && chmod u+w "$f" && echo right > "$f"'
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", verify="`grep -qx right one.bin`"),
+        script={"1.1": {"dev": [*work("one.bin", "wrong\n"), {"run": swap}]}},
+        plan_settings={"max_retry_attempts": 1},
+    )
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (1, []), ran.out
+    assert "large files are not what their names say" in verdicts(project, BEAD)[0][1]
+
+
+def test_a_submodule_is_there_for_agents_and_checks_where_the_setup_brings_it(repo: Path) -> None:
+    library = repo.parent / "library"
+    git(repo.parent, "init", "--quiet", "--initial-branch=main", str(library))
+    (library / "lib.txt").write_text("library\n")
+    git(library, "add", "--all")
+    git(library, "commit", "--quiet", "--message", "library")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(repo, *allowed, "submodule", "--quiet", "add", str(library), "vendor/lib")
+    bump = (
+        "cd vendor/lib && echo more > more.txt && git add --all && git commit --quiet --message more && "
+        "git push --quiet origin HEAD:refs/heads/more"
+    )
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", verify="`grep -q library vendor/lib/lib.txt`"),
+        sprint("1.2", "Two", verify="`grep -q more vendor/lib/more.txt`"),
+        worktree_setup="git -c protocol.file.allow=always submodule --quiet update --init",
+        verifier_sandbox="none",  # its room has no folder of another repository, only the network
+        script={"1.1": {"dev": work("one.txt")}, "1.2": {"dev": [{"run": bump}, *work("two.txt")]}},
+    )
+    ran = project.run()
+    assert (ran.code, len(ran.data["closed"])) == (0, 2), ran.out

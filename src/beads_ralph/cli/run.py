@@ -140,6 +140,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
+    for remark in ended.remarks:
+        console.print(f"  [yellow]![/yellow] {escape(remark)}")
     for step in _next_steps(ended):
         console.print(f"  → {step}")
 

@@ -282,6 +282,11 @@ class Config(Section):
         description="What a bead counts for that somebody closed without a proof.",
         examples=["accept"],
     )
+    source_moves: Literal["keep", "restore", "follow"] = Field(
+        "keep",
+        description="What it means for a run that a source branch is moved while it is on.",
+        examples=["follow"],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What a change means that touches files which decide what passes.",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.events import GateChecked
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import verify
+from beads_ralph.session.verifier_world import CheckPlace, VerifierWorld
 from beads_ralph.session.verify import Bench, Subject
 from beads_ralph.store.protocol import Changes, Findings, Store
 from beads_ralph.store.query import ItemQuery, Query
@@ -219,6 +220,8 @@ class Checker:
     store: Store | None
     actor: str
     warn: Callable[[str], None] = field(default=lambda _text: None)
+    world: VerifierWorld | None = None
+    """How checks in clean checkouts find the machine; None where they have it as it is."""
 
     async def check(self, gates: Sequence[Gate]) -> list[Gate]:
         """One after the other, since two may want the same port; each as it is afterwards."""
@@ -227,31 +230,48 @@ class Checker:
             done = await self._check_clean(gates)
         else:
             commit = await in_thread(commands.commit_of, "HEAD", self.root) or ""
-            done = [await self._one(gate, self.root, commit) for gate in gates]
+            done = [await self._one(gate, self.root, commit, self.bench) for gate in gates]
         await in_thread(self._remember, done)
         return done
 
     async def _check_clean(self, gates: Sequence[Gate]) -> list[Gate]:
         commit = await in_thread(self._source_commit)
-        place = (await in_thread(proofs.at, self.root)).checkout(commit)
-        clean = await in_thread(place.__enter__)
+        place = self._clean_place(commit, gates)
+        where, bench, unfit = await in_thread(place.__enter__)
         try:
-            return [await self._one(gate, clean.path, commit) for gate in gates]
+            return [await self._one(gate, where, commit, bench, unfit) for gate in gates]
         finally:
             await in_thread(place.__exit__, None, None, None)
+
+    @contextmanager
+    def _clean_place(
+        self, commit: str, gates: Sequence[Gate]
+    ) -> Iterator[tuple[Path, Bench, Sequence[Evidence]]]:
+        """A clean checkout, the bench for it, and what keeps it from being worth anything."""
+        ours = proofs.at(self.root)
+        with ours.checkout(commit) as clean, ExitStack() as opened:
+            if self.world is None:
+                yield clean.path, self.bench, ()
+                return
+            words = [verifier.command for gate in gates for verifier in gate.verifiers]
+            place = CheckPlace(clean.path, self.root, "", words, ours.path / "objects")
+            found = opened.enter_context(self.world.around(place))()
+            yield clean.path, found.bench(self.bench, self.config), found.unfit(commit)
 
     def _source_commit(self) -> str:
         branch = self.config.plan.source_branch or "HEAD"
         return commands.output("rev-parse", "--verify", f"{branch}^{{commit}}", cwd=self.root)
 
-    async def _one(self, gate: Gate, place: Path, commit: str) -> Gate:
+    async def _one(
+        self, gate: Gate, place: Path, commit: str, bench: Bench, unfit: Sequence[Evidence] = ()
+    ) -> Gate:
         if gate.colour == "waiting":
             return gate
         if not gate.verifiers:
             text = f"{gate.source} has no verifiers, so nothing can turn it green"
             return replace(gate, colour="red", reason=gate.reason or text)
         subject = Subject(gate.key, 0, place, commit, label="gate")
-        rows = redacted(await verify.run_verifiers(gate.verifiers, subject, self.bench))
+        rows = redacted(list(unfit) or await verify.run_verifiers(gate.verifiers, subject, bench))
         verdict = verify.verdict(rows)
         event = GateChecked(
             bead=gate.key,

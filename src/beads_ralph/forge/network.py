@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import Proposal
-from beads_ralph.git import commands, proofs
+from beads_ralph.git import commands, guard, large_files, proofs, settings
+from beads_ralph.git.guard import HEADS
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
 
@@ -29,6 +30,8 @@ REJECTED: Final = "rejected]"
 # Two pushes at once; but a branch `a` in the way of `a/b` stays there.
 RACED: Final = re.compile(r"cannot lock ref(?!.*cannot create)|incorrect old value")
 OVERTAKEN: Final = re.compile(r"non-fast-forward|fetch first|stale info")
+MOST_NAMED: Final = 500
+"""So many branches one command line may name."""
 CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
 
 
@@ -82,7 +85,7 @@ def words_of(ended: Exit, timeout: float) -> str:
 def publish(root: Path, remote: str, proposal: Proposal, network: Network, *config: str) -> None:
     """Push the commit from where it was proven, never by force; done when the remote itself names it as the
     branch's head."""
-    refspec = f"{proposal.commit}:refs/heads/{proposal.branch}"
+    refspec = f"{proposal.commit}:{HEADS}{proposal.branch}"
     place = proofs.at(root)
     place.bring([proposal.commit])
 
@@ -92,6 +95,8 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
         if not ended.ok:
             raise _not_pushed(ended, remote, proposal.branch, network)
 
+    if large_files.are_kept(settings.of(root)):
+        persist(lambda: _push_large_files(root, remote, proposal.commit, network, *config), network.retry)
     persist(push, network.retry)
     held = head(root, remote, proposal.branch, network, *config)
     if held != proposal.commit:
@@ -100,12 +105,26 @@ def publish(root: Path, remote: str, proposal: Proposal, network: Network, *conf
         raise RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
+def _push_large_files(root: Path, remote: str, commit: str, network: Network, *config: str) -> None:
+    """git-lfs does this in a hook, and no git of ours obeys hooks."""
+    words = (*config, "lfs", "push", remote, commit)
+    ended = commands.run(*words, cwd=root, timeout=network.push_timeout)
+    if not ended.ok:
+        raise _failed(ended, f"git lfs push {remote} failed", network.push_timeout)
+
+
 def head(root: Path, remote: str, branch: str, network: Network, *config: str) -> str | None:
     """The commit that the remote has for the branch."""
-    ref = f"refs/heads/{branch}"
+    return heads(root, remote, [branch], network, *config).get(branch)
+
+
+def heads(root: Path, remote: str, branches: Sequence[str], network: Network, *config: str) -> dict[str, str]:
+    """The commits that the remote has for those of the branches that it has."""
+    refs = {f"{HEADS}{branch}": branch for branch in branches}
 
     def ask() -> str:
-        words = (*config, "ls-remote", "--", remote, ref)
+        named = refs if len(refs) <= MOST_NAMED else (f"{HEADS}*",)
+        words = (*config, "ls-remote", "--", remote, *named)
         ended = commands.run(*words, cwd=root, timeout=network.timeout, env=proofs.at(root).env)
         if not ended.ok:
             raise _failed(ended, f"git ls-remote {remote} failed", network.timeout)
@@ -113,7 +132,37 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
 
     rows = (line.split("\t") for line in persist(ask, network.retry).splitlines())
     # git matches the ends of names, so that another ref could answer too.
-    return next((commit for commit, name in rows if name == ref), None)
+    return {refs[name]: commit for commit, name in rows if name in refs}
+
+
+def holds(root: Path, remote: str, branch: str, commit: str, network: Network, *config: str) -> bool:
+    """Whether the remote's branch has the commit in it."""
+    place, there = proofs.at(root), head(root, remote, branch, network, *config)
+    if there is None:
+        return False
+    words = (*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+    fetched = (*words, "--", remote, f"{HEADS}{branch}")
+    commands.run(*fetched, cwd=root, timeout=network.push_timeout, env=place.env)
+    asked = ("merge-base", "--is-ancestor", commit, there)
+    return commands.run(*asked, cwd=root, env=place.env).ok
+
+
+def put_back(
+    root: Path, remote: str, branch: str, commit: str, there: str | None, network: Network, *config: str
+) -> None:
+    """Push the proven commit in place of what was found there, and of nothing else. That is kept here."""
+    ref = f"{HEADS}{branch}"
+    if there is not None:
+        kept = f"+{ref}:{guard.MOVED}/remotes/{remote}/{branch}/{there}"
+        words = (*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote, kept)
+        commands.run(*words, cwd=root, timeout=network.push_timeout)
+    place = proofs.at(root)
+    place.bring([commit])
+    lease = f"--force-with-lease={ref}:{there or ''}"
+    words = (*config, "push", "--quiet", lease, "--", remote, f"{commit}:{ref}")
+    ended = commands.run(*words, cwd=root, timeout=network.push_timeout, env=place.env)
+    if not ended.ok:
+        raise _failed(ended, f"git push {remote} {branch} failed", network.push_timeout)
 
 
 def _not_pushed(ended: Exit, remote: str, branch: str, network: Network) -> RalphError:

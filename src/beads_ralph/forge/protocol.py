@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
@@ -56,6 +57,15 @@ class Forge(Protocol):
 
     def find(self, branch: str) -> PullRequest | None:
         """The open pull request of a branch."""
+
+    def held(self, branches: Sequence[str]) -> Mapping[str, str] | None:
+        """The commits that the remote has for branches, asked once for all; None where it has no remote."""
+
+    def is_taken(self, branch: str, target: str, commit: str) -> bool:
+        """Whether people have taken the proposed commit, so that its branch has done its part."""
+
+    def put_back(self, branch: str, commit: str, there: str | None) -> None:
+        """Let the branch on the remote hold the commit again instead of what was found there."""
 
 
 # --- may it be proposed? ----------------------------------------------------------------------------

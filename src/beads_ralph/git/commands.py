@@ -66,6 +66,11 @@ def commit_of(ref: str, cwd: Path) -> str | None:
     return ended.stdout.strip() if ended.ok else None
 
 
+def contains(repo: Path, whole: str, part: str) -> bool:
+    """Whether every commit of `part` is in `whole`."""
+    return run("merge-base", "--is-ancestor", part, whole, cwd=repo).ok
+
+
 def refs_of(tree: Path) -> dict[str, str]:
     """Every ref of the repository that the working tree belongs to, with what it leads to."""
     if (known := git_files.refs_of(tree)) is not None:

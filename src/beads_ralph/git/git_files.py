@@ -75,6 +75,11 @@ def refs(folder: Path) -> dict[str, str]:
     return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
 
 
+def is_symbolic(folder: Path, ref: str) -> bool:
+    """Whether the ref only names another one."""
+    return _line(folder / ref).startswith("ref:")
+
+
 def refs_of(tree: Path) -> dict[str, str] | None:
     """The same, seen from the top of a working tree; None where git has to be asked."""
     folders = _folders(tree)

@@ -1,7 +1,8 @@
 """What agents have no business to change in the repository: put back, kept aside, and told.
 
 git's settings, hooks and attributes are those of the start of the run; branches and pull requests of proven
-commits are where they were proven. A branch of nobody's proof may be moved by a person, and is left alone.
+commits are where they were proven; a branch that work is taken up on is as the run has left it or found it.
+Any other branch may be moved by a person, and is left alone: work builds on what it was at the start.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, locking, proofs, settings
+from beads_ralph.git import commands, git_files, locking, proofs, settings
 from beads_ralph.git.settings import GitSettings, guarded_files
 
+HEADS: Final = "refs/heads/"
 MOVED: Final = "refs/beads-ralph/moved"
 """Nothing is lost: what a ref was moved to can still be looked at."""
 REPLACING: Final = "refs/replace/"
@@ -36,16 +38,54 @@ def expect_proven(root: Path, commits: Iterable[tuple[str, str]]) -> None:
     gone on with them."""
     found = settings.of(root)
     now = commands.refs_of(found.root)
-    refs = [(f"refs/heads/{branch}", commit) for branch, commit in commits]
+    refs = [(f"{HEADS}{branch}", commit) for branch, commit in commits]
     there = {ref: commit for ref, commit in refs if now.get(ref) == commit and ref not in found.at_work}
     found.expected.update(there)
 
 
-def release(root: Path, branch: str) -> None:
-    """The branch is worked on, until it is proven."""
+def take_up(root: Path, branch: str, start: str | None) -> str:
+    """The branch is worked on, until it is proven. It is as this run or an earlier one left it, or as it was
+    when the run began; what somebody made or moved meanwhile is put aside, and told. Where the commit is
+    known that the work began at, whatever lies on top of it is work, and is judged as such."""
+    found, ref = settings.of(root), f"{HEADS}{branch}"
+    with _turn:
+        told = "" if ref in found.at_work or found.moves == "follow" else _as_left(found, ref, start)
+        found.at_work.add(ref)
+        found.expected.pop(ref, None)
+    return told
+
+
+def _as_left(found: GitSettings, ref: str, start: str | None) -> str:
+    should, now = found.expected.get(ref, found.begun.get(ref)), commands.refs_of(found.root)
+    here, plain = now.get(ref), not git_files.is_symbolic(found.common, ref)
+    if here == should and plain:
+        return ""
+    grown = start is not None and here is not None and commands.contains(found.root, here, start)
+    return "" if grown and plain else _return(found, ref, should, now)
+
+
+def wandered(root: Path) -> list[str]:
+    """The source branches that are not where they were when the run began, in words. A person is free to
+    move them, so they stay where they are."""
     found = settings.of(root)
-    found.at_work.add(f"refs/heads/{branch}")
-    found.expected.pop(f"refs/heads/{branch}", None)
+    now = commands.refs_of(found.root) if found.sources - found.expected.keys() else {}
+    return [
+        _wandering(found, ref, now.get(ref))
+        for ref in sorted(found.sources - found.expected.keys())
+        if now.get(ref) != found.begun.get(ref)
+    ]
+
+
+def _wandering(found: GitSettings, ref: str, now: str | None) -> str:
+    name, before = ref.removeprefix(HEADS), found.begun.get(ref, "")
+    went = f"was moved from {before[:12]} to {now[:12]}" if now else f"was deleted; it was at {before[:12]}"
+    if found.moves == "follow":
+        return f"{name} {went} while the run was on; later beads start there (source_moves: follow)"
+    back = f"git update-ref {ref} {before}"
+    return (
+        f"{name} {went} while the run was on; its beads build on {before[:12]}, and the next run on what is "
+        f"there then. If that was not you: {back}"
+    )
 
 
 def put_back(root: Path, tree: Path | None = None) -> list[str]:
@@ -147,16 +187,24 @@ def _moved(found: GitSettings) -> list[str]:
     return [_return(found, ref, commit, now) for ref, commit in wrong.items()]
 
 
-def _return(found: GitSettings, ref: str, commit: str, now: Mapping[str, str]) -> str:
+def _return(found: GitSettings, ref: str, commit: str | None, now: Mapping[str, str]) -> str:
+    """Let the ref lead to the commit again, None for no such ref."""
     went, kept = "deleted", ""
     if ref in now:
         name = f"{MOVED}/{ref.removeprefix('refs/')}/{now[ref]}"
         went, kept = f"moved to {now[ref][:12]}", f" (kept as {name})"
         locking.run("update-ref", name, now[ref], cwd=found.root)
-    proofs.at(found.root).restore(commit)
-    ended = locking.run("update-ref", ref, commit, cwd=found.root)
-    back = "put back" if ended.ok else f"it cannot be put back: {ended.stderr.strip()}"
-    return f"{ref} was {went}, away from the proven {commit[:12]}; {back}{kept}"
+    if commit is None:
+        ended = locking.run("update-ref", "--no-deref", "-d", ref, cwd=found.root)
+        said, back = f"was made by nobody of the run, at {now[ref][:12]}", "taken away"
+    else:
+        proofs.at(found.root).restore(commit)
+        ended = locking.run("update-ref", "--no-deref", ref, commit, cwd=found.root)
+        what = "the proven " if found.expected.get(ref) == commit and ref not in found.sources else ""
+        said, back = f"was {went}, away from {what}{commit[:12]}", "put back"
+    if not ended.ok:
+        back = f"that cannot be undone: {ended.stderr.strip()}"
+    return f"{ref} {said}; {back}{kept}"
 
 
 def _replaced(found: GitSettings) -> str:

@@ -12,7 +12,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.git import commands, locking, worktree_status
+from beads_ralph.git import commands, locking, settings, worktree_status
 
 MARKER: Final = re.compile(r"^(?:<{7} .*|\|{7}(?: .*)?|={7}|>{7} .*)$")
 MERGE_MESSAGE: Final = re.compile(r"^Merge (?:remote-tracking )?branch '([^']+)'")
@@ -79,10 +79,20 @@ NOTHING: Final[Proven] = {}
 
 def find_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
     """Those of the names that exist, here or else on origin. Branches below a name are found as well."""
+    return _among(commands.refs_of(repo), names) if names else {}
+
+
+def reliable_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
+    """The same as a run may build on them, whoever has moved them since it began."""
     if not names:
         return {}
+    run, now = settings.at(repo), commands.refs_of(repo)
+    return _among(run.reliable(now) if run else now, names)
+
+
+def _among(refs: Mapping[str, str], names: Sequence[str]) -> dict[str, Branch]:
     found: dict[str, Branch] = {}
-    for ref, commit in sorted(commands.refs_of(repo).items()):  # what is here before what is on origin
+    for ref, commit in sorted(refs.items()):  # what is here before what is on origin
         name = ref.removeprefix(HEADS).removeprefix(ORIGIN)
         if name != ref and any(not one or name == one or name.startswith(f"{one}/") for one in names):
             found.setdefault(name, Branch(ref, commit))
@@ -94,11 +104,21 @@ def find_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
 NOWHERE: Final = "exists neither here nor on origin"
 
 
-def source_of(repo_root: Path, source: str, known: Mapping[str, Branch]) -> Branch:
-    """The source among the branches that were found."""
-    if source not in known:
+def source_of(repo_root: Path, source: str) -> Branch:
+    """The source as the run may build on it. One that came after the run began is taken as it is found first;
+    from then on it is watched."""
+    found = reliable_branches(repo_root, [source]).get(source)
+    late = None if found else find_branches(repo_root, [source]).get(source)
+    branch = found or late
+    if branch is None:
         raise _missing(repo_root, f"the source branch {source} {NOWHERE}", source)
-    return known[source]
+    run = settings.at(repo_root)
+    if run and branch.ref not in run.at_work | run.expected.keys():
+        run.sources.add(branch.ref)
+        run.begun.setdefault(branch.ref, branch.commit)
+        if run.moves == "restore" and branch.ref.startswith(HEADS):
+            run.expected[branch.ref] = branch.commit
+    return branch
 
 
 def require_sources(repo_root: Path, beads: Sequence[Bead]) -> None:
@@ -187,7 +207,7 @@ def merge_all(path: Path, branches: Sequence[str], proven: Proven = NOTHING) -> 
     start = worktree_status.head(path)
     if waiting := worktree_status.unfinished(path):
         return MergeOutcome(start, conflict=_waiting(path, waiting))
-    known = find_branches(path, [name for name in branches if name not in proven])
+    known = reliable_branches(path, [name for name in branches if name not in proven])
     return merge_into(path, start, branches, known, proven, fresh=False)
 
 
@@ -218,7 +238,7 @@ def _with(
 ) -> MergeOutcome:
     if branch is None:
         return replace(outcome, missing=(*outcome.missing, name))
-    if branch.commit == outcome.head or contains(path, outcome.head, branch.commit):
+    if branch.commit == outcome.head or commands.contains(path, outcome.head, branch.commit):
         return replace(outcome, contained=(*outcome.contained, name))
     if not outcome.merged and not fresh:
         outcome = _save(outcome, path)
@@ -234,11 +254,6 @@ def _save(outcome: MergeOutcome, path: Path) -> MergeOutcome:
         message = f"{path} has uncommitted work and a {left.unfinished}, so nothing can be merged there"
         raise RalphError(Code.GIT_ERROR, message, suggested_action="Commit the work on a branch")
     return replace(outcome, saved=left.commit, head=left.commit) if left.commit else outcome
-
-
-def contains(repo: Path, whole: str, part: str) -> bool:
-    """Whether every commit of `part` is in `whole`."""
-    return commands.run("merge-base", "--is-ancestor", part, whole, cwd=repo).ok
 
 
 def _merge(path: Path, branch: str, ref: str) -> Conflict | None:
@@ -331,7 +346,7 @@ def finish_merge(path: Path, conflict: Conflict) -> MergeOutcome:
 def _concluded(path: Path, conflict: Conflict) -> MergeOutcome:
     head = worktree_status.head(path)
     left = leftover_markers(path, conflict.ours, conflict.theirs)
-    if left or not contains(path, head, conflict.theirs):
+    if left or not commands.contains(path, head, conflict.theirs):
         return MergeOutcome(head, conflict=replace(conflict, files=(), markers=left))
     return MergeOutcome(head, merged=(conflict.branch,))
 

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.git import commands, git_files, settings
+from beads_ralph.git import commands, git_files, large_files, settings
 from beads_ralph.git.settings import GitSettings
 
 NAME: Final = "proof.git"
@@ -77,6 +78,12 @@ class Checkout:
             )
         return files
 
+    def untracked(self) -> set[str]:
+        """Files and folders that the commit does not have, ignored ones too; a folder is one of them."""
+        words = ("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
+        listing = commands.output(*words, cwd=self.path, env=self.env)
+        return {name for name in listing.split("\0") if name}
+
     def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Put files of another commit here, and take out those that it does not have."""
         if new:
@@ -113,6 +120,12 @@ class Proofs:
             self.make()  # somebody may have removed it
         if missing := self._missing(commits):
             self._fetch(missing, strict=strict)
+        if strict and (wrong := large_files.forged(self.settings)):
+            for path in wrong:
+                path.unlink()
+            names = several([path.name for path in wrong])
+            message = f"large files are not what their names say: {names}; removed"
+            raise DamagedCommitError(Code.GIT_ERROR, message, suggested_action="Commit the files anew")
 
     def _missing(self, commits: Iterable[str]) -> list[str]:
         return [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
@@ -250,7 +263,7 @@ class Proofs:
             (own / name).mkdir(parents=True)
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
         self._lend_objects(own / "objects")
-        settings.write(own / "config", [*self.settings.local, ("core.bare", "false")])
+        settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
         tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
         rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
         (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")

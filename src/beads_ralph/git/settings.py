@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import git_files
+from beads_ralph.git import git_files, tree_programs
+from beads_ralph.git.tree_programs import Copies
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
 
@@ -31,9 +33,10 @@ NOT_OURS: Final = (
 """Included files are resolved already; the others send git elsewhere, run programs, or hide files."""
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
 GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
+PROGRAMS: Final = "programs"
 OBEYED: Final = (
     *("global", "all", "attributes", "all-attributes"),
-    *("view/config", "view/HEAD", "view/info", "view/info/attributes"),
+    *("view/info/attributes", "view/config", "view/HEAD"),
 )
 """The files of our folder that say what git does."""
 SECONDS: Final = 30.0
@@ -44,6 +47,8 @@ PLACES: Final = (
 """Variables that would send git to another repository, or show it another one."""
 
 Rows = list[tuple[str, str | None]]
+Moves = Literal["keep", "restore", "follow"]
+BRANCHES: Final = ("refs/heads/", "refs/remotes/")
 
 
 @dataclass
@@ -60,19 +65,31 @@ class GitSettings:
     """What was set for all repositories."""
     local: Rows
     """What this one itself had set."""
+    as_written: Rows
+    """The same, for whoever works in a checkout: programs in the tree are those of the checkout there."""
+    programs: Copies
+    """The programs of the tree that settings name, as they were."""
     attributes: tuple[bytes, bytes]
     """The same of attributes."""
     guarded: dict[str, tuple[bytes, int]]
     """By name below `.git`: what git obeys, its content and mode."""
     replacing: frozenset[str]
     """The refs by which the user had objects stand in for others."""
+    begun: dict[str, str]
+    """Branches, here and of remotes, as they were when the run began."""
+    moves: Moves = "keep"
+    """Whether what a person moves meanwhile counts in this run."""
+    since: float = field(default_factory=time.time)
+    """When the run began."""
+    sources: set[str] = field(default_factory=set)
+    """The branches that beads have started from."""
     expected: dict[str, str] = field(default_factory=dict)
     """Where refs of proven commits are to lead."""
     at_work: set[str] = field(default_factory=set)
     """The branches that beads are worked on."""
     _own: dict[Path, Path] = field(default_factory=dict)
     """By worktree: its folder in `.git/worktrees`."""
-    _laid_out: list[tuple[int, ...]] = field(default_factory=list)
+    _written: list[tuple[int, ...]] = field(default_factory=list)
     """What the files that git obeys were like when they were written."""
 
     @property
@@ -85,22 +102,39 @@ class GitSettings:
         import shutil
 
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        write(self.folder / "global", self.everywhere)
-        write(self.folder / "all", [*self.everywhere, *self.local])
-        (self.folder / "attributes").write_bytes(self.attributes[0])
-        (self.folder / "all-attributes").write_bytes(b"\n".join(self.attributes))
+        tree_programs.lay_out(self.programs, self.folder / PROGRAMS)
         new = self.folder / "new"
         shutil.rmtree(new, ignore_errors=True)
         (new / "info").mkdir(parents=True)
         (self.common / "logs").mkdir(exist_ok=True)  # else git would make it, in place of the link
         for name in (*SHARED, "info/exclude"):
             (new / name).symlink_to(self.common / name)
-        (new / "info" / "attributes").write_bytes(self.attributes[1])
-        (new / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
-        write(new / "config", [*self.local, ("core.bare", "false")])
         shutil.rmtree(self.view, ignore_errors=True)
         new.rename(self.view)
-        self._laid_out = self._look()
+        self._write_down()
+
+    def _write_down(self) -> None:
+        """The files that git obeys, each put in its place whole: another git may be reading it."""
+        for name, text in zip(OBEYED, self._obeyed, strict=True):
+            fresh = self.folder / "fresh"
+            fresh.unlink(missing_ok=True)
+            fresh.touch(mode=0o600)
+            fresh.write_bytes(text)
+            fresh.replace(self.folder / name)
+        self._written = self._look()
+
+    @property
+    def _obeyed(self) -> tuple[bytes, ...]:
+        """Their contents."""
+        return (
+            text_of(self.everywhere),
+            text_of([*self.everywhere, *self.local]),
+            self.attributes[0],
+            b"\n".join(self.attributes),
+            self.attributes[1],
+            text_of([*self.local, ("core.bare", "false")]),
+            b"ref: refs/heads/main\n",
+        )
 
     def _look(self) -> list[tuple[int, ...]]:
         """Which files they are, and when they were last changed; nothing where one is gone."""
@@ -116,10 +150,13 @@ class GitSettings:
 
     def _overriding(self, which: str) -> dict[str, str]:
         """Variables for every git of the run, in whichever repository."""
-        if self._look() != self._laid_out:  # somebody has cleared the temporary folder, or writes to it
+        if not self.view.is_dir():  # somebody has cleared the temporary folder
             with _taking:
-                if self._look() != self._laid_out:
+                if not self.view.is_dir():
                     self.lay_out()
+        if self._look() != self._written:  # or writes to it
+            with _taking:
+                self._write_down()
         attributes = "attributes" if which == "global" else "all-attributes"
         said = {
             "core.hooksPath": os.devnull,
@@ -148,6 +185,19 @@ class GitSettings:
             "GIT_WORK_TREE": top,
         }
         return {**self._overriding("global"), **{name: str(place) for name, place in places.items()}}
+
+    def holds(self, cwd: Path) -> bool:
+        """Whether the place lies in the repository or in one of its worktrees."""
+        return self._tree(Path(os.path.realpath(cwd))) is not None
+
+    def reliable(self, now: Mapping[str, str]) -> Mapping[str, str]:
+        """The branches as work of the run may build on them: proven ones where they were proven, those that
+        are worked on as they are, and all others as they were when the run began."""
+        if self.moves == "follow":
+            return now
+        at_work = {ref: now[ref] for ref in self.at_work if ref in now}
+        others = {ref: commit for ref, commit in self.begun.items() if ref not in self.at_work}
+        return {**others, **at_work, **self.expected}
 
     def own_folder(self, tree: Path) -> Path | None:
         """git's own folder of a worktree; None where it has none."""
@@ -236,9 +286,14 @@ def environment(cwd: Path) -> Mapping[str, str]:
     return {}
 
 
+def at(cwd: Path) -> GitSettings | None:
+    """Those of the run whose repository this place belongs to; None where there is none."""
+    return next((one for one in tuple(_taken.values()) if one.holds(cwd)), None)
+
+
 def names_committer(cwd: Path) -> bool:
     """Whether the settings of a run say who commits there; False where git has to be asked."""
-    settings = next((one for one in tuple(_taken.values()) if one.environment(cwd) is not None), None)
+    settings = at(cwd)
     rows = [*settings.everywhere, *settings.local] if settings else []
     return {"user.name", "user.email"} <= {key.lower() for key, value in rows if value}
 
@@ -259,13 +314,25 @@ def _take(root: Path, folder: Path) -> GitSettings:
     scopes = _scopes(_asked(root, "config", "--list", "-z", "--show-scope", "--includes"))
     local = [row for scope in ("local", "worktree") for row in scopes.get(scope, ())]
     everywhere = [row for scope in ("system", "global") for row in scopes.get(scope, ())]
-    replacing = frozenset(ref for ref in git_files.refs(common) if ref.startswith("refs/replace/"))
+    refs = _refs(root, common)
+    replacing = frozenset(ref for ref in refs if ref.startswith("refs/replace/"))
+    begun = {ref: commit for ref, commit in refs.items() if ref.startswith(BRANCHES)}
     attributes = _attributes(everywhere + local), content(common / "info" / "attributes")
+    pinned, programs = tree_programs.pinned([*everywhere, *local], root, folder / PROGRAMS)
+    obeyed = pinned[: len(everywhere)], pinned[len(everywhere) :]
+    files = guarded_files(common)
     settings = GitSettings(
-        root, common, folder, everywhere, local, attributes, guarded_files(common), replacing
+        root, common, folder, *obeyed, local, programs, attributes, files, replacing, begun
     )
     settings.lay_out()
     return settings
+
+
+def _refs(root: Path, common: Path) -> dict[str, str]:
+    if not (common / "reftable").exists():
+        return git_files.refs(common)
+    rows = _asked(root, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    return dict(row.split(" ", 1) for row in rows)
 
 
 def guarded_files(common: Path) -> dict[str, tuple[bytes, int]]:

@@ -113,9 +113,9 @@ def prepare(
     that git did not put there are never deleted, a half-made worktree is completed.
     """
     with locking.exclusive(repo_root, branch):
-        known = merges.find_branches(repo_root, [branch, *_above(branch), source, *dependencies])
-        _refuse_clash(branch, known)
-        trunk = merges.source_of(repo_root, source, known)
+        _refuse_clash(branch, merges.find_branches(repo_root, [branch, *_above(branch)]))
+        trunk = merges.source_of(repo_root, source)
+        known = merges.reliable_branches(repo_root, [branch, *dependencies])
         head = _attach(repo_root, path, branch, known.get(branch) or trunk)
         if head is None:
             return _found(path, branch, trunk, dependencies, proven)
@@ -356,7 +356,7 @@ def _work_in(path: Path) -> str:
 
 def _merged(repo_root: Path, commit: str, target: str) -> bool:
     found = merges.find_branches(repo_root, [target]).get(target)
-    return found is not None and merges.contains(repo_root, found.commit, commit)
+    return found is not None and commands.contains(repo_root, found.commit, commit)
 
 
 def _pushed(repo_root: Path, tree: Worktree, remote: str) -> bool:
@@ -365,7 +365,7 @@ def _pushed(repo_root: Path, tree: Worktree, remote: str) -> bool:
     ended = commands.run("ls-remote", "--exit-code", remote, f"{HEADS}{tree.branch}", cwd=repo_root)
     there = ended.stdout.split()[0] if ended.ok and ended.stdout.strip() else ""
     # a commit that we do not have cannot be compared, and then git says no
-    return bool(there) and (there == tree.head or merges.contains(repo_root, there, tree.head))
+    return bool(there) and (there == tree.head or commands.contains(repo_root, there, tree.head))
 
 
 def _delete_branch(repo_root: Path, tree: Worktree, target: str) -> bool:

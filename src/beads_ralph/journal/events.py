@@ -156,6 +156,8 @@ class RunEnded(BaseEvent):
     duration_seconds: float
     standing: Mapping[str, str] | None = seldom(None)
     """By bead that was closed."""
+    remarks: tuple[str, ...] = seldom(())
+    """What a person should look at, besides beads."""
 
 
 class WarningGiven(BaseEvent):

@@ -44,7 +44,8 @@ class Gating:
         def warn(text: str) -> None:
             journal.emit(WarningGiven(message=text))
 
-        checker = Checker(tools.root, tools.config, tools.bench(journal), store, settings.actor, warn)
+        how = (tools.bench(journal), store, settings.actor, warn, tools.world)
+        checker = Checker(tools.root, tools.config, *how)
         return cls(checker, journal, settings.force_gates, tools.config.gate_interval)
 
     def begin(self, beads: Iterable[Bead]) -> None:

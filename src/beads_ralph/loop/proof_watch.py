@@ -8,6 +8,7 @@ from typing import Final, Literal, ParamSpec, Protocol, TypeVar
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import BeadReopened, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.proofs import Ledger
@@ -87,13 +88,34 @@ class ProofWatch:
     async def reopen(self, bead: Bead, reason: str, state: RunState | None = None) -> None:
         """Open a closed bead again, loudly; what was found out about it is kept."""
         metadata = metadata_of(bead, (state or RunState()).changed(RunState(proven=None, parked=None)))
-        await self.ask(self.store.update, bead.id, Changes(status="open", metadata=metadata))
+        changes = Changes(status="open", metadata=metadata)
+        try:
+            await self.ask(self.store.update, bead.id, changes)
+        except RalphError as error:
+            if error.code != Code.CONFLICT or not await self._take_away(bead.id):
+                raise
+            await self.ask(self.store.update, bead.id, changes)
         self.closed.reopen(bead.id)
         self.journal.emit(BeadReopened(bead=bead.id, team=bead.metadata.team_name, reason=reason))
+
+    async def _take_away(self, bead_id: str) -> bool:
+        """Nobody can hold what is closed: whoever is said to, does not; False where nobody is."""
+        found = await self.ask(self.store.find, Query(ids=[bead_id]))
+        holders = [(bead.model_extra or {}).get("claimed_by") for bead in found.beads]
+        for holder in filter(None, holders):
+            await self.ask(self.store.release, bead_id, str(holder), status="open")
+        return any(holders)
 
     async def set_aside(self, bead: Bead) -> None:
         """Block a bead that nobody holds."""
         await self.ask(self.store.update, bead.id, Changes(status="blocked"))
+
+    async def block(self, bead_id: str, reason: str) -> None:
+        """A proven bead whose commit is not where it was proposed is not done: a person has to look."""
+        found = await self.ask(self.store.find, Query(ids=[bead_id]))
+        for bead in found.beads:
+            await self.reopen(bead, reason)
+            await self.set_aside(bead)
 
     async def snatched(self, bead: Bead) -> bool:
         """Whether somebody has closed a bead in our hands: its agent, as far as anybody knows."""

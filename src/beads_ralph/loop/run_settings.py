@@ -87,6 +87,8 @@ class Ended:
     """Steps of people that nothing holds up any more, now that this run has done its part."""
     standing: Mapping[str, Standing] = field(default_factory=dict)
     """By bead that was closed: whether a verifier or only a review has passed it."""
+    remarks: tuple[str, ...] = ()
+    """What a person should look at, besides beads."""
 
     @property
     def told(self) -> RunEnded:
@@ -104,10 +106,11 @@ class Ended:
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
+            remarks=self.remarks,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.told.facts(), "standing": dict(self.standing)}
+        return {**self.told.facts(), "standing": dict(self.standing), "remarks": [*self.remarks]}
 
 
 def foresee(

@@ -24,6 +24,7 @@ from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
 from beads_ralph.loop.blockers import NOT_CLOSED, for_people
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
+from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
@@ -45,6 +46,7 @@ class Known:
     long run."""
 
     branch: str
+    source: str
     plan_file: str
     verifiers: tuple[Verifier, ...]
     closed: bool
@@ -56,7 +58,9 @@ class Known:
         place = bead.metadata
         verifiers = tuple(place.dod.verifiers) if place.dod else ()
         proven = place.proven.commit if place.proven and bead.status == "closed" else None
-        return cls(place.branch, place.plan_file, verifiers, bead.status == "closed", proven)
+        return cls(
+            place.branch, place.source_branch, place.plan_file, verifiers, bead.status == "closed", proven
+        )
 
 
 class Pool:
@@ -113,6 +117,15 @@ class Pool:
         self.depth = graph.remaining_depth(left)
         await self.watch.begin(everything.beads, self.asked_for(everything.beads))
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+
+    def pushed_before(self) -> list[Pushed]:
+        """The proven work, closed before the run, that it is about or builds on."""
+        trusted = self.watch.closed.trusted
+        return [
+            Pushed(name, one.branch, one.source, one.commit)
+            for name, one in self.known.items()
+            if one.commit and name in trusted
+        ]
 
     async def account(self) -> dict[str, str]:
         """The beads that are not done although none of them is open."""

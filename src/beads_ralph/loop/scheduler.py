@@ -33,6 +33,7 @@ from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import Parallelism, ParkedBeads
+from beads_ralph.loop.published import Published
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
@@ -84,6 +85,7 @@ class Loop:
         self.refusals: Counter[str] = Counter()
         self.gating = Gating.of(store, tools, journal, settings)
         self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
+        self.published = Published(tools.root, tools.forge, journal)
         self.round: frozenset[str] | None = None
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
@@ -107,6 +109,7 @@ class Loop:
         )
         try:
             self._begin(await self.pool.recover())
+            await self.published.begin(self.pool.pushed_before())
             while not await self._turn():
                 if beats.done():
                     beats.result()  # it never ends by itself, so this raises what went wrong
@@ -118,9 +121,12 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
+        missing = {} if self.cancelling else await self.published.settle(self.pool.watch.block)
+        remains = replace(remains, untrue=remains.untrue | missing)
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
         ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
+        ended = replace(ended, remarks=tuple(self.published.remarks))
         self.journal.emit(ended.told)
         return ended
 
@@ -296,6 +302,7 @@ class Loop:
         self.gating.stale = True
         if outcome.pull_request is not None:
             self.tally.pulls.append((bead.id, outcome.pull_request))
+            self.published.expect(bead.id, outcome.pull_request)
         if outcome.state.standing is not None:
             self.tally.standing[bead.id] = outcome.state.standing
         self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))

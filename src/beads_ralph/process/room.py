@@ -43,7 +43,7 @@ Kind = Literal["hide", "show", "lend"]
 
 
 @dataclass(frozen=True)
-class Mount:
+class RoomMount:
     """One place in there."""
 
     place: Path
@@ -56,7 +56,7 @@ class Mount:
 class Room:
     """What a check finds."""
 
-    mounts: tuple[Mount, ...]
+    mounts: tuple[RoomMount, ...]
     program: str = PROGRAM
     network: bool = True
     sealed: bool = False
@@ -79,7 +79,7 @@ class Room:
                 yield from ("--cap-add", power)
         yield from ("--dev", "/dev") if self.sealed else ("--dev-bind", "/dev", "/dev")
         yield from ("--tmpfs", SHARED_MEMORY)
-        own = [Mount(path, "lend") for path in (job.cwd, *job.writes)]
+        own = [RoomMount(path, "lend") for path in (job.cwd, *job.writes)]
         placed = in_order([*self.mounts, *own])
         for mount in placed:
             yield from _options_of(mount)
@@ -91,7 +91,7 @@ class Room:
         yield from ("--chdir", str(real(job.cwd)))
 
 
-def _options_of(mount: Mount) -> Iterator[str]:
+def _options_of(mount: RoomMount) -> Iterator[str]:
     place = str(mount.place)
     if mount.kind == "hide":
         yield from ("--tmpfs", place)
@@ -100,12 +100,12 @@ def _options_of(mount: Mount) -> Iterator[str]:
         yield from (str(mount.source or mount.place), place)
 
 
-def in_order(mounts: Iterable[Mount]) -> list[Mount]:
+def in_order(mounts: Iterable[RoomMount]) -> list[RoomMount]:
     """What contains comes first; of two for one place the later one counts. What is not seen anyway is not
     hidden, lest its name be there, unless something in it is seen."""
     by_place = {real(mount.place): mount for mount in mounts}
     seen = [place for place, mount in by_place.items() if mount.kind != "hide"]
-    placed: list[Mount] = []
+    placed: list[RoomMount] = []
     for place in sorted(by_place, key=lambda path: (len(path.parts), path)):
         mount = replace(by_place[place], place=place)
         if mount.kind != "hide" or is_seen(place, placed) or any(one.is_relative_to(place) for one in seen):
@@ -113,32 +113,32 @@ def in_order(mounts: Iterable[Mount]) -> list[Mount]:
     return placed
 
 
-def is_seen(place: Path, mounts: Iterable[Mount]) -> bool:
+def is_seen(place: Path, mounts: Iterable[RoomMount]) -> bool:
     """Whether what lies there outside is there inside; the mounts are in order."""
     above = [mount for mount in mounts if place.is_relative_to(mount.place)]
     return not above or (above[-1].kind != "hide" and above[-1].source is None)
 
 
-def temporary(places: Mapping[str, Path]) -> Iterator[Mount]:
+def temporary(places: Mapping[str, Path]) -> Iterator[RoomMount]:
     """New folders in place of those that everybody writes to."""
     for place, own in places.items():
         if os.path.isdir(place):  # noqa: PTH112 - one that is not ours to enter counts, too
-            yield Mount(Path(place), "lend", own)
+            yield RoomMount(Path(place), "lend", own)
 
 
-def runtime(*, sealed: bool) -> Iterator[Mount]:
+def runtime(*, sealed: bool) -> Iterator[RoomMount]:
     """Sockets and files of whoever is signed in; those of services, too, where the room is sealed."""
     place = Path(RUNTIME) if sealed else Path(RUNTIME) / "user"
     if place.is_dir() and not place.is_symlink():
-        yield Mount(place, "hide")
-        yield Mount(real(Path(RESOLVER)), "show")
+        yield RoomMount(place, "hide")
+        yield RoomMount(real(Path(RESOLVER)), "show")
 
 
-def without_credentials(home: Path) -> Iterator[Mount]:
+def without_credentials(home: Path) -> Iterator[RoomMount]:
     """Only the harness pushes."""
     for path in (real(home / name) for name in SECRETS):
         if path.exists():
-            yield Mount(path, "hide") if path.is_dir() else Mount(path, "show", Path(os.devnull))
+            yield RoomMount(path, "hide") if path.is_dir() else RoomMount(path, "show", Path(os.devnull))
 
 
 def real(path: Path) -> Path:

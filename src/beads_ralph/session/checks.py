@@ -9,14 +9,15 @@ from functools import partial
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
+from beads_ralph.files import scratch
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, runner_reports, verify, worktree_setup
+from beads_ralph.session import baseline, confinement, gate_files, runner_reports, verify, worktree_setup
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
-from beads_ralph.session.verify import Bench, Subject
+from beads_ralph.session.verify import Subject
 
 
 async def take_baseline(case: BeadSession) -> None:
@@ -53,8 +54,21 @@ async def run(
         team = case.metadata.team_name
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
-        bench = _bench(case, around)
-        return await verify.run_verifiers(verifiers, subject, bench, known, clean.rewritten)
+        bench = around.bench(case.bench, case.tools.config) if around else case.bench
+        before = await in_thread(clean.untracked)
+        rewritten = partial(_rewritten, clean, before)
+        return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
+
+
+def _rewritten(clean: Checkout, before: set[str]) -> list[str]:
+    """What a verifier changed that the next one would go by: files of the commit, which are put back, and new
+    settings of test programs or modules in their way, which are taken out."""
+    new = clean.untracked() - before
+    made = sorted(name for name in new if gate_files.misleads(clean.path, name))
+    for name in made:
+        path = clean.path / name
+        scratch.remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    return [*clean.rewritten(), *made]
 
 
 @asynccontextmanager
@@ -75,19 +89,10 @@ async def _around(case: BeadSession, clean: Checkout) -> AsyncIterator[Callable[
 
 
 def _unfit(case: BeadSession, around: CheckSetting | None, commit: str, attempt: int) -> list[Evidence]:
-    """The failure of a check whose surroundings are not what they were; what it does not see is told."""
+    """What a check does not see is told; empty where nothing keeps it from being made."""
     for text in around.notes if around else ():
         case.tell(WarningGiven(attempt=attempt, message=text))
-    if around is None or not around.problem:
-        return []
-    return [Evidence("surroundings", "verifier", "", commit, "fail", around.problem)]
-
-
-def _bench(case: BeadSession, around: CheckSetting | None) -> Bench:
-    if around is None:
-        return case.bench
-    wrap = partial(around.wrap, network=case.tools.config.verifier_network)
-    return replace(case.bench, environment=around.env, wrap=wrap)
+    return around.unfit(commit) if around else []
 
 
 async def with_gates_of_base(

@@ -159,6 +159,15 @@ def steering(changed: Iterable[str]) -> list[str]:
 # --- which files --------------------------------------------------------------------------------------
 
 
+def misleads(tree: Path, file: str) -> bool:
+    """Whether Python's and JavaScript's test programs would go by a file or folder that is in no commit. A
+    build makes makefiles and the like; nothing honest makes these."""
+    path = PurePosixPath(file)
+    module = path.suffix in (".py", ".pyc", ".so") or any((tree / path).glob("__init__.*"))
+    shadows = len(path.parts) == 1 and module and path.name.partition(".")[0] in SHADOWED
+    return shadows or kind_of(path.name) in ("pytest", "npm")
+
+
 def _what(file: str) -> str:
     return "steers agents" if any(matches(file, one) for one in STEERING) else "decides what passes"
 

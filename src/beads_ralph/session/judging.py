@@ -143,7 +143,7 @@ async def _settled(case: BeadSession, attempt: int) -> str:
 async def _rewritten(case: BeadSession) -> str:
     """What lay there before the work began is not the agent's to change: others have built on it."""
     head = await case.head()
-    if head == case.base or await in_thread(merges.contains, case.worktree, head, case.base):
+    if head == case.base or await in_thread(commands.contains, case.worktree, head, case.base):
         return ""
     branch = case.metadata.branch
     return (
@@ -211,7 +211,7 @@ def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> G
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them."""
     names = case.metadata.branches_to_merge or []
-    sides = {name: branch.commit for name, branch in merges.find_branches(case.tools.root, names).items()}
+    sides = {name: branch.commit for name, branch in merges.reliable_branches(case.tools.root, names).items()}
     sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
     return [_loss(case, commit, name, sides) for name in names if name in sides]
 

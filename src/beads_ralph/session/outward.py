@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,8 @@ from beads_ralph.git import commands
 from beads_ralph.session.state import BeadSession
 
 LINK: Final = "120000"
+COMMON: Final = 2
+"""Paths of so few parts, such as /tmp and /root, are in many a project for good reasons."""
 
 
 def look(case: BeadSession, commit: str) -> tuple[list[Evidence], list[str]]:
@@ -27,8 +29,9 @@ def look(case: BeadSession, commit: str) -> tuple[list[Evidence], list[str]]:
             failures.append(f"{text}: commit what it leads to")
         else:
             flags.append(text)
-    if names := _naming(case.worktree, case.base, commit, case.tools.root):
-        text = f"{several(names)} names this worktree or the main checkout, which nobody else has"
+    private = [one for one in (Path.home(), Path(tempfile.gettempdir())) if len(one.parts) > COMMON]
+    if names := _naming(case.worktree, case.base, commit, [case.worktree, case.tools.root, *private]):
+        text = f"{several(names)} names a place that nobody else has: the worktree, the main checkout, a home"
         (flags if _is_hidden(case) else failures).append(text)
     return [Evidence("paths", "git", "", commit, "fail", text) for text in failures], flags
 
@@ -56,8 +59,9 @@ def _links_out(tree: Path, base: str, commit: str) -> Iterator[tuple[str, str]]:
             yield name, target
 
 
-def _naming(tree: Path, base: str, commit: str, root: Path) -> list[str]:
-    places = "|".join(re.escape(str(place)) for place in dict.fromkeys((tree, root)))
+def _naming(tree: Path, base: str, commit: str, places: Iterable[Path]) -> list[str]:
+    """Changed files that name such a place more often, or less, than before."""
+    named = "|".join(re.escape(str(place)) for place in dict.fromkeys(places))
     words = ("diff", "--name-only", "-z", "--no-renames", "--diff-filter=d", "--pickaxe-regex")
-    listing = commands.output(*words, f"-S({places})([^A-Za-z0-9_.-]|$)", base, commit, cwd=tree)
+    listing = commands.output(*words, f"-S({named})([^A-Za-z0-9_.-]|$)", base, commit, cwd=tree)
     return [name for name in listing.split("\0") if name]

@@ -11,7 +11,7 @@ from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.standing import standing_text
 from beads_ralph.forge.protocol import Proposal, PullRequest
-from beads_ralph.git import guard, merges
+from beads_ralph.git import commands, guard, merges
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
@@ -62,9 +62,9 @@ def _opened(attempt: int, pull: PullRequest) -> PullRequestOpened:
 
 def _is_in_source(case: BeadSession, commit: str) -> bool:
     """People may merge every side before the merge's turn comes: then there is nothing left to propose."""
-    found = merges.find_branches(case.tools.root, [case.metadata.source_branch])
+    found = merges.reliable_branches(case.tools.root, [case.metadata.source_branch])
     source = found.get(case.metadata.source_branch)
-    return source is not None and merges.contains(case.tools.root, source.commit, commit)
+    return source is not None and commands.contains(case.tools.root, source.commit, commit)
 
 
 def _done(case: BeadSession, pull: PullRequest) -> Outcome:

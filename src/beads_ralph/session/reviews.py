@@ -59,6 +59,9 @@ async def _examined(
         setup = f"a{attempt}-qa-setup{_anew(flaw)}"
         if unready := await worktree_setup.furnish_checkout(case, clean.path, commit, setup):
             return unready, [], ""
+        world = case.tools.world
+        if misled := await in_thread(world.misleading, clean.path) if world else "":
+            return [Evidence("QA agents", "git", "", commit, "fail", misled)], [], ""
         config = case.tools.config
         furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [

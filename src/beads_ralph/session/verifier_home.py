@@ -12,7 +12,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import snapshot
 from beads_ralph.files.snapshot import Snapshot
 from beads_ralph.process import room
-from beads_ralph.process.room import Mount
+from beads_ralph.process.room import RoomMount
 
 TOOLS: Final = (
     # Python
@@ -97,10 +97,10 @@ class Home:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target)
 
-    def mounts(self, own: Path, kind: room.Kind) -> Iterator[Mount]:
+    def mounts(self, own: Path, kind: room.Kind) -> Iterator[RoomMount]:
         """Another home in place of this one, with what is kept."""
-        yield Mount(self.path, "lend", own)
-        yield from (Mount(path, kind) for path in self.kept)
+        yield RoomMount(self.path, "lend", own)
+        yield from (RoomMount(path, kind) for path in self.kept)
 
 
 def of_user(environment: Mapping[str, str]) -> Path | None:

@@ -17,21 +17,25 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents.environment import OF_A_HOME
+from beads_ralph.bead.evidence import Evidence
+from beads_ralph.bead.words import several
 from beads_ralph.config.model import Config
 from beads_ralph.files import scratch, snapshot
 from beads_ralph.files.snapshot import FolderSurvey, Snapshot
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.room import Mount, Room
+from beads_ralph.process.room import Room, RoomMount
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import lent_files, verifier_home
+from beads_ralph.session.instructions import Instructions
 from beads_ralph.session.verifier_home import DEEP_ENOUGH, PROGRAMS, Home, installation
+from beads_ralph.session.verify import Bench
 
 TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - replaced by folders of the check's own
 MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", "BEADS_RALPH_RUN_ID")
@@ -57,6 +61,17 @@ class CheckSetting:
         if self.room is None:
             return replace(job, writes=(*job.writes, self.folder))
         return replace(self.room, network=self.room.network and network).wrap(job)
+
+    def bench(self, bench: Bench, config: Config) -> Bench:
+        """The same bench, here."""
+        wrap = partial(self.wrap, network=config.verifier_network)
+        return replace(bench, environment=self.env, wrap=wrap)
+
+    def unfit(self, commit: str) -> list[Evidence]:
+        """The failure of a check whose setting is not what it was when the run began."""
+        return (
+            [Evidence("surroundings", "verifier", "", commit, "fail", self.problem)] if self.problem else []
+        )
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,8 @@ class VerifierWorld:
     """By `worktree_files`."""
     environments: Mapping[Path, int]
     """Folders of the main checkout that are on PATH, with what they are part of: how many files they had."""
+    instructions: Instructions
+    """What reviewers obey."""
     closed_in: Sandbox | None = None
     """What agents are sandboxed with."""
     program: str | None = None
@@ -161,6 +178,12 @@ class VerifierWorld:
 
     # --- what was changed since the run began ---
 
+    def misleading(self, checkout: Path) -> str:
+        """Why a reviewer's word would be worth nothing there. In a sandbox nobody could have changed it."""
+        changed = self.instructions.changed(checkout) if self.closed_in is None else []
+        what = f"{several(changed)} was changed after the run began" if changed else ""
+        return what and f"{what}, and reviewers would obey it: look at it, and start the run again"
+
     def _changed_files(self) -> list[str]:
         lent = self.lent.changed(_lendable(self.root, self.config))
         kept = self.home.changed_files() if self.home else []
@@ -186,12 +209,12 @@ class VerifierWorld:
         if self.home is not None and self.is_own:
             mounts += self.home.mounts(folder / "home", kind)
         elif self.home is not None:
-            mounts.append(Mount(self.home.path, kind))
+            mounts.append(RoomMount(self.home.path, kind))
             mounts += room.without_credentials(self.home.path) if sealed else ()
         mounts += self._named(place, mounts)
-        mounts += [Mount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
+        mounts += [RoomMount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
         writes = (*(self.closed_in.writes if self.closed_in else ()), folder / "compiled")
-        mounts += [Mount(path, "lend") for path in writes if path.exists()]
+        mounts += [RoomMount(path, "lend") for path in writes if path.exists()]
         network = self.closed_in is None or self.closed_in.network
         return Room(tuple(mounts), self.program or "", network, sealed, MARKS)
 
@@ -200,13 +223,13 @@ class VerifierWorld:
         """Checks may write where agents may write anyway."""
         return "show" if self.closed_in else "lend"
 
-    def _hidden(self, place: CheckPlace) -> Iterator[Mount]:
+    def _hidden(self, place: CheckPlace) -> Iterator[RoomMount]:
         agents = os.path.expanduser(self.config.agent_home or ".")  # noqa: PTH111 - pathlib raises for ~nobody
         for path in (room.real(self.root), room.real(self.root / agents), *place.trees):
             if path.is_dir() and len(path.parts) > 1:
-                yield Mount(path, "hide")
+                yield RoomMount(path, "hide")
 
-    def _named(self, place: CheckPlace, mounts: Iterable[Mount]) -> Iterator[Mount]:
+    def _named(self, place: CheckPlace, mounts: Iterable[RoomMount]) -> Iterator[RoomMount]:
         """What a command or a variable of the user's names by its path is meant to be seen, unless it is the
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)
@@ -219,7 +242,9 @@ class VerifierWorld:
             is_whole = len(path.parts) < DEEP_ENOUGH or any(mount.place == path for mount in placed)
             if is_whole or room.is_seen(path, placed) or any(path.is_relative_to(one) for one in ours):
                 continue
-            yield Mount(installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind)
+            yield RoomMount(
+                installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind
+            )
 
 
 # --- the beginning of a run ---------------------------------------------------------------------------
@@ -234,15 +259,18 @@ def begin(
     top, home = room.real(root), verifier_home.of_user(environment)
     inside = {installation(where, [top]) for _, where in search if where.is_relative_to(top)}
     outside = [path for path, where in search if not where.is_relative_to(top)]
+    began = _moment()
+    agents = Path(os.path.expanduser(config.agent_home)) if config.agent_home else home  # noqa: PTH111
     return VerifierWorld(
         root,
         config,
         environment,
-        began=_moment(),
+        began=began,
         search=search,
         home=Home.taken(home, config.verifier_home_keeps, outside) if home else None,
         lent=Snapshot.of(_lendable(root, config)),
         environments={path: snapshot.survey(path, 0).count for path in sorted(inside) if path.is_dir()},
+        instructions=Instructions.taken(root / agents if agents else None, began),
         closed_in=closed_in,
         program=_program() if closed_in or config.verifier_sandbox == "auto" else None,
     )
@@ -266,7 +294,7 @@ def _works(program: str) -> bool:
     """Tried once: the machine does not change while we run."""
     folder = scratch.make()
     try:
-        tried = Room((Mount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
+        tried = Room((RoomMount(folder, "hide"),), program).wrap(Job(("true",), Path("/")))
         return jobs.run(replace(tried, timeout=sandbox.PROBE_SECONDS)).ok
     finally:
         scratch.discard(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from beads_ralph.git import (
     merges,
     proofs,
     quarantine,
+    settings,
     worktree_status,
     worktrees,
 )
@@ -39,7 +41,8 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 async def prepare(case: BeadSession) -> str | None:
     """The worktree with the dependencies' work in it; what an earlier agent left to be mended there."""
     wanted = case.metadata.branches_to_merge or [] if case.merges else []
-    await in_thread(_keep_watch, case)
+    if told := await in_thread(_keep_watch, case):
+        case.tell(WarningGiven(message=told))
     besides = [branch for branch in case.order.dependency_branches if branch not in wanted]
     try:
         prepared = await in_thread(_prepared, case, besides)
@@ -76,11 +79,22 @@ def _prepared(case: BeadSession, dependencies: Sequence[str]) -> PreparedWorktre
     )
 
 
-def _keep_watch(case: BeadSession) -> None:
-    """The branch is ours to change now; those that it builds on are nobody's."""
-    guard.release(case.tools.root, case.metadata.branch)
+def _keep_watch(case: BeadSession) -> str:
+    """The branch is ours to change now; those that it builds on are nobody's. What was wrong with it."""
+    start = case.proofs.start(ref_word(case.bead.id))
+    told = guard.take_up(case.tools.root, case.metadata.branch, start)
+    if told and case.worktree.is_dir():  # whoever made the branch may have made the worktree, too
+        aside = _free_name(case.worktree)
+        case.worktree.rename(aside)
+        told = f"{told}; the worktree that was there is {aside} now"
     proven = case.order.proven_commits.items()
     guard.expect_proven(case.tools.root, [(name, one) for name, commits in proven for one in commits])
+    return told
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.aside-{number}") for number in count(1))
+    return next(name for name in names if not name.exists())
 
 
 def _restored(case: BeadSession) -> bool:
@@ -105,15 +119,15 @@ def start_ref(bead_id: str) -> str:
 
 def _source_refs(root: Path, source: str) -> dict[str, str]:
     """The source branch here and on origin, as checks can name it."""
-    found = {ref: git_files.commit_of(ref, root) for ref in (f"{HEADS}{source}", f"{ORIGIN}{source}")}
-    return {ref: commit for ref, commit in found.items() if commit}
+    known = settings.of(root).reliable(commands.refs_of(root))
+    return {ref: known[ref] for ref in (f"{HEADS}{source}", f"{ORIGIN}{source}") if ref in known}
 
 
 def _start(case: BeadSession, head: str) -> tuple[str, bool]:
     """What was noted by an earlier session, if it still lies behind the work; else `head`, noted now.
     With it, whether it was."""
     known = _known_start(case)
-    if known is not None and (known == head or merges.contains(case.tools.root, head, known)):
+    if known is not None and (known == head or commands.contains(case.tools.root, head, known)):
         return _noted(case, known), True
     return _begin(case, head)
 
@@ -204,7 +218,7 @@ def _bring_back(case: BeadSession) -> str:
 def _name_detached(worktree: Path, branch: str, commit: str) -> str:
     """Commits without a branch are lost some time. What the branch has already needs none, but for the
     changes on top."""
-    if worktree_status.is_clean(worktree) and merges.contains(worktree, branch, commit):
+    if worktree_status.is_clean(worktree) and commands.contains(worktree, branch, commit):
         return commit[:12]
     name = f"{branch}-left-{commit[:12]}"
     locking.output("switch", "--quiet", "--force-create", name, cwd=worktree)

@@ -463,3 +463,38 @@ two open
 -
 -
 three open
+
+#=== filter-that-the-project-tracks config=filter.mend.smudge:./a-smudge.sh
+# What the checkout shows is not what the commit holds.
+bad
+printf '#!/bin/sh\nsed s/41/42/\n' > a-smudge.sh
+commit
+#--- file a-smudge.sh
+#!/bin/sh
+cat
+#--- file .gitattributes
+*.txt filter=mend
+
+#=== merge-driver-that-reads-another-file config=merge.keep.driver:./a-merge.sh sprints=3 beside=2 lines=shared.txt
+good; sed -i "s/^one .*/one done/" shared.txt
+echo 'exit 0' > a-rules.sh
+commit
+#--- then
+good; sed -i "s/^$SPRINT .*/$SPRINT done/" shared.txt; commit
+#--- file a-merge.sh
+#!/bin/sh
+. "$(dirname "$0")/a-rules.sh"
+#--- file a-rules.sh
+git merge-file "$2" "$1" "$3"
+#--- file .gitattributes
+shared.txt merge=keep
+#--- file shared.txt
+one open
+-
+-
+-
+two open
+-
+-
+-
+three open

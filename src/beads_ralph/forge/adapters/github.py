@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from beads_ralph.bead.items import GateRule, Item, Standing
 from beads_ralph.bead.words import moment_of
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge.network import Network, TemporaryError, is_temporary, persist, publish, words_of
+from beads_ralph.forge.network import (
+    Network,
+    TemporaryError,
+    heads,
+    holds,
+    is_temporary,
+    persist,
+    publish,
+    put_back,
+    words_of,
+)
 from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, fitting_section
 from beads_ralph.git import commands
 from beads_ralph.process import jobs
@@ -71,6 +81,26 @@ class GitHubForge:
         pull = persist(lambda: self._pull_of(branch), self.network.retry)
         return _answer(pull, branch) if pull else None
 
+    def held(self, branches: Sequence[str]) -> Mapping[str, str] | None:
+        return heads(self.root, self.remote, branches, self.network, *self._credentials())
+
+    def is_taken(self, branch: str, target: str, commit: str) -> bool:
+        pulls = persist(lambda: self._pulls(branch), self.network.retry)
+        if any(pull.state == MERGED for pull in pulls):
+            return True
+        return holds(self.root, self.remote, target, commit, self.network, *self._credentials())
+
+    def put_back(self, branch: str, commit: str, there: str | None) -> None:
+        """A pull request goes with its branch, and comes back with it."""
+        put_back(self.root, self.remote, branch, commit, there, self.network, *self._credentials())
+        persist(lambda: self._reopen(branch, commit), self.network.retry)
+
+    def _reopen(self, branch: str, commit: str) -> None:
+        pulls = self._pulls(branch)
+        closed = [pull for pull in pulls if pull.state == CLOSED and pull.commit == commit]
+        if closed and not any(pull.is_open for pull in pulls):
+            self._patch(max(closed, key=lambda pull: pull.number), {"state": "open"})
+
     def _gh(self, *words: str, stdin: str | None = None) -> str:
         return call(*words, cwd=self.root, network=self.network, stdin=stdin)
 
@@ -91,16 +121,19 @@ class GitHubForge:
 
         Else the one that was merged with exactly this commit: somebody was quicker than the bead's close.
         """
-        words = (f"--repo={self.address}", f"--head={branch}", "--state=all", f"--json={FIELDS}")
-        text = self._gh("pr", "list", *words)
-        try:
-            pulls = [pull for pull in LISTED.validate_json(text) if not pull.from_fork]
-        except ValidationError as problem:
-            message = "gh pr list did not answer with a list of pull requests"
-            raise RalphError(Code.FORGE_FAILED, message, details=str(problem)) from None
+        pulls = self._pulls(branch)
         still = [pull for pull in pulls if pull.is_open]
         merged = [pull for pull in pulls if pull.state == MERGED and pull.commit == commit]
         return min(still or merged, key=lambda pull: (pull.target != target, pull.number), default=None)
+
+    def _pulls(self, branch: str) -> list[ListedPull]:
+        words = (f"--repo={self.address}", f"--head={branch}", "--state=all", f"--json={FIELDS}")
+        text = self._gh("pr", "list", *words)
+        try:
+            return [pull for pull in LISTED.validate_json(text) if not pull.from_fork]
+        except ValidationError as problem:
+            message = "gh pr list did not answer with a list of pull requests"
+            raise RalphError(Code.FORGE_FAILED, message, details=str(problem)) from None
 
     def _create(self, proposal: Proposal) -> None:
         title = " ".join(proposal.title.split())
@@ -109,14 +142,17 @@ class GitHubForge:
         self._gh("pr", "create", f"--repo={self.address}", *words, "--body-file=-", stdin=body)
 
     def _renew_body(self, pull: ListedPull, proposal: Proposal) -> None:
-        """By REST: `gh pr edit` asks for project boards too, for which a token may have no right."""
         written = pull.body.replace("\r\n", "\n")
         body = fitting_section(written, proposal.bead_id, proposal.body, MAX_BODY)
         if body == written:
             return
+        self._patch(pull, {"body": body})
+
+    def _patch(self, pull: ListedPull, changes: Mapping[str, str]) -> None:
+        """By REST: `gh pr edit` asks for project boards too, for which a token may have no right."""
         path = f"repos/{self.address.path}/pulls/{pull.number}"
         words = ("api", "--method=PATCH", f"--hostname={self.address.host}", path, "--input=-")
-        self._gh(*words, stdin=json.dumps({"body": body}))
+        self._gh(*words, stdin=json.dumps(changes))
 
     def _read_back(self, proposal: Proposal) -> PullRequest:
         """GitHub shows a push in the pull request a little later, so this is asked more than once."""

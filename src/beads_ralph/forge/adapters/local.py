@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from beads_ralph.bead.field_types import FrozenModel, Positive, Timestamp
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.forge.network import Network, publish
+from beads_ralph.forge.network import Network, heads, holds, publish, put_back
 from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, with_section
 from beads_ralph.git import commands, guard
 
@@ -54,6 +54,17 @@ class LocalForge:
         pull = self.pulls.open_one(branch)
         held = commands.commit_of(pull.ref, self.root) if pull else None
         return self._answer(pull, held) if pull and held else None
+
+    def held(self, branches: Sequence[str]) -> Mapping[str, str] | None:
+        return heads(self.root, self.remote, branches, self.network) if self.remote else None
+
+    def is_taken(self, branch: str, target: str, commit: str) -> bool:
+        """As far as the remote's target tells."""
+        return self.remote is not None and holds(self.root, self.remote, target, commit, self.network)
+
+    def put_back(self, branch: str, commit: str, there: str | None) -> None:
+        if self.remote is not None:
+            put_back(self.root, self.remote, branch, commit, there, self.network)
 
     def _record(self, proposal: Proposal) -> PullRecord:
         now = utc_text(datetime.now(UTC))

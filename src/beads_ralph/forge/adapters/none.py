@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,15 @@ class NoForge:
         return PullRequest(None, None, proposal.branch, proposal.target, held)
 
     def find(self, _branch: str) -> PullRequest | None:
+        return None
+
+    def held(self, _branches: Sequence[str]) -> None:
+        return None
+
+    def is_taken(self, _branch: str, _target: str, _commit: str) -> bool:
+        return False
+
+    def put_back(self, _branch: str, _commit: str, _there: str | None) -> None:
         return None
 
 

@@ -1,0 +1,98 @@
+"""Proven work on the remote, looked at once more at the end of a run: it holds what was proven, or people
+have taken it; what an agent has pushed over or deleted is put back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.errors import RalphError
+from beads_ralph.forge.protocol import Forge, PullRequest
+from beads_ralph.git import guard
+from beads_ralph.journal.events import WarningGiven
+from beads_ralph.journal.journal import EventSink
+from beads_ralph.process.calls import in_thread
+
+LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The proven work of a bead, as the remote was seen to hold it."""
+
+    bead: str
+    branch: str
+    target: str
+    commit: str
+
+
+@dataclass
+class Published:
+    """What the remote has to hold at the end of a run."""
+
+    root: Path
+    forge: Forge
+    journal: EventSink
+    expected: dict[str, Pushed] = field(default_factory=dict)
+    """By branch; of several beads there the last one."""
+    remarks: list[str] = field(default_factory=list)
+
+    async def begin(self, before: Iterable[Pushed]) -> None:
+        """Beads that were closed before the run: those whose commit the remote holds now are watched. People
+        may have taken the others, or gone on with them."""
+        known = {pushed.branch: pushed for pushed in before}
+        if not known:
+            return
+        try:
+            held = await in_thread(self.forge.held, sorted(known)) or {}
+        except RalphError as error:  # whoever needs the remote will be told so
+            LOG.warning("the remote cannot be read: %s", error.message)
+            return
+        self.expected |= {
+            branch: pushed for branch, pushed in known.items() if held.get(branch) == pushed.commit
+        }
+
+    def expect(self, bead_id: str, pull: PullRequest) -> None:
+        """A bead of this run; one without a pull request was in its target already."""
+        if pull.number is not None:
+            self.expected[pull.branch] = Pushed(bead_id, pull.branch, pull.target, pull.commit)
+
+    async def settle(self, block: Callable[[str, str], Awaitable[None]]) -> dict[str, str]:
+        """Put back what can be, refs of the repository too, and tell of it. The beads whose proven commit the
+        remote does not hold all the same, with the reason: those are blocked."""
+        missing = await in_thread(self._settle) if self.expected else {}
+        for bead_id, why in missing.items():
+            await block(bead_id, why)
+        self.remarks += await in_thread(guard.put_back, self.root)
+        self.remarks += await in_thread(guard.wandered, self.root)
+        for remark in self.remarks:
+            self.journal.emit(WarningGiven(message=remark))
+        return missing
+
+    def _settle(self) -> dict[str, str]:
+        try:
+            held = self.forge.held(sorted(self.expected))
+        except RalphError as error:
+            self.remarks.append(f"the remote could not be looked at once more: {error.message}")
+            return {}
+        if held is None:
+            return {}
+        wrong = [pushed for branch, pushed in self.expected.items() if held.get(branch) != pushed.commit]
+        found = {pushed.bead: self._mend(pushed, held.get(pushed.branch)) for pushed in wrong}
+        return {bead: why for bead, why in found.items() if why}
+
+    def _mend(self, pushed: Pushed, there: str | None) -> str:
+        """Put the proven commit back; why not, empty where it is or need not be."""
+        went = f"was moved to {there[:12]}" if there else "was deleted"
+        text = f"{pushed.branch} {went} on the remote, away from the proven {pushed.commit[:12]}"
+        try:
+            if self.forge.is_taken(pushed.branch, pushed.target, pushed.commit):
+                return ""
+            self.forge.put_back(pushed.branch, pushed.commit, there)
+        except RalphError as error:
+            return f"{text}, and cannot be put back: {error.message}"
+        self.remarks.append(f"{text}; put back")
+        return ""
