@@ -24,7 +24,7 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
-from beads_ralph.git.merges import HEADS, contains
+from beads_ralph.git.merges import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
 from beads_ralph.loop import closed_beads
 from beads_ralph.process import jobs, sandbox
@@ -158,7 +158,7 @@ def _doubt(bead: Bead, row: LedgerRow | None, root: Path) -> str:
         return why
     branch = f"{HEADS}{bead.metadata.branch}"
     there = commands.commit_of(branch, root)
-    if there is None or there == proof.commit or contains(root, branch, proof.commit):
+    if there is None or there == proof.commit or commands.contains(root, branch, proof.commit):
         return ""  # a branch that is gone was merged, or cleaned up
     return f"its branch {bead.metadata.branch} holds {there[:12]}, not the proven {proof.commit[:12]}"
 
