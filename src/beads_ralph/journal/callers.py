@@ -15,7 +15,7 @@ from beads_ralph.journal import runs
 from beads_ralph.process.process_table import read_process, variable_of
 
 RUN_ID: Final = "BEADS_RALPH_RUN_ID"
-PLACES: Final = ("", "*", "*/*")
+PLACES: Final = (runs.RUNS, f"*/{runs.RUNS}", f"*/*/{runs.RUNS}")
 """Below `.ralph`, where folders of runs are: those of `run`, of `ask` and of gates, of `exec`."""
 MOST: Final = 200
 """So many ancestors are looked at."""
@@ -41,7 +41,7 @@ def run_behind(home: Path) -> str:
 def _is_of(home: Path, run_id: str) -> bool:
     if not run_id or Path(run_id).name != run_id:
         return False
-    return any(found.is_dir() for place in PLACES for found in home.glob(f"{place}/{runs.RUNS}/{run_id}"))
+    return any(found.is_dir() for place in PLACES for found in home.glob(f"{place}/{run_id}"))
 
 
 def _ancestors(pid: int) -> Iterator[int]:
