@@ -241,6 +241,18 @@ def test_an_attempt_that_was_cut_off_is_shown_as_such() -> None:
     assert "interrupted" in run_page.html(_subject())
 
 
+def test_the_page_shows_flags_and_what_a_close_rests_on() -> None:
+    verdict = {"ruling": "pass", "message": "fine", "flags": [NASTY, "fewer tests"]}
+    row = {"name": "t", "kind": "verifier", "command": "t", "ruling": "pass", "commit": "0" * 40}
+    state = {"proven": {"commit": "0" * 40}, "last_verdict": {**verdict, "evidence": [row]}}
+    bead = make_bead("bd-1-1-x", status="closed", metadata=state)
+    told = [_event("bead_claimed", 0), _event("verdict_given", 1, 1, **verdict)]
+    text = run_page.html(_subject(beads=[bead], events=told))
+    _check_page(text)
+    assert "closed, proven, 1 attempt, 2 flags" in text
+    assert text.count('class="flag">look at: ') == 2
+
+
 def test_a_run_without_events_or_beads_is_a_page_too() -> None:
     _check_page(run_page.html(_subject(beads=[], events=[], drawing=Drawing.of([], {}))))
 

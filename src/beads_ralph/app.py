@@ -32,7 +32,7 @@ from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.files import scratch, text_files
+from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
@@ -108,7 +108,8 @@ class PlannedRun:
         what a person should know."""
         beads = preflight.check(self.space, self.opened.store, self.scope)
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
-        with diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
+        full = disk.named(root, self.space.home, self.space.state)
+        with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             tools = tools_at(root, self.config, folder)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)

@@ -46,6 +46,7 @@ class Code(StrEnum):
     NOT_TEXT = "IO.NOT_TEXT"
     TOO_LARGE = "IO.TOO_LARGE"
     WRITE_FAILED = "IO.WRITE_FAILED"
+    DISK_FULL = "IO.DISK_FULL"
 
     CONFIG_INVALID = "CONFIG.INVALID"
     GIT_NOT_REPO = "GIT.NOT_REPO"
@@ -135,6 +136,9 @@ ADVICE: Mapping[Code, Remedy] = {
     Code.NOT_TEXT: Remedy(recoverable=True, next_step="Save the file as UTF-8 text"),
     Code.TOO_LARGE: Remedy(recoverable=True, next_step="Split the file into several"),
     Code.WRITE_FAILED: Remedy(recoverable=True, next_step="Free some disk space or choose another place"),
+    Code.DISK_FULL: Remedy(
+        recoverable=True, next_step="Free some space on that disk, then run again: no attempt was counted"
+    ),
     Code.CONFIG_INVALID: Remedy(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
     Code.GIT_NOT_REPO: Remedy(recoverable=True, next_step="Run it inside a git repository (git init)"),
     Code.GIT_ERROR: Remedy(recoverable=True, next_step="Run the git command by hand to see its full output"),

@@ -26,6 +26,7 @@ WHOLE: dict[str, Any] = {
     "proven": {"commit": "c", "of": "h"},
     "red_before": {"make test": True},
     "tests_before": {"make test": {"pytest": {"ran": 57, "failed": 2, "skipped": 0, "reported": True}}},
+    "read_by_checks": ["limits.csv"],
     "spent": {"input_tokens": 3, "cost_usd": 1, "seconds": 4},
     "parked": {"until": "2026-11-01T10:00:00Z", "reason": "limit", "programs": {"claude": "2026-11-01"}},
     "interruptions": [{"run_id": "r", "attempt": 1}],

@@ -57,6 +57,15 @@ def test_what_is_green_already_is_completed_without_an_agent(place: Path) -> Non
     assert not (place / ".git").exists()
 
 
+@pytest.mark.parametrize(("commands", "standing"), [(["true"], "proven"), (["false"], None)])
+def test_only_what_passed_a_verifier_is_called_proven(
+    place: Path, commands: list[str], standing: str | None
+) -> None:
+    agent(place, "exit 0")
+    path = put(place / "a.json", bead(*commands, constraints={"max_iterations": 1}))
+    assert one(execute(place, path, "--agent", "./agent.sh"))["standing"] == standing
+
+
 def test_red_then_agent_then_green_with_the_failures_fed_back(place: Path) -> None:
     path = put(
         place / "a.json",

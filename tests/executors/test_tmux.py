@@ -131,8 +131,29 @@ def test_a_killed_server_ends_the_jobs(tmux: TmuxExecutor, tmp_path: Path, mark:
         os.kill(int(ask("display-message", "-p", "#{pid}")), signal.SIGKILL)
         return await running
 
-    assert asyncio.run(story()).code == -signal.SIGHUP
+    ended = asyncio.run(story())
+    assert (ended.code, ended.abandoned) == (
+        -signal.SIGHUP,
+        "the tmux server (tmux -L t) ended under a job",
+    )
     assert having("BEADS_RALPH_JOB", mark) == []
+
+
+def test_a_session_that_is_closed_beside_others_was_closed_by_a_person(
+    tmux: TmuxExecutor, tmp_path: Path
+) -> None:
+    async def story() -> Exit:
+        (tmp_path / "other").mkdir()
+        other = await started(tmux, waiting(tmp_path / "other", name="agent-2"))
+        running = await started(tmux, waiting(tmp_path))
+        ask("kill-session", "-t", "=agent-1")
+        ended = await running
+        (tmp_path / "other" / "go").touch()
+        await other
+        return ended
+
+    ended = asyncio.run(story())
+    assert (ended.code, ended.abandoned) == (-signal.SIGHUP, "")
 
 
 def test_control_c_reaches_the_program(tmux: TmuxExecutor, tmp_path: Path) -> None:

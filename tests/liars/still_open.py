@@ -8,13 +8,7 @@ from tests.liars.scene import Mode
 
 STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
-        # checks
-        ("fixture-that-lies", "bwrap"),
-        ("fixture-that-lies", "none"),
         # environment
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
-        # reviewers
-        ("says-it-in-words-and-shows-a-file", "bwrap"),
-        ("says-it-in-words-and-shows-a-file", "none"),
     }
 )

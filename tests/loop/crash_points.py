@@ -92,7 +92,7 @@ def install(points: Points) -> None:
 
     writing = Database.writing
     said: list[tuple[Any, str, Callable[..., str]]] = [
-        (jobs, "run", lambda job: " ".join(job.argv)[:120]),
+        (jobs, "run", lambda job, *_, **__: " ".join(job.argv)[:120]),
         (reaper, "start", lambda job, *_: f"job {job.name or job.argv[0]}"),
         (Journal, "_write", lambda _, line, **__: f"journal {json.loads(line)['kind']}"),
         (Ledger, "_append", lambda _, row: f"ledger {row.kind}"),

@@ -122,7 +122,10 @@ def test_changed_gates_are_flagged(repo: Path) -> None:
         *work("other.txt"),
     ]
     project = Project.make(
-        repo, sprint("1.1", "One", verify="`sh tests/check.sh`"), script={"*": {"dev": cheat}}
+        repo,
+        sprint("1.1", "One", verify="`sh tests/check.sh`"),
+        script={"*": {"dev": cheat}},
+        gate_changes="flag",
     )
     assert project.run().code == 0
     assert project.metadata(BEAD)["last_verdict"]["flags"] == [

@@ -164,6 +164,27 @@ def test_a_run_that_is_killed_leaves_nobody_in_there(repo: Path) -> None:
         soon(lambda: project.strays() == [])
 
 
+@pytest.mark.usefixtures("bwrap")
+def test_what_an_agent_had_committed_is_there_after_a_kill(repo: Path) -> None:
+    """The next one goes on from it, although nobody could take it over in time."""
+    early = (
+        "if git log --format=%s | grep -q early; then touch seen; else "
+        "git commit -q --allow-empty -m early; touch ready; sleep 600; fi"
+    )
+    project = Project.make(repo, ONE, script={"*": {"dev": [{"run": early}, *work()]}}, sandbox="bwrap")
+    with project.running() as process:
+        soon((repo.parent / f"{repo.name}-worktrees" / BRANCH / "ready").exists)
+        process.kill()
+        process.wait()
+        soon(lambda: project.strays() == [])
+    assert git(repo, "log", "--format=%s", f"main..{BRANCH}") == ""
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    assert git(repo, "log", "--format=%s", f"main..{BRANCH}").splitlines()[-1] == "early"
+    assert "seen" in git(repo, "ls-tree", "--name-only", BRANCH).splitlines()
+    project.assert_tidy()
+
+
 def without_bwrap(folder: Path) -> dict[str, str]:
     """A PATH with everything that a run needs, but for bubblewrap."""
     folder.mkdir()

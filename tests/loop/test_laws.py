@@ -192,6 +192,9 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "pull_requests": [],
         "attempts": 0,
         "duration_seconds": 0,
+        "standing": {},
+        "flags": {},
+        "remarks": [],
         "run_id": "",
         "store": "embedded",
     }

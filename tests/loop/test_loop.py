@@ -744,6 +744,25 @@ def test_the_whole_path_on_bd(bd_repo: Path) -> None:
 
 
 @pytest.mark.tmux
+@pytest.mark.parametrize("who", ["dev", "verifier"])
+def test_a_tmux_server_that_dies_costs_no_attempt(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    monkeypatch.setenv("TMUX_TMPDIR", str(repo.parent))
+    mark = repo.parent / "killed"
+    end = "kill -9 $(tmux -L beads-ralph display-message -p '#{pid}')"
+    once = f"test -e {mark} || {{ touch {mark}; {end}; sleep 60; }}"
+    script = {"*": {"dev": [*([{"run": once}] if who == "dev" else []), *work()]}}
+    verify = f"`test ! -e bd-1-1-one.txt || {{ {once}; }}`" if who == "verifier" else "`true`"
+    one = sprint("1.1", "One", verify=verify)
+    settings: dict[str, Any] = {"executor": "tmux", "sandbox": "none", "verifier_sandbox": "none"}
+    project = Project.make(repo, one, script=script, agent_env=["TMUX_TMPDIR"], **settings)
+    ran = project.run()
+    assert mark.exists()
+    assert (ran.data["closed"], ran.data["attempts"]) == (["bd-1-1-one"], 1)
+
+
+@pytest.mark.tmux
 def test_the_whole_path_in_tmux(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX_TMPDIR", str(repo.parent))
     project = Project.make(repo, *PATHS, script=PATHS_SCRIPT)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.files import scratch, text_files
-from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_status
+from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_status, worktrees
 from beads_ralph.process.jobs import Executor, Exit
 from tests.git.repos import commit, git, on_branch
 from tests.sandbox.conftest import Place
@@ -519,6 +519,14 @@ def test_what_somebody_did_meanwhile_goes_first(place: Place, monkeypatch: pytes
     assert git(place.tree, "status", "--porcelain") == ""
     (kept,) = [ref for ref in refs(place.root) if ref.startswith("refs/beads-ralph/moved/")]
     assert git(place.root, "log", "--format=%s", "-1", kept) == "one"
+
+
+def test_a_worktree_is_not_removed_with_commits_that_only_its_quarantine_has(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(place, f"{COMMIT} one", monkeypatch)
+    assert "is neither in main" in worktrees.remove(place.root, place.tree, "main").why_not
+    assert git(place.root, "log", "--format=%s", "-1", "work") == "one"
 
 
 def test_a_worktree_of_the_same_name_starts_anew(place: Place) -> None:

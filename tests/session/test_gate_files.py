@@ -9,7 +9,7 @@ import pytest
 
 from beads_ralph.bead.model import Verifier
 from beads_ralph.session import gate_files
-from beads_ralph.session.gate_files import GateChanges
+from beads_ralph.session.gate_files import Allowed, GateChanges
 from tests.git.repos import git
 from tests.loop.plans import Project, Steps, sprint
 
@@ -56,7 +56,7 @@ def found(
     commit(repo, change)
     verifiers = [Verifier(name=command, command=command) for command in commands]
     added = [name for name in change if name not in before]
-    return gate_files.find(repo, base, sorted(change), added, verifiers, may_change)
+    return gate_files.find(repo, base, sorted(change), added, verifiers, Allowed(may_change))
 
 
 @pytest.mark.parametrize(

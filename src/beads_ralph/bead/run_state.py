@@ -245,6 +245,8 @@ class RunState(FrozenModel):
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
     tests_before: Details | None = None
     """By verifier and runner, how many tests ran then."""
+    read_by_checks: list[Prose] | None = None
+    """Files that the verifiers opened then and that are theirs, not the work's."""
     spent: Spending | None = None
     parked: ParkedUntil | None = None
     interruptions: list[Interruption] | None = None
@@ -255,8 +257,8 @@ class RunState(FrozenModel):
         """The keys that are set, as the bead's metadata has them, without secrets."""
         told = self.to_json()
         clean = {key: redacted(told[key]) for key in KEYS_IN_ORDER if key in told}
-        # By their names the verifiers of the bead are found again; whoever planned it wrote those.
-        return clean | {key: told[key] for key in ("red_before", "tests_before") if key in told}
+        # By their names verifiers and files are found again; whoever planned it wrote those.
+        return clean | {key: told[key] for key in NAMES if key in told}
 
     def changed(self, change: RunState) -> Self:
         """This state with the fields that `change` sets."""
@@ -288,6 +290,11 @@ class RunState(FrozenModel):
             return Verdict.from_json({**said, "evidence": []})
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What a person should know of the last attempt, although it failed nothing."""
+        return tuple(self.verdict.flags) if self.verdict else ()
+
+    @property
     def standing(self) -> Standing | None:
         """What a close with this state rests on."""
         return standing(self.to_metadata())
@@ -299,6 +306,7 @@ class RunState(FrozenModel):
         return Usage(**{name: getattr(spent, name) for name in COUNTS}) if spent else Usage()
 
 
+NAMES: Final = ("red_before", "tests_before", "read_by_checks")
 KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
 KEYS: Final = frozenset(KEYS_IN_ORDER)
 """The metadata that only runs write: neither a plan nor a formula says it. Besides, runs fill in the

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 Standing = Literal["proven", "reviewed", "accepted"]
 """proven: a verifier passed on the commit. reviewed: only agents judged it. accepted: a person says so."""
 
-PROVEN: Final = "proven"
+PROVEN: Final[Standing] = "proven"
 
 
 def standing(metadata: Mapping[str, Any]) -> Standing | None:

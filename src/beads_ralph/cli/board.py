@@ -94,8 +94,8 @@ def _work(event: Event) -> str:
             text = f"▶ {bead}  attempt {event.attempt}  {title}"
         case AgentStarted(call=call):
             text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
-        case VerdictGiven(ruling=ruling, message=message):
-            text = f"  {bead}  {ruling}: {message}"
+        case VerdictGiven(ruling=ruling, message=message, flags=flags):
+            text = "; look at: ".join([f"  {bead}  {ruling}: {message}", *flags])
         case ConflictForeseen(other=other, files=files):
             text = f"! {bead}  will conflict with {other} in {', '.join(files)}"
         case PullRequestOpened(url=url, branch=branch):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beads_ralph.bead.standing import PROVEN
+from beads_ralph.bead.words import plural
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.page import Line, Table, line
 from beads_ralph.store.registry import OpenViews
@@ -38,5 +39,7 @@ def _page(found: ViewListing, opened: OpenViews, nothing: str) -> Iterator[Line 
 
 def _row(bead: BeadView) -> tuple[str | tuple[str, str], ...]:
     mark = (MARKS[bead.status], COLOURS[bead.status])
-    word = "" if bead.standing in (None, PROVEN) else f"  ({bead.standing})"
-    return mark, bead.id, bead.metadata["sprint"], str(bead.priority), bead.title + word
+    words = [] if bead.standing in (None, PROVEN) else [str(bead.standing)]
+    words += [plural(len(bead.flags), "flag")] if bead.flags else []
+    marked = f"{bead.title}  ({', '.join(words)})" if words else bead.title
+    return mark, bead.id, bead.metadata["sprint"], str(bead.priority), marked

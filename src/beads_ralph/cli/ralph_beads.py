@@ -88,7 +88,8 @@ def _show(console: Console, done: Sequence[Done]) -> None:
     for one in done:
         mark = "[green]✓[/green]" if one.passed else "[red]✗[/red]"
         attempts = plural(one.attempts, "attempt")
-        console.print(f"{mark} {one.key}  {one.status} after {attempts}: {escape(one.reason)}")
+        word = f", {one.standing}" if one.standing else ""
+        console.print(f"{mark} {one.key}  {one.status} after {attempts}{word}: {escape(one.reason)}")
         if one.evidence:
             console.print(f"  evidence: {escape(', '.join(one.evidence))}")
 

@@ -131,6 +131,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(
             f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{standing} {pull.commit[:12]}[/dim]"
         )
+        for flag in ended.flags.get(bead_id, ()):
+            console.print(f"    [yellow]![/yellow] {escape(f'look at: {flag}')}")
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
     for wait in ended.waits:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import Option
@@ -23,6 +23,7 @@ from beads_ralph.store.query import Query
 from beads_ralph.store.views import BeadView, Views
 
 REFRESH_SECONDS = 1.0
+FLAGGED_SHOWN = 10
 STATUSES = ("open", "in_progress", "blocked", "closed")
 
 
@@ -58,6 +59,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
         "order": runs.ordered(place.home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
         "standing": dict(Counter(bead.standing for bead in listing.beads if bead.standing)),
+        "flagged": [{"id": bead.id, "flags": list(bead.flags)} for bead in listing.beads if bead.flags],
         **_run_facts(folder if running else None),
         "parked": [
             {"id": bead.id, "until": parked.get("until"), "reason": parked.get("reason")}
@@ -112,6 +114,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
     if reviewed := found["standing"].get("reviewed"):
         yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
+    yield from _flagged(found["flagged"])
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")
@@ -130,6 +133,15 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
         yield line("  ", ("!", "red"), f" {row['id']} cannot be read: {row['faults'][0]['message']}")
         yield line(f"    → beads-ralph retry {row['id']}")
     yield from executions.page(found["executions"])
+
+
+def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    for row in rows[:FLAGGED_SHOWN]:
+        first, *more = row["flags"]
+        also = f", and {plural(len(more), 'more flag')}: beads-ralph show {row['id']}" if more else ""
+        yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
+    if (left := len(rows) - FLAGGED_SHOWN) > 0:
+        yield line(("  !", "yellow"), f" {plural(left, 'more bead')} with flags: beads-ralph list")
 
 
 def _at_work(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

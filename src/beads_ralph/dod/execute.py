@@ -255,6 +255,8 @@ class BeadExecution:
         if passed:
             self.found.move_completed()
         self.case.tell(
-            BeadClosed(reason=reason) if passed else BeadBlocked(reason=reason, failure_reason=failure)
+            BeadClosed(reason=reason, standing=done.standing)
+            if passed
+            else BeadBlocked(reason=reason, failure_reason=failure)
         )
         return replace(done, file=self.found.path, warnings=list(self.found.warnings))

@@ -21,6 +21,7 @@ from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
 from beads_ralph.bead.run_state import MOST_ATTEMPTS, RunState, Spending, healed
+from beads_ralph.bead.standing import PROVEN, Standing
 from beads_ralph.bead.usage import Budget
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.compile.setting import Setting
@@ -121,10 +122,16 @@ class Done:
     seconds: float
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def standing(self) -> Standing | None:
+        """proven, if its verifiers passed: a bead file has at least one."""
+        return PROVEN if self.passed else None
+
     def to_json(self) -> dict[str, Any]:
         told = {name: value for name, value in vars(self).items() if name not in ("key", "rows")}
         rows, seconds = [row.to_json() for row in self.rows], round(self.seconds, 3)
-        return {**told, "file": str(self.file), "id": self.key, "verifiers": rows, "seconds": seconds}
+        more = {"id": self.key, "standing": self.standing, "verifiers": rows, "seconds": seconds}
+        return {**told, "file": str(self.file), **more}
 
 
 @dataclass(frozen=True)

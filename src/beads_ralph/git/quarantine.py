@@ -354,6 +354,9 @@ def around(root: Path, tree: Path, branch: str) -> Iterator[Quarantine | None]:
 
 def settle_left(root: Path, tree: Path) -> list[str]:
     """Take over what a killed harness left; what was not taken over."""
+    common = root / ".git"
+    if common.is_dir() and not (common / PLACE).is_dir():  # most repositories have never had one
+        return []
     found = _of(root, tree)
     if found is None or not found.place.is_dir() or lock.is_held(found.lock):
         return []

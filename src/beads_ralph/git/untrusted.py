@@ -61,7 +61,8 @@ def mirror(source: Path, target: Path, fixed: Callable[[str], bool], depth: int 
     for name, entry in wanted.items():
         there = target / name
         if not entry.is_dir(follow_symlinks=False):
-            _put(Path(entry.path), there)
+            if not _is_same(entry.stat(follow_symlinks=False), there):
+                _put(Path(entry.path), there)
         elif depth < DEEPEST and not there.is_file():
             there.mkdir(exist_ok=True)
             mirror(Path(entry.path), there, lambda _: False, depth + 1)
@@ -69,6 +70,14 @@ def mirror(source: Path, target: Path, fixed: Callable[[str], bool], depth: int 
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def _is_same(about: os.stat_result, target: Path) -> bool:
+    """Tell by size and time, as git does."""
+    with suppress(OSError):
+        there = target.lstat()
+        return (there.st_size, there.st_mtime_ns) == (about.st_size, about.st_mtime_ns)
+    return False
 
 
 def _put(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands, locking, merges, worktree_status
+from beads_ralph.git import commands, locking, merges, quarantine, worktree_status
 from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})
@@ -308,6 +308,7 @@ def remove(
     The remote is asked, not remembered. With `delete_branch` the local branch goes too, but only when
     `target` contains it; main, master and develop never do.
     """
+    quarantine.settle_left(repo_root, path)
     tree = find(repo_root, path)
     if tree is None:
         return Removal(path, why_not=UNKNOWN)

@@ -46,12 +46,14 @@ def logged(settings: Logging, root: Path) -> Iterator[Path]:
 
 
 def _handler(path: Path) -> logging.Handler:
+    action = "Name another logging.file in beads-ralph.yaml"
     try:
         text_files.make_folder(path.parent)
         handler = Quiet(path, maxBytes=LARGEST, backupCount=1, encoding="utf-8", errors="backslashreplace")
+    except RalphError as error:
+        raise RalphError(error.code, error.message, suggested_action=action) from None
     except OSError as problem:
         code = Code.PERMISSION_DENIED if isinstance(problem, PermissionError) else Code.WRITE_FAILED
-        action = "Name another logging.file in beads-ralph.yaml"
         message = f"cannot write {path}: {problem.strerror}"
         raise RalphError(code, message, suggested_action=action) from None
     return handler

@@ -156,6 +156,8 @@ class RunEnded(BaseEvent):
     duration_seconds: float
     standing: Mapping[str, str] | None = seldom(None)
     """By bead that was closed."""
+    flags: Mapping[str, Any] | None = seldom(None)
+    """By bead that was closed, what a person should know of it."""
     remarks: tuple[str, ...] = seldom(())
     """What a person should look at, besides beads."""
 
@@ -197,6 +199,9 @@ class LeaseTaken(BaseEvent):
 
 class BaselineTaken(BaseEvent, underway=True):
     red: tuple[str, ...]
+    opened: int | None = seldom(None)
+    read: tuple[str, ...] = seldom(())
+    unwatched: str | None = seldom(None)
 
 
 class ConflictForeseen(BaseEvent, underway=True):

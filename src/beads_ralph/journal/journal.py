@@ -42,7 +42,7 @@ class Journal:
         self.listeners: list[Listener] = []
         text_files.make_folder(path.parent)
         descriptor = text_files.open_private(path, os.O_WRONLY | os.O_APPEND)
-        self._file: IO[str] = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+        self._file: IO[bytes] = os.fdopen(descriptor, "ab", buffering=0)
 
     def emit(self, event: Event) -> None:
         told: Event = redacted(replace(event, at=event.at or now(), run_id=event.run_id or self.run_id))
@@ -52,12 +52,17 @@ class Journal:
             listener(told)
 
     def _write(self, line: str, *, sync: bool) -> None:
+        file = self._file.fileno()
+        before = os.fstat(file).st_size
         try:
-            self._file.write(line)
-            self._file.flush()
+            data = line.encode("utf-8", "backslashreplace")
+            while data:
+                data = data[os.write(file, data) :]
             if sync:
-                os.fsync(self._file.fileno())
+                os.fsync(file)
         except OSError as problem:  # above all a full disk: what cannot be noted down is not done
+            with suppress(OSError):  # half a line would spoil the next one
+                os.ftruncate(file, before)
             message = f"cannot write {self.path}: {problem.strerror or problem}"
             raise RalphError(Code.WRITE_FAILED, message) from None
 

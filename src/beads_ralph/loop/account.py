@@ -27,6 +27,8 @@ class RunTally:
     attempts: int = 0
     standing: dict[str, Standing] = field(default_factory=dict)
     """What each close rests on."""
+    flags: dict[str, Sequence[str]] = field(default_factory=dict)
+    """What a person should know of it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ async def account(
         tuple(await pool.settle() if pool.may_settle else ()),
         tuple(item for item in await pool.for_people() if item.id not in named),
         tally.standing,
+        flags=tally.flags,
     )
 
 

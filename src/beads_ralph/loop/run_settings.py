@@ -89,6 +89,8 @@ class Ended:
     """By bead that was closed: whether a verifier or only a review has passed it."""
     remarks: tuple[str, ...] = ()
     """What a person should look at, besides beads."""
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By bead that was closed: what failed nothing, and a person should know."""
 
     @property
     def told(self) -> RunEnded:
@@ -106,11 +108,18 @@ class Ended:
             attempts=self.attempts,
             duration_seconds=round(self.seconds, 3),
             standing=self.standing or None,
+            flags={bead: list(told) for bead, told in self.flags.items()} or None,
             remarks=self.remarks,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.told.facts(), "standing": dict(self.standing), "remarks": [*self.remarks]}
+        told = self.told
+        always = {
+            "standing": dict(self.standing),
+            "flags": dict(told.flags or {}),
+            "remarks": [*self.remarks],
+        }
+        return {**told.facts(), **always}
 
 
 def foresee(

@@ -305,6 +305,8 @@ class Loop:
             self.published.expect(bead.id, outcome.pull_request)
         if outcome.state.standing is not None:
             self.tally.standing[bead.id] = outcome.state.standing
+        if outcome.state.flags:
+            self.tally.flags[bead.id] = outcome.state.flags
         self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))
         remove = self.tools.config.cleanup_on_complete
         work = in_thread(tidy, self.tools.root, bead, remove_worktree=remove)

@@ -112,6 +112,8 @@ class Exit:
     """The limit in MB that it was ended for; 0 where it kept to it, or had none."""
     seconds: float = 0.0
     transcript: Transcript | None = None
+    abandoned: str = ""
+    """What it ran in and what died under it, such as a tmux server: its end says nothing of the program."""
 
     @property
     def ok(self) -> bool:

@@ -74,6 +74,19 @@ def is_alive(process: Process) -> bool:
     return now is not None and now.started == process.started
 
 
+def is_gone(pid: int) -> bool:
+    """Tell whether there is no such process any more; one of somebody else is there."""
+    if has_table():
+        return read_process(pid) is None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def start_of(pid: int) -> int:
     """When a process started (it may have ended since), in ticks; 0, before everything, if unknown."""
     fields = _stat(pid)

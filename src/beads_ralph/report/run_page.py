@@ -63,6 +63,7 @@ class ShownAttempt:
     """Each check and call: whether it went well, what it was, how it went."""
     ruling: str = "interrupted"
     message: str = "its run ended without a word"
+    flags: Sequence[str] = ()
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -215,7 +216,9 @@ def _bead(bead: Bead, told: Sequence[Event], begin: float, whole: float) -> Iter
     tries = plots.counted(len(attempts), "attempt")
     yield f'<details id="{text(bead.id)}"{is_open}><summary>'
     yield f'<b>{text(bead.metadata.sprint)}</b> {text(bead.title)} <small class="{text(bead.status)}">'
-    yield f"{text(bead.status)}, {tries}</small>"
+    standing = f", {bead.metadata.standing}" if bead.status == "closed" and bead.metadata.standing else ""
+    flagged = f", {plots.counted(len(bead.metadata.flags), 'flag')}" if bead.metadata.flags else ""
+    yield f"{text(bead.status + standing)}, {tries}{flagged}</small>"
     yield f'<svg class="strip" viewBox="0 0 {STRIP} 12" preserveAspectRatio="none" aria-hidden="true">'
     yield f'<rect class="track" width="{STRIP}" height="12"/>'
     for span in _spans(told):
@@ -238,6 +241,8 @@ def _attempt(attempt: ShownAttempt) -> Iterator[str]:
     yield f"<p>{text(_shortened(attempt.message))}</p><ul class='checks'>"
     for ok, name, how in attempt.rows:
         yield f'<li class="{"good" if ok else "bad"}"><code>{text(name)}</code> {text(_shortened(how))}</li>'
+    for flag in attempt.flags:
+        yield f'<li class="flag">look at: {text(_shortened(flag))}</li>'
     yield "</ul>"
 
 
@@ -250,8 +255,8 @@ def _attempts(bead: Bead, told: Sequence[Event]) -> list[ShownAttempt]:
             continue
         attempt = found.setdefault(event.attempt, ShownAttempt(event.attempt))
         match event:
-            case VerdictGiven(ruling=ruling, message=message):
-                attempt.ruling, attempt.message = ruling, message
+            case VerdictGiven(ruling=ruling, message=message, flags=flags):
+                attempt.ruling, attempt.message, attempt.flags = ruling, message, flags
             case VerifierEnded():
                 how = f"exit code {event.exit_code}, {event.seconds:.2f} s"
                 attempt.rows.append((event.ruling == "pass", event.name, how))

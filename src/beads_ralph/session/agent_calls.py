@@ -26,7 +26,7 @@ from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.process import jobs
+from beads_ralph.process import executors, jobs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
@@ -98,16 +98,19 @@ class Asked:
 
 
 async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
-    """Run the agent; a server's passing trouble is waited out, a bounded number of times."""
+    """Run the agent; passing trouble of a server, its own or tmux's, is waited out, a bounded number of
+    times."""
     done = await _once(asked, order, tools, events)
     spent = done.call.usage
     for pause in tools.server_retry.pauses():
-        if done.reply.trouble != "server":
+        if done.reply.trouble != "server" and not done.ended.abandoned:
             break
         await asyncio.sleep(pause)
         asked = replace(asked, session=done.call.session or asked.session)
         done = await _once(asked, order, tools, events)
         spent = spent + done.call.usage
+    if done.ended.abandoned:
+        raise executors.abandoned(done.ended)
     return replace(done, call=replace(done.call, usage=spent))
 
 

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.session import runner_reports
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import check_data, runner_reports
 from beads_ralph.session.runner_reports import Before, Tests
 from beads_ralph.session.state import BeadSession
 
 
-def keep(case: BeadSession, evidence: Sequence[Evidence]) -> None:
-    """Remember how the verifiers ended on the base."""
+def keep(case: BeadSession, evidence: Sequence[Evidence], opened: OpenedFiles) -> None:
+    """Remember how the verifiers ended on the base, and which files that they opened are theirs."""
+    case.record.read_by_checks = check_data.found(
+        case.worktree, case.base, frozenset(opened.files), case.verifiers
+    )
     case.record.red_before = {row.command: row.ruling != "pass" for row in evidence}
     case.record.tests_before = {
         row.command: row.details["tests"] for row in evidence if row.details.get("tests")

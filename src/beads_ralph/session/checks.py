@@ -12,8 +12,18 @@ from beads_ralph.bead.words import several
 from beads_ralph.files import scratch
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
+from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, confinement, gate_files, runner_reports, verify, worktree_setup
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import (
+    baseline,
+    check_data,
+    confinement,
+    gate_files,
+    runner_reports,
+    verify,
+    worktree_setup,
+)
 from beads_ralph.session.gate_files import GateChanges
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
@@ -24,15 +34,29 @@ async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
-    evidence = await run(case, case.base, 0, "baseline")
-    baseline.keep(case, evidence)
-    case.tell(BaselineTaken(red=tuple(row.name for row in evidence if row.ruling != "pass")))
+    opened = OpenedFiles()
+    evidence = await run(case, case.base, 0, "baseline", opened=opened)
+    await in_thread(baseline.keep, case, evidence, opened)
+    case.tell(
+        BaselineTaken(
+            red=tuple(row.name for row in evidence if row.ruling != "pass"),
+            opened=len(opened.files),
+            read=tuple(case.record.read_by_checks or ()),
+            unwatched=opened.problem or None,
+        )
+    )
 
 
 async def run(
-    case: BeadSession, commit: str, attempt: int, stage: str, gates: GateChanges | None = None
+    case: BeadSession,
+    commit: str,
+    attempt: int,
+    stage: str,
+    gates: GateChanges | None = None,
+    opened: OpenedFiles | None = None,
 ) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them."""
+    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them. What
+    they open of it goes into `opened`."""
     verifiers = case.verifiers
     if not verifiers:
         return []
@@ -56,13 +80,22 @@ async def run(
         known = None if stage == "baseline" else baseline.known(case)
         bench = around.bench(case.bench, case.tools.config) if around else case.bench
         before = await in_thread(clean.untracked)
-        rewritten = partial(_rewritten, clean, before)
-        return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
+        opened = OpenedFiles() if opened is None else opened
+        rewritten = partial(_rewritten, clean, before, opened)
+        folders = await in_thread(check_data.folders, case.worktree, commit)
+        with opened_files.watched(clean.path, folders, opened):
+            return await verify.run_verifiers(verifiers, subject, bench, known, rewritten)
 
 
-def _rewritten(clean: Checkout, before: set[str]) -> list[str]:
-    """What a verifier changed that the next one would go by: files of the commit, which are put back, and new
-    settings of test programs or modules in their way, which are taken out."""
+def _rewritten(clean: Checkout, before: set[str], opened: OpenedFiles) -> list[str]:
+    """What a verifier changed that the next one would go by. Our own look at the files is not the check's."""
+    with opened.unseen():
+        return _put_back(clean, before)
+
+
+def _put_back(clean: Checkout, before: set[str]) -> list[str]:
+    """Files of the commit that were changed are put back; new settings of test programs, or modules in their
+    way, are taken out."""
     new = clean.untracked() - before
     made = sorted(name for name in new if gate_files.misleads(clean.path, name))
     for name in made:

@@ -16,7 +16,16 @@ from typing import Any, Final
 
 from beads_ralph.bead.model import Verifier
 from beads_ralph.git import commands
-from beads_ralph.session.gate_patterns import CI, SHADOWED, STEERING, kind_of, matches
+from beads_ralph.session.gate_patterns import (
+    CI,
+    SCRIPTS,
+    SHADOWED,
+    STEERING,
+    is_check,
+    is_of_checks,
+    kind_of,
+    matches,
+)
 
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 MAKE: Final = re.compile(r"(^|[\s;&|])(g?make|bmake)\b")
@@ -27,11 +36,7 @@ PLUGIN: Final = re.compile(r"(?:^|[\s'\"=,\[])-p[\s=]*['\",]*\s*([A-Za-z_][\w.]*
 NAMED_PLUGINS: Final = re.compile(r"^pytest_plugins\s*(?::[^=\n]+)?=\s*([\[(][^\])]*[\])]|.*)", re.MULTILINE)
 PYTEST: Final = re.compile(r"\bpy\.?test\b")
 PYTEST_FILES: Final = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
-SCRIPTS: Final = (".sh", ".bash", ".zsh", ".ksh", ".bats")
-CHECKS: Final = re.compile(
-    r"(^|[/_.-])(checks?|tests?|verify|verifiers?|ci|qa|smoke|e2e)([/_.*-]|$)", re.IGNORECASE
-)
-"""Words of a path by which people say that it checks something."""
+NAMED: Final = "is named by a verifier"
 LONGEST_SCRIPT: Final = 256 * 1024
 
 
@@ -51,24 +56,48 @@ class GateChanges:
         return (*self.restored, *self.removed)
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What of the gate files the plan lets a change touch."""
+
+    patterns: Sequence[str] = ()
+    """What the sprint declares (`**May Change**`)."""
+    tasks: str = ""
+    """The words of the plan: data that they name may be the work itself."""
+
+    def covers(self, file: str) -> bool:
+        return any(_is_meant(file, pattern) for pattern in self.patterns)
+
+    def names(self, file: str) -> bool:
+        return re.search(rf"(?<![\w-]){re.escape(PurePosixPath(file).name)}(?![\w-])", self.tasks) is not None
+
+
 def find(
     repo: Path,
     base: str,
     changed: Sequence[str],
     added: Collection[str],
     verifiers: Sequence[Verifier],
-    may_change: Sequence[str] = (),
+    allowed: Allowed | None = None,
+    read: Collection[str] = (),
 ) -> GateChanges:
     """Look through a change. A file that a verifier names and that the base does not have was asked for by
-    the tasks, and so was whatever the sprint says may change."""
+    the tasks, and so was whatever the sprint says may change. `read` are files of the base that checks were
+    seen to open, and that are theirs."""
+    may = allowed or Allowed()
     told = [file for file in changed if any(matches(file, one) for one in (*CI, *STEERING))]
     flags = [f"{file} {_what(file)}, and was {_done(file, added)}" for file in told]
     touched: list[str] = []
     gates = _Gates.of(repo, base, added, verifiers) if verifiers else None
     for file in changed if gates else ():
         reason = gates.reason(file, new=file in added) if gates and file not in told else ""
-        if reason and not any(_is_meant(file, pattern) for pattern in may_change):
-            flags.append(f"{file} {reason}, and was {_done(file, added)}")
+        of_checks = not reason and file in read
+        reason = "belongs to a check, which opened it" if of_checks else reason
+        if not reason or may.covers(file):
+            continue
+        flags.append(f"{file} {reason}, and was {_done(file, added)}")
+        may_be_work = of_checks or (reason == NAMED and not is_of_checks(file))
+        if not (may_be_work and may.names(file)):
             touched.append(file)
     return GateChanges(
         tuple(flags),
@@ -96,8 +125,8 @@ class _Gates:
     @classmethod
     def of(cls, repo: Path, base: str, added: Collection[str], verifiers: Sequence[Verifier]) -> _Gates:
         lines = [one.command for one in verifiers]
-        words = frozenset(word for one in lines for word in _words(one))
-        known = _files_of(repo, base)
+        words = named_by(verifiers)
+        known = files_of(repo, base)
         named = frozenset(word for word in words if any(_is_meant(file, word) for file in known))
         return cls(
             repo,
@@ -117,8 +146,8 @@ class _Gates:
             return why
         if new and any(_is_meant(file, word) for word in self.asked):
             return ""
-        if any(_is_named(file, word) for word in self.named):
-            return "" if new else "is named by a verifier"
+        if any(is_named(file, word) for word in self.named):
+            return NAMED if not new and _may_be_check(file) else ""
         kind = kind_of(file)
         if kind and (not new or _is_beside(kind, self.known)):
             return "decides what passes"
@@ -185,6 +214,12 @@ def _stands_in(file: str) -> bool:
     return module or program or bool({".bin", ".venv", "venv"} & {*path.parts[:-1]})
 
 
+def _may_be_check(file: str) -> bool:
+    """Whether a file that a verifier names is its own. What `grep -q done notes.txt` and `python app.py` name
+    is the work itself."""
+    return is_of_checks(file) or PurePosixPath(file).suffix in (*SCRIPTS, "")
+
+
 def _is_beside(kind: str, known: Collection[str]) -> bool:
     """Whether the base has something that the file joins: the first Makefile or test of a repository is
     work, the second one may outdo the first."""
@@ -210,7 +245,7 @@ def _text(repo: Path, commit: str, file: str) -> str:
     return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
 
 
-def _files_of(repo: Path, commit: str) -> frozenset[str]:
+def files_of(repo: Path, commit: str) -> frozenset[str]:
     return frozenset(commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo).split("\0")) - {
         ""
     }
@@ -274,13 +309,13 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 def _is_meant(file: str, word: str) -> bool:
     """By its path, by a folder above it, or by a pattern."""
     return (
-        _is_named(file, word)
+        is_named(file, word)
         or PurePosixPath(word) in PurePosixPath(file).parents
         or fnmatch.fnmatch(file, word)
     )
 
 
-def _is_named(file: str, word: str) -> bool:
+def is_named(file: str, word: str) -> bool:
     """By its own path; `cd sub && sh check.sh` means sub/check.sh, and `tests.test_a.Case` the module."""
     path = PurePosixPath(file)
     if MODULE.fullmatch(word) and path.suffix == ".py":
@@ -296,7 +331,7 @@ def _is_listed(file: str, word: str) -> bool:
     if not _is_meant(file, word):
         return False
     by_pattern = any(char in word for char in "*?[")
-    return CHECKS.search(word) is not None or (by_pattern and PurePosixPath(file).suffix in SCRIPTS)
+    return is_check(word) or (by_pattern and PurePosixPath(file).suffix in SCRIPTS)
 
 
 def _is_module(file: str, name: str) -> bool:
@@ -313,6 +348,11 @@ def _plugins(repo: Path, base: str, known: Iterable[str], lines: Iterable[str]) 
     found = {name for text in texts for name in PLUGIN.findall(text)}
     lists = (said for text in texts for said in NAMED_PLUGINS.findall(text))
     return frozenset(found | {name for said in lists for name in re.findall(r"['\"]([\w.]+)['\"]", said)})
+
+
+def named_by(verifiers: Iterable[Verifier]) -> frozenset[str]:
+    """The words of their commands that may be paths."""
+    return frozenset(word for one in verifiers for word in _words(one.command))
 
 
 def _words(command: str) -> set[str]:

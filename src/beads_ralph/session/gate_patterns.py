@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -111,9 +112,17 @@ TESTS: Final = (
     "*_test.exs",
     "*_test.rs",
     "*.bats",
+    "*.snap",
+    "*.ambr",
+    "*.golden",
+    "golden.*",
+    "*.approved.*",
+    "*.expected",
+    "expected.*",
+    "expected_*",
 )
 TEST_FOLDERS: Final = frozenset(
-    {"test", "tests", "spec", "specs", "__tests__", "__mocks__", "testdata", "e2e"}
+    {"test", "tests", "spec", "specs", "__tests__", "__mocks__", "__snapshots__", "testdata", "e2e"}
 )
 
 
@@ -135,3 +144,49 @@ def matches(file: str, pattern: str) -> bool:
     if "/" not in pattern:
         return fnmatch.fnmatch(path.name.lower(), pattern.lower()) or pattern in path.parts[:-1]
     return fnmatch.fnmatch(file, pattern) or fnmatch.fnmatch(file, f"*/{pattern}")
+
+
+# --- what checks open ---------------------------------------------------------------------------------
+
+SCRIPTS: Final = (".sh", ".bash", ".zsh", ".ksh", ".bats")
+DATA: Final = frozenset(
+    (
+        *(".json", ".jsonl", ".ndjson", ".json5", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".txt"),
+        *(".csv", ".tsv", ".xml", ".dat", ".bin", ".db", ".sqlite", ".out", ".log", ".diff", ".patch"),
+        *(".png", ".jpg", ".gif", ".svg", ".pdf", ".wav", ".pem", ".key"),
+    )
+)
+"""Suffixes of what is rather read than run."""
+FIXTURES: Final = frozenset(
+    {"fixtures", "__fixtures__", "fixture", "golden", "goldens", "snapshots", "cassettes"}
+)
+"""Folders whose files tests compare with, if tests open them at all."""
+DEPENDENCIES: Final = (
+    *("requirements*.txt", "constraints*.txt", "*.lock", "*-lock.*", "environment.y*ml", "*.sum"),
+    *("package.json", "pyproject.toml", "setup.cfg", "cargo.toml", "tsconfig*.json", "composer.json"),
+    *("version", "version.*", "*.gitignore", "manifest.json"),
+)
+"""What a change of the work brings along with it."""
+CODE: Final = frozenset(
+    (
+        *(".py", ".pyi", ".pyx", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte"),
+        *(".go", ".rs", ".java", ".kt", ".scala", ".groovy", ".rb", ".php", ".c", ".h", ".cc"),
+        *(".cpp", ".hpp", ".cs", ".swift", ".m", ".ex", ".exs", ".erl", ".hs", ".ml", ".clj"),
+        *(".lua", ".pl", ".r", ".jl", ".dart", ".zig", ".nim"),
+    )
+)
+
+
+def is_of_checks(file: str) -> bool:
+    """Whether its name alone says that it checks something, or sets that up."""
+    return bool(kind_of(file)) or is_check(file)
+
+
+def is_check(path: str) -> bool:
+    """Whether people say by its name that it checks something."""
+    return CHECKS.search(path) is not None
+
+
+CHECKS: Final = re.compile(
+    r"(^|[/_.-])(checks?|tests?|verify|verifiers?|validate|lint|ci|qa|smoke|e2e)([/_.*-]|$)", re.IGNORECASE
+)

@@ -50,6 +50,8 @@ class BeadHistory:
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
     tests_before: dict[str, Any] | None = None
     """By verifier, the tests that runners told of then."""
+    read_by_checks: list[str] | None = None
+    """Files that the verifiers opened then, and that are theirs."""
     spent: Usage = field(default_factory=Usage)
     """By all sessions on this bead since it was last forgiven."""
     usage: Usage = field(default_factory=Usage)
@@ -72,6 +74,7 @@ class BeadHistory:
             proven=_proven(bead),
             red_before=state.red_before,
             tests_before=state.tests_before,
+            read_by_checks=state.read_by_checks,
             spent=state.usage,
             seconds_before=float((state.spent and state.spent.seconds) or 0.0),
         )
@@ -118,6 +121,7 @@ class BeadHistory:
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
             tests_before=self.tests_before,
+            read_by_checks=self.read_by_checks,
             spent=Spending(**asdict(self.spent), seconds=round(self.seconds, 3)),
             parked=None,
         )

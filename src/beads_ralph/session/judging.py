@@ -10,13 +10,16 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import disk
 from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import baseline, checks, gate_files, lent_files, outward, reviews, verify
-from beads_ralph.session.gate_files import GateChanges
+from beads_ralph.process.opened_files import OpenedFiles
+from beads_ralph.session import baseline, check_data, checks, gate_files, lent_files, outward, reviews, verify
+from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
+from beads_ralph.session.reviews import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
 
@@ -62,9 +65,10 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     except DamagedCommitError as damaged:
         return await failed(case, damaged.message, flags)
     await _warn_of_conflicts(case, attempt)
-    gates = await in_thread(_gates, case, changed, added)
+    opened = OpenedFiles()
+    evidence = await checks.run(case, commit, attempt, "verify", opened=opened)
+    gates = await in_thread(_gates, case, changed, added, opened)
     flags += gates.flags
-    evidence = await checks.run(case, commit, attempt, "verify")
     evidence += await checks.with_gates_of_base(case, commit, attempt, gates, evidence)
     evidence += await in_thread(_lost, case, commit)
     leaning, told = await in_thread(outward.look, case, commit)
@@ -76,7 +80,9 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     if case.shelf is not None and all(row.ruling == "pass" for row in evidence):
         evidence.append(verify.attachments(case.shelf, commit))
     if all(row.ruling == "pass" for row in evidence):
-        found, told = await reviews.examine(case, attempt, commit, changed, added)
+        found, told = await reviews.examine(
+            case, attempt, commit, ReviewedChange(changed, added, tuple(flags))
+        )
         evidence += found
         flags += told
     flags += await put_back(case, attempt)
@@ -94,6 +100,8 @@ async def put_back(case: BeadSession, attempt: int) -> list[str]:
 
 async def after_damage(case: BeadSession, error: RalphError) -> Verdict:
     """The verdict where an agent destroyed objects of the repository; the error again where none did."""
+    if disk.says_full(error.text):
+        raise error
     if error.code != Code.GIT_ERROR or not case.base or not await in_thread(_mended, case):
         raise error
     text = (
@@ -203,9 +211,17 @@ async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
 # --- merges -------------------------------------------------------------------------------------------
 
 
-def _gates(case: BeadSession, changed: Sequence[str], added: Sequence[str]) -> GateChanges:
-    may_change = case.metadata.may_change or ()
-    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, may_change)
+def _gates(
+    case: BeadSession, changed: Sequence[str], added: Sequence[str], opened: OpenedFiles
+) -> GateChanges:
+    """The gate files that it touches. A check that failed before may have opened its data only now."""
+    place = case.metadata
+    words = (case.bead.title, *place.dev_prompts, *(place.acceptance_criteria or ()))
+    allowed = Allowed(place.may_change or (), "\n".join(words))
+    touched = opened.files.intersection(changed)
+    now = check_data.found(case.worktree, case.base, touched, case.verifiers) if touched else []
+    read = {*(case.record.read_by_checks or ()), *now}
+    return gate_files.find(case.worktree, case.base, changed, added, case.verifiers, allowed, read)
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, worktree_status, worktrees
@@ -14,6 +17,9 @@ from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
 
 LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
+STATUS: Final = '"status"'
+MOST_FILES: Final = 1000
+LONGEST_TEXT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -107,3 +113,26 @@ def _restore(seen: Scene) -> None:
     locking.output("symbolic-ref", "HEAD", f"{HEADS}{seen.branch}", cwd=seen.worktree)
     locking.output("update-ref", f"{HEADS}{seen.branch}", seen.commit, cwd=seen.root)
     locking.output("reset", "--hard", "--quiet", seen.commit, cwd=seen.worktree)
+
+
+# --- whose words they are -----------------------------------------------------------------------------
+
+
+def is_quoted(answer: Mapping[str, Any], repo: Path, base: str, commit: str, changed: Sequence[str]) -> bool:
+    """Whether the change itself holds the answer, in a file or in a message: a reviewer that prints what it
+    read would say it, too."""
+    found = commands.run(
+        "grep", "-l", "-z", "-F", STATUS, commit, "--", *changed[:MOST_FILES], cwd=repo
+    ).stdout
+    places = [place for place in found.split("\0") if place]
+    texts = [commands.run("show", place, cwd=repo).stdout for place in places]
+    texts.append(commands.run("log", "--format=%B", f"{base}..{commit}", cwd=repo).stdout)
+    return any(answer == other for text in texts for other in _objects(text[:LONGEST_TEXT]))
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """Every JSON object in it."""
+    reader = json.JSONDecoder()
+    for place in re.finditer(r"\{\s*\"", text):
+        with suppress(ValueError, RecursionError):
+            yield reader.raw_decode(text, place.start())[0]

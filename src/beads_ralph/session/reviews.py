@@ -22,17 +22,29 @@ from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import ref_word
 
 
+@dataclass(frozen=True)
+class ReviewedChange:
+    """What reviewers are told of the work."""
+
+    changed: Sequence[str]
+    """Its files."""
+    added: Collection[str]
+    """Those among them that were not there before."""
+    flags: Sequence[str] = ()
+    """What was noticed of it so far, and failed nothing."""
+
+
 async def examine(
-    case: BeadSession, attempt: int, commit: str, changed: Sequence[str], added: Collection[str]
+    case: BeadSession, attempt: int, commit: str, change: ReviewedChange
 ) -> tuple[list[Evidence], list[str]]:
     """What every QA agent says of a commit that passed its verifiers, and what a person should know of it. If
     one of them changed what it was to judge, all are asked once more: that is no fault of the work."""
     case.examined = commit
-    rows, flags, meddled = await _examined(case, attempt, commit, changed, added)
+    rows, flags, meddled = await _examined(case, attempt, commit, change)
     if meddled:
         text = f"{meddled}. They are asked again"
         case.tell(WarningGiven(attempt=attempt, message=text))
-        rows, more, meddled = await _examined(case, attempt, commit, changed, added, meddled)
+        rows, more, meddled = await _examined(case, attempt, commit, change, meddled)
         flags += [flag for flag in more if flag not in flags]
     if meddled:
         rows.append(Evidence("QA agents", "git", "", commit, "fail", meddled))
@@ -40,12 +52,7 @@ async def examine(
 
 
 async def _examined(
-    case: BeadSession,
-    attempt: int,
-    commit: str,
-    changed: Sequence[str],
-    added: Collection[str],
-    flaw: str = "",
+    case: BeadSession, attempt: int, commit: str, change: ReviewedChange, flaw: str = ""
 ) -> tuple[list[Evidence], list[str], str]:
     """Every QA agent at the same time, on one clean checkout; what they change there is thrown away. Files
     that would steer them are as the base has them. The last of the answer is what they did that makes their
@@ -53,8 +60,8 @@ async def _examined(
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     before = await in_thread(qa_guard.scene, *place)
     async with case.clean_checkout(commit) as clean:
-        steers = gate_files.steering(changed)
-        new = [file for file in steers if file in added]
+        steers = gate_files.steering(change.changed)
+        new = [file for file in steers if file in change.added]
         await in_thread(clean.lay_over, case.base, [file for file in steers if file not in new], new)
         setup = f"a{attempt}-qa-setup{_anew(flaw)}"
         if unready := await worktree_setup.furnish_checkout(case, clean.path, commit, setup):
@@ -65,7 +72,7 @@ async def _examined(
         config = case.tools.config
         furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [
-            _Review(case, number, attempt, commit, changed, clean.path, flaw)
+            _Review(case, number, attempt, commit, change, clean.path, flaw)
             for number in range(1, len(case.metadata.qa_agents) + 1)
         ]
         found = await _all([review.finding() for review in asked])
@@ -100,7 +107,7 @@ class _Review:
     number: int
     attempt: int
     commit: str
-    changed: Sequence[str]
+    change: ReviewedChange
     checkout: Path
     flaw: str = ""
     """Why the answers before this one could not be used."""
@@ -141,8 +148,11 @@ class _Review:
             seat=self.number,
         )
         done = await ask(self.case, asked)
-        profile = self.case.tools.select(done.call.program).profile
-        return done, judge(done.reply, done.ended, own, question, must_repeat=profile.reads_prompts)
+        must = self.case.tools.select(done.call.program).profile.reads_prompts
+        if not must and done.reply.result:
+            change = (self.case.worktree, self.case.base, self.commit, self.change.changed)
+            must = await in_thread(qa_guard.is_quoted, done.reply.result, *change)
+        return done, judge(done.reply, done.ended, own, question, must_repeat=must)
 
     def _prompt(self, question: Question, spec: AgentSpec, schema: str, flaw: str) -> str:
         case = self.case
@@ -158,7 +168,8 @@ class _Review:
             title=case.bead.title,
             tasks=case.metadata.dev_prompts,
             acceptance_criteria=case.metadata.acceptance_criteria or [],
-            changed_files=list(self.changed),
+            changed_files=list(self.change.changed),
+            flags=list(self.change.flags),
             flaw=again,
             output_schema=schema,
             nonce=question.nonce,

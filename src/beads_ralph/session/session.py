@@ -15,6 +15,7 @@ from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import checks, judging, worktree, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
@@ -56,7 +57,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
     """
     case = BeadSession(order, tools, host, BeadHistory.of(order.bead, order.session_id))
     try:
-        with worktree_setup.taken(case):
+        with disk.named(*case.disks), worktree_setup.taken(case):
             return await _work(case)
     except Parked as parked:
         return _parked(case, parked)
@@ -124,6 +125,8 @@ class BeadWork:
         except RalphError as error:
             verdict = await judging.after_damage(self.case, error)
         self.finished = False
+        if verdict.ruling == "fail" and (place := await in_thread(disk.full_place, *self.case.disks)):
+            raise disk.full([place], verdict.message)  # nobody can tell what else is wrong
         return self.case.with_denials(verdict)
 
     async def judged(self, number: int, verdict: Verdict) -> None:

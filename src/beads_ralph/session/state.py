@@ -109,6 +109,11 @@ class BeadSession:
         return Path(self.metadata.worktree_path)
 
     @property
+    def disks(self) -> tuple[Path, ...]:
+        """Where the work is written: each may lie on a disk of its own."""
+        return (self.worktree, self.tools.root, self.tools.folder.home)
+
+    @property
     def env(self) -> Mapping[str, str]:
         """What every process that works for this bead is told."""
         own = {ORDER: self.order.id, **(self.ports.env if self.ports else {})}

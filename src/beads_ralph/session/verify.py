@@ -18,6 +18,7 @@ from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.runs import RunFolder, Shelf, evidence_folder
+from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
 from beads_ralph.session import runner_reports
@@ -132,7 +133,7 @@ async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) 
                 *((reports,) if reports else ()),
             ),
         )
-        ended = await bench.executor.run(bench.wrap(job))
+        ended = await executors.run_through(bench.executor, bench.wrap(job))
         tests = await in_thread(runner_reports.read, reports, transcript)
     problem = failure(verifier.expect, ended, transcript, verifier.timeout_seconds)
     counted = {"tests": runner_reports.to_json(tests)} if tests else {}

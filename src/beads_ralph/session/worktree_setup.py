@@ -11,6 +11,7 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.git import git_files, worktree_status
 from beads_ralph.journal.events import LeaseTaken
+from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.session import confinement, lent_files
@@ -109,7 +110,7 @@ async def _run(
         memory_limit_mb=confinement.memory_limit_mb(case.bead, config),
         writes=git_files.folders_of(tree)[1:],
     )
-    return await tools.executor.run(around.wrap(job) if around else job)
+    return await executors.run_through(tools.executor, around.wrap(job) if around else job)
 
 
 def _failure(command: str, ended: Exit) -> str:

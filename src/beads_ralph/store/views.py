@@ -99,8 +99,9 @@ class BeadView:
         return dict(self.json)
 
     def told(self) -> dict[str, Any]:
-        """The same for those who look: with its standing, where it has one."""
-        return {**self.json, "standing": self.standing} if self.standing else dict(self.json)
+        """The same for those who look: with its standing and its flags, where it has any."""
+        more = {"standing": self.standing, "flags": list(self.flags)}
+        return {**self.json, **{key: value for key, value in more.items() if value}}
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,13 @@ commit
 echo "This fails: 41 is not 42. The notes of the developer follow."
 cat NOTES.md
 
+#=== says-it-in-words-and-shows-the-log verify=none
+bad
+commit "$(quoted pass 'all is well')"
+#--- qa
+echo "This fails: 41 is not 42. The message of the developer follows."
+git log -1 --format=%B
+
 #=== shows-the-log-of-a-commit verify=none
 bad
 commit "$(quoted pass 'all is well')"

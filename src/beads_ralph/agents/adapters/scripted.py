@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # the program starts without the models
     from beads_ralph.agents.protocol import AgentTask, Reply
 
 SCRIPT: Final = "BEADS_RALPH_SCRIPT"
+STATE: Final = ".local/state/beads-ralph"
+"""Below HOME: it remembers there which steps were taken."""
 OPTION: Final = "--script"
 MODULE: Final = "beads_ralph.agents.adapters.scripted"
 FAILED: Final = 1
@@ -44,7 +46,7 @@ class Scripted:
     agents that name none, by that variable in the environment of the run itself."""
 
     name = "scripted"
-    profile = Profile("the scripted agent", session_is_given=True, reads_prompts=False)
+    profile = Profile("the scripted agent", session_is_given=True, reads_prompts=False, state=(STATE,))
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self.inherited = inherited
@@ -151,13 +153,16 @@ class _Player:
             take(step.value)
 
     def once(self, steps: list[dict[str, Any]]) -> None:
-        """Marked in the repository before they are taken: they may well be the last thing we do."""
-        facts = json.dumps([self.call.bead_id, self.call.role, self.call.agent, self.call.attempt, steps])
-        folder = Path(
-            commands.output("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=Path.cwd())
-        )
-        mark = folder / f"beads-ralph-once-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+        """Marked before they are taken, which may be the last thing we do; not in the repository, of which
+        a reviewer has another one each time."""
+        call = self.call
+        place = str(Path(_given(SCRIPT)).resolve())
+        facts = json.dumps([place, call.bead_id, call.role, call.agent, call.attempt, steps])
+        states = os.environ.get("XDG_STATE_HOME")
+        folder = Path(states, Path(STATE).name) if states else Path.home() / STATE
+        mark = folder / f"once-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
         if not mark.exists():
+            folder.mkdir(parents=True, exist_ok=True)
             mark.touch()
             self.play([script.step_of(step) for step in steps])
 

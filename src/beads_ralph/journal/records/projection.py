@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -14,6 +12,7 @@ from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.files import disk
 from beads_ralph.journal.events import BeadBlocked, BeadParked, BeadReleased, Event
 from beads_ralph.journal.records.folder import INTERRUPTED_CODE
 from beads_ralph.journal.records.model import (
@@ -37,7 +36,6 @@ LINT: Final = re.compile(
     r"\b(lint|ruff|flake8|eslint|mypy|pyright|clippy|fmt|format|style|vet)", re.IGNORECASE
 )
 TESTS: Final = re.compile(r"test|spec|check", re.IGNORECASE)
-FULL: Final = os.strerror(errno.ENOSPC)
 
 TROUBLES: Final[Mapping[str, Reason]] = {
     "limit": "agent-limit",
@@ -139,7 +137,7 @@ def broken_reason(run: RunRecord, event: BeadBlocked | BeadReleased | BeadParked
     """Without a verdict of its own."""
     if isinstance(event, BeadReleased) and event.cancelled:
         return "interrupted"
-    if FULL in event.reason:
+    if disk.says_full(event.reason):
         return "disk-full"
     if run.ours.ruling == "pass":
         return "proposal-failed"

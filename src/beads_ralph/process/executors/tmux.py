@@ -10,15 +10,17 @@ import shlex
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs, reaper
-from beads_ralph.process.jobs import Exit, Job
-from beads_ralph.process.process_table import has_table, start_of
+from beads_ralph.process.jobs import Exit, Job, Limit
+from beads_ralph.process.process_table import has_table, is_gone, start_of
 from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 from beads_ralph.process.supervise import (
     MARK,
@@ -40,6 +42,8 @@ PANE_SECONDS: Final = 30.0
 """How long the pane may take to call back, on a machine under load."""
 NAMES: Final = 100
 TRIES: Final = 5
+END_SECONDS: Final = 1.0
+"""How long a server may take to end after its last session."""
 
 
 class TmuxExecutor:
@@ -67,7 +71,7 @@ class TmuxExecutor:
                     family.kill_now()
 
     async def _run(self, job: Job, output: Output, door: Door, family: Family) -> Exit:
-        pane = self._open_session(job, door.path)
+        pane, server = self._open_session(job, door.path)
         family.since = start_of(pane)
         family.adopt(pane)
         family.orphans = lambda table: [one for one in table.values() if one.parent == pane]
@@ -78,7 +82,19 @@ class TmuxExecutor:
             if "started" not in told:
                 return output.refused(job, told.get("refused", "the tmux session was closed"))
             family.leader = told["started"]
-            return await _to_the_end(job, output, line, family)
+            told, limit = await _to_the_end(job, output, line, family)
+            # A pane that closes without a word was closed by a person, as a terminal is, or with its server.
+            ended = output.exit(told.get("exit", -signal.SIGHUP), limit)
+            if told or limit or not await self._has_ended(server):
+                return ended
+            return replace(ended, abandoned=f"the tmux server (tmux -L {self.socket}) ended under a job")
+
+    async def _has_ended(self, server: int) -> bool:
+        """Whether all its sessions are gone with the server, and not only ours; it may be just about to."""
+        until = time.monotonic() + END_SECONDS
+        while not is_gone(server) and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        return is_gone(server)
 
     async def _answer(self, door: Door) -> PaneLine:
         try:
@@ -90,23 +106,25 @@ class TmuxExecutor:
 
     # --- sessions ---------------------------------------------------------------------------------
 
-    def _open_session(self, job: Job, door: str) -> int:
-        """The number of the pane's process. Synchronous, so that no cancellation can come between."""
+    def _open_session(self, job: Job, door: str) -> tuple[int, int]:
+        """The numbers of the processes of pane and server. Synchronous, so that no cancellation can come
+        between."""
         wanted = session_name(job.name or f"job-{job.mark}")
         for count in range(1, NAMES):
             session = wanted if count == 1 else f"{wanted}-{count}"
-            pane = self._new_session(session, job, door)
-            if pane is not None:
-                return pane
+            opened = self._new_session(session, job, door)
+            if opened is not None:
+                return opened
         raise _unusable(f"there are {NAMES} sessions named like {wanted}", self.socket)
 
-    def _new_session(self, session: str, job: Job, door: str) -> int | None:
+    def _new_session(self, session: str, job: Job, door: str) -> tuple[int, int] | None:
         """None where the name is taken by someone alive."""
         complaint = ""
         for _ in range(TRIES):
             done = self._tmux(*_new_session_words(session, job, door))
             if done.ok:
-                return int(done.stdout)
+                pane, server = done.stdout.split()
+                return int(pane), int(server)
             complaint = done.stderr.strip()
             if done.timed_out:
                 break
@@ -151,7 +169,19 @@ def _new_session_words(session: str, job: Job, door: str) -> list[str]:
     pane = ["env", *(f"{name}={value}" for name, value in identity.items())]
     pane += reaper_command("pane", door)
     new = ["new-session", "-d", "-s", session, "-x", "200", "-y", "50", "-c", str(job.cwd)]
-    return [*new, "-P", "-F", "#{pane_pid}", *pane, ";", "set-option", "-t", f"={session}:", OPTION, job.mark]
+    return [
+        *new,
+        "-P",
+        "-F",
+        "#{pane_pid} #{pid}",
+        *pane,
+        ";",
+        "set-option",
+        "-t",
+        f"={session}:",
+        OPTION,
+        job.mark,
+    ]
 
 
 def _unusable(reason: str, socket: str) -> RalphError:
@@ -162,7 +192,10 @@ def _unusable(reason: str, socket: str) -> RalphError:
 # --- talking with the pane ------------------------------------------------------------------------
 
 
-async def _to_the_end(job: Job, output: Output, line: PaneLine, family: Family) -> Exit:
+async def _to_the_end(
+    job: Job, output: Output, line: PaneLine, family: Family
+) -> tuple[Mapping[str, Any], Limit]:
+    """What the pane told at the end, and the limit that the job was ended for."""
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
@@ -172,8 +205,7 @@ async def _to_the_end(job: Job, output: Output, line: PaneLine, family: Family) 
     finally:
         ended.cancel()
         reaper.let_go(line.socket)
-    # A pane that closes without a word was closed by a person, as a terminal is.
-    return output.exit(told.get("exit", -signal.SIGHUP), limit)
+    return told, limit
 
 
 def hand_over(job: Job, output: Output, line: PaneLine) -> None:
