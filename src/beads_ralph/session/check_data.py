@@ -54,7 +54,7 @@ def found(repo: Path, base: str, opened: Collection[str], verifiers: Sequence[Ve
 
 def _is_known(file: str, named: Iterable[str]) -> bool:
     """Whether its name decides already: a gate file, or what any change may bring along."""
-    if kind_of(file) or any(matches(file, pattern) for pattern in DEPENDENCIES):
+    if kind_of(file) or matches(file, *DEPENDENCIES):
         return True
     return any(gate_files.is_named(file, word) for word in named)
 

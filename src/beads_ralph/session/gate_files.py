@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -85,7 +86,7 @@ def find(
     the tasks, and so was whatever the sprint says may change. `read` are files of the base that checks were
     seen to open, and that are theirs."""
     may = allowed or Allowed()
-    told = [file for file in changed if any(matches(file, one) for one in (*CI, *STEERING))]
+    told = [file for file in changed if matches(file, *CI, *STEERING)]
     flags = [f"{file} {_what(file)}, and was {_done(file, added)}" for file in told]
     touched: list[str] = []
     gates = _Gates.of(repo, base, added, verifiers) if verifiers else None
@@ -182,7 +183,7 @@ class _Gates:
 
 def steering(changed: Iterable[str]) -> list[str]:
     """The files among them that would tell a reviewer what to think."""
-    return [file for file in changed if any(matches(file, one) for one in STEERING)]
+    return [file for file in changed if matches(file, *STEERING)]
 
 
 # --- which files --------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def misleads(tree: Path, file: str) -> bool:
 
 
 def _what(file: str) -> str:
-    return "steers agents" if any(matches(file, one) for one in STEERING) else "decides what passes"
+    return "steers agents" if matches(file, *STEERING) else "decides what passes"
 
 
 def _done(file: str, added: Collection[str]) -> str:
@@ -245,10 +246,20 @@ def _text(repo: Path, commit: str, file: str) -> str:
     return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
 
 
+def _saying(repo: Path, commit: str, pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """The files of these names that hold the pattern."""
+    places = (f":(glob)**/{name}" for name in names)
+    listing = commands.run(
+        "grep", "-l", "-I", "-z", "-E", "-e", pattern, commit, "--", *places, cwd=repo
+    ).stdout
+    return frozenset(place.removeprefix(f"{commit}:") for place in listing.split("\0") if place)
+
+
+@lru_cache(maxsize=8)
 def files_of(repo: Path, commit: str) -> frozenset[str]:
-    return frozenset(commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo).split("\0")) - {
-        ""
-    }
+    """The names of a commit's files; asked for several times in an attempt."""
+    listing = commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo)
+    return frozenset(listing.split("\0")) - {""}
 
 
 # --- settings of checks among others ------------------------------------------------------------------
@@ -308,21 +319,25 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 
 def _is_meant(file: str, word: str) -> bool:
     """By its path, by a folder above it, or by a pattern."""
-    return (
-        is_named(file, word)
-        or PurePosixPath(word) in PurePosixPath(file).parents
-        or fnmatch.fnmatch(file, word)
-    )
+    plain = _plain(word)
+    if is_named(file, word) or plain == "." or file.startswith(f"{plain}/"):
+        return True
+    return any(char in word for char in "*?[") and fnmatch.fnmatch(file, word)
+
+
+@lru_cache(maxsize=4096)
+def _plain(word: str) -> str:
+    return str(PurePosixPath(word))
 
 
 def is_named(file: str, word: str) -> bool:
     """By its own path; `cd sub && sh check.sh` means sub/check.sh, and `tests.test_a.Case` the module."""
-    path = PurePosixPath(file)
-    if MODULE.fullmatch(word) and path.suffix == ".py":
-        dotted = ".".join(path.with_suffix("").parts)
+    if file.endswith(".py") and "." in word and MODULE.fullmatch(word):
+        dotted = file.removesuffix(".py").replace("/", ".")
         if f"{word}.".startswith(f"{dotted}.") or dotted.startswith(f"{word}."):
             return True
-    return path == PurePosixPath(word) or ("/" not in word and "." in word and path.name == word)
+    below = "/" not in word and "." in word and file.endswith(f"/{word}")
+    return file == _plain(word) or below
 
 
 def _is_listed(file: str, word: str) -> bool:
@@ -343,8 +358,9 @@ def _is_module(file: str, name: str) -> bool:
 def _plugins(repo: Path, base: str, known: Iterable[str], lines: Iterable[str]) -> frozenset[str]:
     """The modules that pytest is told to load, by a command or by the settings of the base."""
     texts = [command for command in lines if PYTEST.search(command)]
-    places = [file for file in known if PurePosixPath(file).name in PYTEST_FILES]
-    texts += [_text(repo, base, file) for file in places]
+    places = [file for file in known if file.rpartition("/")[2] in PYTEST_FILES]
+    told = _saying(repo, base, r"pytest_plugins|-p", PYTEST_FILES) if places else frozenset()
+    texts += [_text(repo, base, file) for file in told.intersection(places)]
     found = {name for text in texts for name in PLUGIN.findall(text)}
     lists = (said for text in texts for said in NAMED_PLUGINS.findall(text))
     return frozenset(found | {name for said in lists for name in re.findall(r"['\"]([\w.]+)['\"]", said)})

@@ -6,7 +6,8 @@ import fnmatch
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 CI: Final = (
@@ -130,20 +131,54 @@ SHADOWED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "cov
 """Modules that a file of the same name at the top of the repository would stand in for."""
 
 
+@lru_cache(maxsize=1 << 16)
 def kind_of(file: str) -> str:
     """The programs that obey the file, `tests` for a test; empty for anything else."""
-    path = PurePosixPath(file)
-    if any(fnmatch.fnmatch(path.name, one) for one in TESTS) or TEST_FOLDERS & {*path.parts[:-1]}:
+    folder, _, name = file.rpartition("/")
+    if TEST_NAMES.match(name) or not TEST_FOLDERS.isdisjoint(folder.split("/")):
         return "tests"
-    return next((kind for kind, names in SETTINGS.items() if any(matches(file, one) for one in names)), "")
+    if not matches(file, *ALL_SETTINGS):
+        return ""
+    return next(kind for kind, names in SETTINGS.items() if matches(file, *names))
 
 
-def matches(file: str, pattern: str) -> bool:
-    """By its name anywhere, or by its path where the pattern has one; make and just know no case."""
-    path = PurePosixPath(file)
-    if "/" not in pattern:
-        return fnmatch.fnmatch(path.name.lower(), pattern.lower()) or pattern in path.parts[:-1]
-    return fnmatch.fnmatch(file, pattern) or fnmatch.fnmatch(file, f"*/{pattern}")
+def matches(file: str, *patterns: str) -> bool:
+    """By its name anywhere, or by its path where a pattern has one; make and just know no case."""
+    return _compiled(patterns).matches(file)
+
+
+@dataclass(frozen=True)
+class _PatternSet:
+    """Many patterns in few comparisons: a repository has many files."""
+
+    names: re.Pattern[str]
+    paths: re.Pattern[str]
+    folders: frozenset[str]
+
+    def matches(self, file: str) -> bool:
+        folder, _, name = file.rpartition("/")
+        if self.names.match(name.lower()) or self.paths.match(file):
+            return True
+        return bool(folder) and not self.folders.isdisjoint(folder.split("/"))
+
+
+@lru_cache(maxsize=256)
+def _compiled(patterns: Sequence[str]) -> _PatternSet:
+    names = [pattern for pattern in patterns if "/" not in pattern]
+    paths = [pattern for pattern in patterns if "/" in pattern]
+    return _PatternSet(
+        _one_of([pattern.lower() for pattern in names]),
+        _one_of([*paths, *(f"*/{pattern}" for pattern in paths)]),
+        frozenset(names),
+    )
+
+
+def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or "(?!)")
+
+
+TEST_NAMES: Final = _one_of(TESTS)
+ALL_SETTINGS: Final = tuple(name for names in SETTINGS.values() for name in names)
 
 
 # --- what checks open ---------------------------------------------------------------------------------
