@@ -36,11 +36,7 @@ from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-<<<<<<< HEAD
-from beads_ralph.git import proofs, settings, worktree_removal
-=======
-from beads_ralph.git import commands, proofs, settings, worktrees
->>>>>>> main
+from beads_ralph.git import commands, proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal, read

@@ -8,14 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-<<<<<<< HEAD
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands, locking, merges, worktree_status
-=======
-from beads_ralph.bead.words import several
 from beads_ralph.errors import BeadRefused, Code, RalphError
-from beads_ralph.git import commands, locking, merges, quarantine, worktree_status
->>>>>>> main
+from beads_ralph.git import commands, locking, merges, worktree_status
 from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 INITIALIZING: Final = "initializing"
