@@ -36,7 +36,7 @@ from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import proofs, settings, worktrees
+from beads_ralph.git import commands, proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal, read
@@ -133,7 +133,7 @@ def plan_run(request: RunRequest, start: Path | None = None, progress: Progress 
     """Compile the plan where there is one, put its beads into the store, and say what the run is about."""
     space = workspace.find(start, config_file=request.config)
     if space.repository is None:
-        raise RalphError(Code.GIT_NOT_REPO, f"{space.root} is not a git repository")
+        raise commands.no_repository(space.root)
     scope = _scope(space, request)
     planned: Sequence[Bead] = ()
     if request.plan is not None:
@@ -190,7 +190,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         StateFolder(space.state).tighten()
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
-        worktrees.prune(space.root)
+        worktree_removal.prune(space.root)
         scratch.sweep()
         for place, deep in ((space.root, False), (home, True), (space.state, True)):
             text_files.sweep(place, deep=deep)

@@ -246,6 +246,10 @@ class RalphError(Exception):
         }
 
 
+class BeadRefused(RalphError):  # noqa: N818 - which error it is, its code says
+    """An error of one bead, such as a branch that it cannot have; the others need not wait for it."""
+
+
 def gathered(faults: Sequence[Fault], subject: str, warnings: Sequence[Fault] = ()) -> RalphError:
     """All the faults of one subject as one error; its code is that of the first fault."""
     first = faults[0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -303,12 +306,21 @@ def test_a_title_that_the_terminal_cannot_show_does_not_end_the_program(repo: Pa
         assert ran.code == 0, ran.err
 
 
+def left_in(pipe: int) -> int:
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]  # type: ignore[no-any-return]
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+
+
 @pytest.mark.parametrize("words", [[*RALPH, "mason", "--json"], [*MASON]])
 def test_ctrl_c_ends_with_130_and_changes_nothing(repo: Path, words: list[str]) -> None:
-    """The plan is a pipe: opening it tells us that the command reads, and then it waits."""
-    os.mkfifo(repo / "plan.md")
+    """The plan is a pipe that the shell has opened: once it is empty, the command waits for the rest."""
+    read, write_to = os.pipe()
     process = subprocess.Popen(
-        [*words, "plan.md"],
+        [*words, f"/dev/fd/{read}"],
+        pass_fds=[read],
         cwd=repo,
         env=environment({}),
         stdin=subprocess.DEVNULL,
@@ -316,10 +328,13 @@ def test_ctrl_c_ends_with_130_and_changes_nothing(repo: Path, words: list[str]) 
         stderr=subprocess.PIPE,
         text=True,
     )
-    with (repo / "plan.md").open("wb"):
+    with os.fdopen(write_to, "wb", buffering=0) as plan_pipe, os.fdopen(read, "rb"):
+        plan_pipe.write(b"x")
+        while left_in(read) or state_of(process.pid) != "S":
+            assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "EXECUTION.INTERRUPTED" in out
     assert "Traceback" not in err
-    assert sorted(entry.name for entry in repo.iterdir()) == [".git", "README.md", "plan.md"]
+    assert sorted(entry.name for entry in repo.iterdir()) == [".git", "README.md"]

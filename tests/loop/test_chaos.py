@@ -134,6 +134,38 @@ def test_a_broken_law_is_noticed(breach: str, worked: Rehearsal) -> None:
     assert any(words in problem for problem in watch.look())
 
 
+def interrupted_record(rehearsal: Rehearsal) -> None:
+    path = rehearsal.root / "state" / "runs" / "bd-1-2-part-1-2.json"
+    said = {**json.loads(path.read_text("utf-8")), "status": "failed", "failure_reason": "interrupted"}
+    path.write_text(json.dumps(said), encoding="utf-8")
+
+
+def untold_close(rehearsal: Rehearsal) -> None:
+    path = rehearsal.journals()[0]
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"bead_closed"' not in line), encoding="utf-8")
+
+
+def half_written(rehearsal: Rehearsal) -> None:
+    (rehearsal.root / "state" / "runs" / ".a.json.0123abcd.tmp").touch()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (interrupted_record, "the store says closed, the run record failed (interrupted)"),
+        (untold_close, "nothing tells that"),
+        (half_written, ".tmp is left"),
+    ],
+)
+def test_records_that_differ_from_the_store_are_noticed(
+    worked: Rehearsal, spoil: Callable[[Rehearsal], None], words: str
+) -> None:
+    watch = Watch(worked)
+    spoil(worked)
+    assert any(words in problem for problem in watch.last_look())
+
+
 def test_a_process_of_a_dead_run_is_noticed(tmp_path: Path) -> None:
     rehearsal = Rehearsal(tmp_path, [])
     folder = rehearsal.home / "runs" / "dead-run"

@@ -341,6 +341,44 @@ def test_a_worktree_that_cannot_be_made_ends_the_run_and_blames_nobody(repo: Pat
     assert project.run().data["closed"] == [BEAD]
 
 
+@pytest.mark.parametrize("settings", [{"qa_agents": []}, {}])
+def test_where_verifiers_prove_nobody_else_is_asked(repo: Path, settings: dict[str, Any]) -> None:
+    said = "**QA Agents**: none\n" if not settings else ""
+    text = sprint("1.1", "One").replace("**Tasks**", f"{said}**Verify**: `test -s README.md`\n\n**Tasks**")
+    project = Project.make(repo, text, plan_settings=settings)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (0, [BEAD])
+    assert [event["role"] for event in project.events("agent_started")] == ["dev"]
+    kinds = {row["kind"] for row in project.metadata(BEAD)["last_verdict"]["evidence"]}
+    assert "qa" not in kinds
+    assert "verifier" in kinds
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("worktree_path", "{root}", "is the main checkout"),
+        ("worktree_path", "{after}/inner", "lie one inside the other"),
+        ("branch", "main/work", "one is a folder of the other"),
+        ("branch", "main", "is checked out at"),
+    ],
+)
+def test_a_place_that_one_bead_cannot_have_blocks_that_bead_alone(
+    repo: Path, key: str, value: str, said: str
+) -> None:
+    """Stored by an older version, or by hand: `plan check` would have found it."""
+    project = Project.make(repo, sprint("1.1a", "First"), sprint("1.1b", "Wrong"), sprint("1.2a", "After"))
+    project.ralph("mason", "plan.md", "--json")
+    wrong, after = "bd-1-1b-wrong", project.worktree("feature/1-1a-first")
+    place = value.format(root=repo, after=after)
+    EmbeddedStore(repo).update(wrong, Changes(metadata={key: place}))
+    ran = project.ralph("run", "--max-parallel", "1", "--json")
+    assert (ran.code, ran.data["closed"]) == (1, ["bd-1-1a-first"])
+    assert project.statuses()[wrong] == "blocked"
+    assert said in json.dumps(ran.data["blocked"])
+    assert ran.data["attempts"] == 1
+
+
 def test_a_bead_that_another_holds_is_skipped(repo: Path) -> None:
     project = Project.make(repo, ONE, sprint("1.1a", "Other"), sprint("1.2", "After"))
     project.ralph("mason", "plan.md", "--json")

@@ -37,8 +37,8 @@ ENDS = {"bead_closed", "bead_blocked", "bead_released", "bead_parked", "attempt_
 TELLING = re.compile(r"after (a commit|journal|ledger)|rename .*state/")
 """Where what was done and what is told of it differ the most."""
 PARTS = 8
-BD_STEP = 7
-"""With bd, whose commands take their time, one point in so many is tried."""
+BD_STEP = 17
+"""With bd, whose commands take their time, one point in so many is tried: some fifty."""
 
 
 # --- the small run, again and again at the same place -------------------------------------------------

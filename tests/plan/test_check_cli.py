@@ -419,7 +419,7 @@ def test_any_title_can_be_drawn_as_text(given_titles: list[str]) -> None:
     draw.text(draw.Drawing.of(nodes, {node.sprint: [] for node in nodes}), console)
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()
-    assert f"{len(nodes)} sprints, 1 waves" in shown
+    assert f"{len(nodes)} sprint{'s' * (len(nodes) > 1)}, 1 wave," in shown
     assert len(shown.split("\n")) == len(nodes) + 3
     assert all(char.isprintable() for char in shown.replace("\n", "")), "nothing that a terminal obeys"
 

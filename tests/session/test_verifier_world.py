@@ -334,6 +334,25 @@ def test_what_a_command_names_is_seen_in_a_room(repo: Path, tmp_path: Path) -> N
     assert (tmp_path / "data" / "two").read_text("utf-8") == "y\n"
 
 
+@pytest.mark.parametrize("name", ["{home}/own/check.py", "~/own/check.py", '"$HOME"/own/check.py'])
+def test_a_script_that_a_command_names_is_found_and_must_be_what_it_was(
+    repo: Path, mode: str, name: str
+) -> None:
+    script = home() / "own" / "check.py"
+    script.parent.mkdir()
+    script.write_text("print('old')\n", "utf-8")
+    command = f"{sys.executable} {name.format(home=home())} | grep old"
+    project = make(repo, mode, command.replace('"$HOME"', "$HOME"))
+    assert project.run().code == 0, verdict(project)
+
+
+def test_one_that_was_changed_since_fails_the_check(repo: Path, mode: str) -> None:
+    script = program(home() / "own" / "check", "exit 1")
+    project = make(repo, mode, str(script), *run(f"echo 'exit 0' > {script}"))
+    assert project.run().code == 1
+    assert f"{script} was changed after the run began, and a check runs it" in verdict(project)
+
+
 @pytest.mark.usefixtures("roomy")
 def test_without_a_network_a_check_has_loopback_and_nothing_else(repo: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

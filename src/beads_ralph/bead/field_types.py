@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
-    WithJsonSchema,
     WrapValidator,
 )
 from pydantic_core import PydanticCustomError
 
+from beads_ralph.bead import json_rules
+from beads_ralph.bead.json_rules import JsonRule
 from beads_ralph.bead.words import moment_of
 
 PHASE_PATTERN: Final = r"^\d+[a-z]*$"
@@ -47,7 +49,7 @@ def storable_fault(problem: ValueError, field: str = "") -> PydanticCustomError:
     return PydanticCustomError("storable", "{message}", {"message": str(problem), "field": field})
 
 
-def _matching(pattern: str) -> Any:
+def _matching(pattern: str) -> AfterValidator:
     """A string that matches all of `pattern`, with `\\d` meaning the ten ASCII digits."""
     compiled = re.compile(pattern.removeprefix("^").removesuffix("$"), re.ASCII)
 
@@ -56,7 +58,7 @@ def _matching(pattern: str) -> Any:
             raise pattern_fault(pattern)
         return value
 
-    return (AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern}))
+    return AfterValidator(check)
 
 
 def one_of(shapes: str) -> WrapValidator:
@@ -114,6 +116,17 @@ def _absolute(value: str) -> str:
     return value
 
 
+def _time_text(value: Any) -> Any:
+    """A time of Python's as we write times; one without a zone is in UTC, as in a text."""
+    if not isinstance(value, datetime):
+        return value
+    try:
+        moment = value.astimezone(UTC) if value.tzinfo else value
+    except OverflowError:
+        return str(value)  # which is refused as any such time is
+    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
 def _timestamp(value: str) -> str:
     try:
         moment_of(value).astimezone(UTC)
@@ -134,19 +147,38 @@ def _word(value: str) -> str:
     return value
 
 
-_PHASE, _SPRINT, _BRANCH = _matching(PHASE_PATTERN), _matching(SPRINT_PATTERN), _matching(BRANCH_PATTERN)
-
 Prose = Annotated[str, AfterValidator(_prose)]
-Word = Annotated[Prose, AfterValidator(_word)]
+Word = Annotated[Prose, AfterValidator(_word), JsonRule(pattern=json_rules.NO_NULL)]
 """A text that becomes an argument of a command or the name of a file."""
-Filled = Annotated[str, AfterValidator(_filled), Field(min_length=1)]
-BeadId = Annotated[str, AfterValidator(_safe_id), Field(min_length=1, max_length=MAX_ID_LENGTH)]
-PhaseText = Annotated[str, _PHASE[0], _PHASE[1]]
-SprintText = Annotated[str, _SPRINT[0], _SPRINT[1]]
-BranchName = Annotated[str, _BRANCH[0], AfterValidator(_git_branch), _BRANCH[1]]
-SourceBranch = Annotated[str, AfterValidator(_filled), AfterValidator(_git_branch), Field(min_length=1)]
-AbsolutePath = Annotated[str, AfterValidator(_filled), AfterValidator(_absolute)]
-Timestamp = Annotated[str, AfterValidator(_timestamp), Field(json_schema_extra={"format": "date-time"})]
+Filled = Annotated[str, AfterValidator(_filled), Field(min_length=1), JsonRule(pattern=json_rules.FILLED)]
+BeadId = Annotated[
+    str,
+    AfterValidator(_safe_id),
+    Field(min_length=1, max_length=MAX_ID_LENGTH),
+    JsonRule(pattern=json_rules.BEAD_ID),
+]
+PhaseText = Annotated[str, _matching(PHASE_PATTERN), JsonRule(pattern=json_rules.PHASE)]
+SprintText = Annotated[str, _matching(SPRINT_PATTERN), JsonRule(pattern=json_rules.SPRINT)]
+BranchName = Annotated[
+    str, _matching(BRANCH_PATTERN), AfterValidator(_git_branch), JsonRule(pattern=json_rules.BRANCH)
+]
+SourceBranch = Annotated[
+    str,
+    AfterValidator(_filled),
+    AfterValidator(_git_branch),
+    Field(min_length=1),
+    JsonRule(pattern=json_rules.SOURCE_BRANCH),
+]
+AbsolutePath = Annotated[
+    str, AfterValidator(_filled), AfterValidator(_absolute), JsonRule(pattern=json_rules.ABSOLUTE_PATH)
+]
+Timestamp = Annotated[
+    str,
+    BeforeValidator(_time_text),
+    AfterValidator(_timestamp),
+    JsonRule(format="date-time", pattern=json_rules.TIMESTAMP),
+]
+"""An ISO 8601 time; Python's own times are taken, too."""
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from beads_ralph.bead import json_rules
 from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.field_types import (
     AbsolutePath,
@@ -34,6 +35,7 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
+from beads_ralph.bead.json_rules import JsonRule
 from beads_ralph.bead.names import MERGE, WORK
 from beads_ralph.bead.run_state import RunState
 
@@ -72,7 +74,9 @@ def check_output_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-OutputSchema = Annotated[dict[str, Any], AfterValidator(check_output_schema)]
+OutputSchema = Annotated[
+    dict[str, Any], AfterValidator(check_output_schema), JsonRule(**json_rules.OUTPUT_SCHEMA)
+]
 
 
 PLAYER_PATTERN: Final = (
@@ -89,7 +93,7 @@ def _player(value: str) -> str:
 
 
 Player = Annotated[
-    str, AfterValidator(_player), WithJsonSchema({"type": "string", "pattern": PLAYER_PATTERN})
+    str, AfterValidator(_player), JsonRule(pattern=PLAYER_PATTERN.removesuffix("$") + json_rules.END)
 ]
 """A program that stands in for another one, such as `codex` or `claude:opus`."""
 
@@ -162,6 +166,14 @@ class Dod(FrozenModel):
 # --- beads ------------------------------------------------------------------------------------------
 
 
+AboveZero = Annotated[
+    float | int,
+    one_of("a number above 0"),
+    Field(gt=0),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
+]
+
+
 class ResourceLimits(FrozenModel):
     cpus: Annotated[float | int, one_of("a number")] | None = None
     memory_mb: Positive | None = None
@@ -189,14 +201,26 @@ class WorkPlace(FrozenModel):
         return self
 
 
+JUDGED_RULE: Final[dict[str, JsonValue]] = {
+    "anyOf": [
+        {"properties": {"qa_agents": {"minItems": 1}}},
+        {"properties": {"dod": {"type": "object"}}, "required": ["dod"]},
+    ]
+}
+"""Somebody judges the work, or verifiers prove it."""
+
+
 class Metadata(RunState, WorkPlace):
     """The metadata of schema 4.1a."""
+
+    model_config = ConfigDict(json_schema_extra=JUDGED_RULE)
 
     worktree_path: AbsolutePath
     team_name: Filled
     scrum_master_agent: AgentSpec
     dev_agents: Annotated[list[AgentSpec], Field(min_length=1)]
-    qa_agents: Annotated[list[AgentSpec], Field(min_length=1)]
+    qa_agents: list[AgentSpec]
+    """Who judges the work; nobody, where verifiers prove it."""
     dod: Dod | None = None
     acceptance_criteria: list[str] | None = None
     may_change: list[Filled] | None = None
@@ -211,7 +235,7 @@ class Metadata(RunState, WorkPlace):
     docker_image: Filled | None = None
     resource_limits: ResourceLimits | None = None
     timeout_minutes: Positive | None = None
-    budget_usd: Annotated[float | int, one_of("a number above 0"), Field(gt=0)] | None = None
+    budget_usd: AboveZero | None = None
     budget_tokens: Positive | None = None
     notification_config: dict[str, Any] | None = None
     rollback_strategy: Annotated[str | dict[str, Any], one_of("a text or an object")] | None = None
@@ -221,6 +245,13 @@ class Metadata(RunState, WorkPlace):
     """By when it must be done."""
     ralph: dict[str, Any] | None = None
     """The bead file that it came from."""
+
+    @model_validator(mode="after")
+    def _somebody_or_something_judges(self) -> Self:
+        if not self.qa_agents and self.dod is None:
+            message = "should have at least 1 item where no verifier proves the work"
+            raise constraint_fault(message, "qa_agents")
+        return self
 
     @model_validator(mode="after")
     def _others_keys_can_be_kept(self) -> Self:

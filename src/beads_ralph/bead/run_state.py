@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, model_validator
 
 from beads_ralph.bead.agent_call import DevCall, KeptCall, QACall
 from beads_ralph.bead.evidence import Evidence, Ruling, Verdict
@@ -43,7 +43,12 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-Number = Annotated[float | int, one_of("a number"), Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Number = Annotated[
+    float | int,
+    one_of("a number"),
+    Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False),
+    WithJsonSchema({"type": "number", "minimum": -LARGEST, "maximum": LARGEST}),
+]
 Attempts = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
 AttemptNumber = Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
 Details = Annotated[dict[str, Any], AfterValidator(_storable)]

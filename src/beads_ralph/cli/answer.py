@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
-from beads_ralph.bead.words import visible
+from beads_ralph.bead.words import several, visible
 from beads_ralph.cli import page
 from beads_ralph.cli.text import printable
 from beads_ralph.errors import Code, Envelope, Fault, RalphError, failed, succeeded
@@ -29,6 +31,8 @@ BUG: Final = 3
 INTERRUPTED: Final = 130
 
 Style = Literal["text", "json", "fenced"]
+NUMBER: Final = re.compile(r"\d+[a-z]*(?:\.\d+[a-z]*)?")
+MOST_ALIKE: Final = 3
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,12 @@ def give(answer: Answer, style: Style) -> None:
     if answer.always_json and style == "text":
         style = "json"
     if answer.error is not None:
+        if style == "text" and answer.text is not None:  # what went well, beside what did not
+            answer.text(page.console())
+            sys.stdout.flush()
         _give_error(answer.error, style, answer.error_text)
     elif style == "text":
-        _say(*(f"warning: {warning}" for warning in answer.warnings))
+        _say(*_warning_lines(answer.warnings))
         if answer.text is not None:
             answer.text(page.console())
         elif answer.page is not None:
@@ -86,22 +93,41 @@ def _print_envelope(envelope: Envelope, style: Style) -> None:
 
 
 def _error_lines(error: RalphError) -> list[str]:
-    """Every fault on its own line, then what to do."""
+    """Every fault with what to do about it; many of one kind as one."""
     if len(error.faults) <= 1:
         lines = [f"error: {error.message} [{error.code}]"]
         if error.text:
             lines += [f"  {line}" for line in error.text.splitlines()]
-    else:
-        lines = [f"error: {fault} [{fault.code}]" for fault in error.faults]
-    lines += [f"warning: {warning}" for warning in error.warnings]
-    return lines + [f"  → {step}" for step in _next_steps(error)]
+        return [*lines, *_warning_lines(error.warnings), f"  → {error.suggested_action}"]
+    lines, rows = [], list(_alike(error.faults))
+    for row, following in zip_longest(rows, rows[1:]):
+        lines += [f"error: {row[0]} [{row[0].code}]", *_and_more(row)]
+        if following is None or following[0].remedy != row[0].remedy:
+            lines.append(f"  → {row[0].remedy}")
+    return [*lines, *_warning_lines(error.warnings)]
 
 
-def _next_steps(error: RalphError) -> list[str]:
-    """Each different remedy once; the error's own where it stands for a single fault or for none."""
-    if len(error.faults) <= 1:
-        return [error.suggested_action]
-    return list(dict.fromkeys(fault.remedy for fault in error.faults))
+def _warning_lines(warnings: Sequence[Fault]) -> list[str]:
+    return [line for row in _alike(warnings) for line in (f"warning: {row[0]}", *_and_more(row))]
+
+
+def _alike(faults: Sequence[Fault]) -> Iterator[list[Fault]]:
+    """Faults that differ in nothing but numbers, together; a few of them are still told one by one."""
+    rows: dict[tuple[str | None, ...], list[Fault]] = {}
+    for fault in faults:
+        kind = (NUMBER.sub("", text) for text in (fault.message, fault.remedy))
+        rows.setdefault((fault.code, fault.file, *kind), []).append(fault)
+    many = {id(row[0]): row for row in rows.values() if len(row) > MOST_ALIKE}
+    told = {id(fault) for row in many.values() for fault in row[1:]}
+    return (many.get(id(fault), [fault]) for fault in faults if id(fault) not in told)
+
+
+def _and_more(row: Sequence[Fault]) -> list[str]:
+    if len(row) == 1:
+        return []
+    lines = [str(fault.line) for fault in row[1:] if fault.line is not None]
+    where = f", on lines {several(lines)}" if lines else ""
+    return [f"  and {len(row) - 1} more like it{where}"]
 
 
 def out(text: str) -> None:

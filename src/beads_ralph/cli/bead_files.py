@@ -15,6 +15,7 @@ from beads_ralph.bead import legacy, personas, schema
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import slug
 from beads_ralph.bead.schema import SchemaCheck, SchemaName
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, out
 from beads_ralph.cli.style import current_style
@@ -54,7 +55,7 @@ def _usage() -> Answer:
     return Answer(text=lines(USAGE_TEXT), exit_code=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Report:
     """One validated file."""
 
@@ -102,8 +103,12 @@ def _validation_answer(reports: Sequence[Report]) -> Answer:
     if not faults:
         return Answer(data, lines(*_texts(reports)), warnings)
     error = gathered(faults, f"{len(reports)} files" if len(reports) > 1 else reports[0].path, warnings)
-    told = [*_texts(reports), *(f"warning: {warning}" for warning in warnings)]
-    return Answer(data, None, warnings, error, error_text=lambda: "\n".join(told))
+    texts = dict(zip(reports, _texts(reports), strict=True))
+    sound = [text for report, text in texts.items() if not report.checked.faults]
+    told = [text for report, text in texts.items() if report.checked.faults]
+    told += [f"warning: {warning}" for warning in warnings]
+    shown = lines(*sound) if sound else None
+    return Answer(data, shown, warnings, error, error_text=lambda: "\n".join(told))
 
 
 def _texts(reports: Sequence[Report]) -> list[str]:
@@ -125,7 +130,7 @@ def migrate(
 ) -> Answer:
     """Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are."""
     root = workspace.place().root
-    moved = [_migrated(path, root) for path in paths]
+    moved = _all_migrated(paths, root)
     for path, old, new in moved:
         if path != STDIN and not stdout and old != new:
             text_files.write_text(Path(path), pretty(new) + "\n")
@@ -142,6 +147,21 @@ def migrate(
                 console.print(f"✓ {path}: " + ("migrated to 4.1a" if old != new else "is 4.1a already"))
 
     return Answer(data, show)
+
+
+def _all_migrated(paths: Sequence[str], root: Path) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """All of them, or every fault of every file: nothing is written past one."""
+    moved: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+    faults: list[Fault] = []
+    for path in paths:
+        try:
+            moved.append(_migrated(path, root))
+        except RalphError as error:
+            whole = Fault(error.code, error.message, path, suggested_action=error.suggested_action)
+            faults += error.faults or [whole]
+    if faults:
+        raise gathered(faults, plural(len({fault.file for fault in faults}), "file"))
+    return moved
 
 
 def _migrated(path: str, root: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from beads_ralph.cli import listing, options
 from beads_ralph.cli.answer import Answer
@@ -12,6 +12,8 @@ from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
 from beads_ralph.store.query import Query
+
+NO_BEADS: Final = "no beads yet; compile a plan: beads-ralph mason PLAN"
 
 
 class Status(StrEnum):
@@ -41,4 +43,7 @@ def list_beads(
     opened = registry.open_views(place, store)
     plan_file = place.relative(plan) if plan else None
     found = opened.views.find(Query(statuses=status or (), labels=label or (), plan_file=plan_file))
-    return listing.answer(found, opened, "no beads yet; compile a plan: beads-ralph mason PLAN")
+    asked = [f"--status {one.value}" for one in status or ()] + [f"--label {one}" for one in label or ()]
+    asked += [f"--plan {plan}"] if plan else []
+    nothing = f"no bead fits {' '.join(asked)}; all of them: beads-ralph list"
+    return listing.answer(found, opened, nothing if asked else NO_BEADS)

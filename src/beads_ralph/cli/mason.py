@@ -210,7 +210,7 @@ def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded, batch
             console.print(f"[green]+[/green] {each.id}")
     poured = f", {plural(len(loaded.molecules), 'formula')} poured" if loaded.molecules else ""
     skipped = f", {len(loaded.skipped)} already there" if loaded.skipped else ""
-    console.print(f"✓ {len(loaded.created)} beads inserted{poured}{skipped}")
+    console.print(f"✓ {plural(len(loaded.created), 'bead')} inserted{poured}{skipped}")
 
 
 def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied) -> None:
@@ -233,4 +233,4 @@ def _show_dry_run(console: Console, batch: load.Batch) -> None:
             waits = f"  ← {', '.join(each.dependencies)}" if each.dependencies else ""
             console.print(f"{inner}{each.id}  {escape(each.title)}[dim]{waits}[/dim]")
     poured = f", {plural(len(batch.molecules), 'formula')} poured" if batch.molecules else ""
-    console.print(f"{len(batch.members)} beads would be inserted{poured}; nothing was")
+    console.print(f"{plural(len(batch.members), 'bead')} would be inserted{poured}; nothing was")

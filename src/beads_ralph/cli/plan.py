@@ -51,7 +51,7 @@ def check(
         "without_verifier": (bare := _without_verifier(built)),
     }
     warned = f", {plural(len(built.warnings), 'warning')}" if built.warnings else ""
-    summary = f"✓ {plan}: {count} sprints, no faults{warned}"
+    summary = f"✓ {plan}: {plural(count, 'sprint')}, no faults{warned}"
     return Answer(data, lines(summary, *_review_alone(bare)), built.warnings)
 
 

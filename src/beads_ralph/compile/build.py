@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import SprintId
-from beads_ralph.compile import setting
 from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.molecule import Molecule
+from beads_ralph.compile.places import branch_clashes, place_faults
 from beads_ralph.compile.setting import Place, Setting
 from beads_ralph.compile.sprints import (
     bead_json,
     compile_edges,
+    judges,
     name_beads,
     repeated,
     sounds_like_merge,
@@ -28,6 +29,7 @@ from beads_ralph.compile.sprints import (
 )
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.config.read import plan_defaults
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
@@ -35,6 +37,15 @@ from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
 from beads_ralph.plan import At, Plan, Sprint, parse
 from beads_ralph.store.protocol import AnyBead, Stored
+
+REQUIRED: Final = {
+    "Source Branch": "source_branch",
+    "Dev Agents": "dev_agents",
+    "QA Agents": "qa_agents",
+    "Tasks": "tasks",
+}
+"""What every sprint must have, by its label."""
+SETTABLE: Final = ["Source Branch", "Dev Agents", "QA Agents"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +65,14 @@ class Built:
 
     @property
     def all_faults(self) -> tuple[Fault, ...]:
-        gathered = [*self.faults, *(fault for faults in self.sprint_faults.values() for fault in faults)]
-        return tuple(sorted(gathered, key=lambda fault: fault.line or 0))
+        return concerning(self, self.sprint_faults)
+
+
+def concerning(built: Built, sprints: Iterable[str]) -> tuple[Fault, ...]:
+    """The faults of the whole and of these sprints, in the order of the plan. What is wrong with many of them
+    for one and the same reason is one fault."""
+    own = (fault for sprint in sprints for fault in built.sprint_faults.get(sprint, ()))
+    return tuple(_by_line(dict.fromkeys([*built.faults, *own])))
 
 
 def build(plan: Plan, setting: Setting) -> Built:
@@ -165,7 +182,7 @@ class _Drafts:
 
     def _bead(self, sprint: Sprint) -> tuple[AnyBead | None, list[Fault]]:
         missing = list(self._missing(sprint))
-        if missing:
+        if missing or sprint.unread.intersection(REQUIRED.values()):
             return None, missing
         waits = self._waits(sprint.id.text)
         raw = bead_json(sprint, self.setting, self.defaults, self.ids, waits, self.branches)
@@ -178,21 +195,35 @@ class _Drafts:
         return checked.bead, faults
 
     def _missing(self, sprint: Sprint) -> Iterator[Fault]:
+        """A section that nothing supplies. Where verifiers prove the work, nobody else need judge it."""
+        verified = (sprint.verify or self.defaults.verify) and self.setting.schema != "legacy"
         wanted = {
             "Source Branch": sprint.source_branch or self.defaults.source_branch,
             "Dev Agents": sprint.dev_agents or self.defaults.dev_agents,
-            "QA Agents": sprint.qa_agents or self.defaults.qa_agents,
+            "QA Agents": judges(sprint, self.defaults) or verified,
             "Tasks": sprint.tasks,
         }
-        for label in (label for label, value in wanted.items() if not value):
-            key = label.lower().replace(" ", "_")
-            action = (
-                f"Add **{label}** to the sprint, or {key} to the plan's front matter or to beads-ralph.yaml"
-            )
+        lacking = [label for label, key in REQUIRED.items() if not wanted[label] and key not in sprint.unread]
+        if not self.setting.is_set_up and lacking[: len(SETTABLE)] == SETTABLE:
+            yield self._no_settings
+            lacking = lacking[len(SETTABLE) :]
+        for label in lacking:
+            key = REQUIRED[label]
+            action = f"Add **{label}** to the sprint, or {key} to the plan's front matter or to {CONFIG_NAME}"
+            if label == "QA Agents":
+                action += "; or **Verify** with commands that prove the work"
             if label == "Tasks":
                 action = "Add **Tasks**: and at least one bullet below it"
             message = f"sprint {sprint.id} has no **{label}** section"
             yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, action)
+
+    @property
+    def _no_settings(self) -> Fault:
+        """One for all the sprints of a plan whose repository was never set up."""
+        lacking = "nothing names a **Source Branch**, **Dev Agents** and **QA Agents**"
+        message = f"{lacking}: there is no {CONFIG_NAME} here, and the plan's front matter has none of them"
+        action = "Run: beads-ralph init. Add them to the front matter where you want no settings"
+        return Fault(Code.MISSING_SECTION, message, self.plan.file, 1, None, action)
 
     def _at(self, sprint: Sprint, fault: Fault) -> Fault:
         message = f"sprint {sprint.id}: {fault.message}"
@@ -226,10 +257,12 @@ class _Drafts:
         placed = sorted(self.placed(), key=lambda one: order[one[0]])
         beads = {words: thing for _, words, thing in placed if not isinstance(thing, Item)}
         owners = {words: name for name, words, _ in placed}
-        for clash in setting.branch_clashes(beads):
+        found = [*place_faults(beads, self.setting), *branch_clashes(beads)]
+        for clash in found:
             sprint = sprints[owners[clash.owner]]
             line = _line_of(sprint, clash.field)
-            yield sprint.id.text, Fault(Code.CONSTRAINT, clash.message, self.plan.file, line)
+            fault = Fault(Code.CONSTRAINT, clash.message, self.plan.file, line, None, clash.action)
+            yield sprint.id.text, fault
 
     def _same_ids(self, sprints: Mapping[str, Sprint]) -> Iterator[tuple[str, Fault]]:
         """A formula may give ids of its own choosing, the same ones every time."""
@@ -239,7 +272,8 @@ class _Drafts:
                 message = f"sprint {name}: another sprint has the id {thing.id} too"
                 formula = sprints[name].formula
                 line = formula.line if formula else sprints[name].line
-                yield name, Fault(Code.DUPLICATE_ID, message, self.plan.file, line)
+                action = "Give the steps of that formula ids with a variable in them, or none"
+                yield name, Fault(Code.DUPLICATE_ID, message, self.plan.file, line, None, action)
 
 
 def _line_of(sprint: Sprint, field: str) -> int:
@@ -296,7 +330,10 @@ def _phase_warnings(plan: Plan) -> Iterator[Fault]:
         number = SprintId.parse(f"{above.phase}.1")
         if number is None or number.phase_number != sprint.id.phase_number:
             message = f"sprint {sprint.id} stands below the heading of phase {above.phase}"
-            yield Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line)
+            action = (
+                f"Move it below a heading of phase {sprint.id.phase}, or give it a number of {above.phase}"
+            )
+            yield Fault(Code.PLAN_PATTERN, message, plan.file, sprint.line, None, action)
 
 
 # --- from a file ------------------------------------------------------------------------------------
@@ -313,7 +350,9 @@ def setting_of(workspace: Workspace, file: Path) -> Setting:
         plan_file=workspace.relative(file),
         now=datetime.now(UTC),
         config=workspace.config,
+        is_set_up=bool(workspace.config.model_fields_set),
         branches=workspace.branches(),
+        checked_out=workspace.repository.current_branch() if workspace.repository else None,
         warnings=workspace.warnings,
     )
 

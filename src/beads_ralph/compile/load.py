@@ -12,7 +12,7 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
-from beads_ralph.compile.build import Built, build, plan_setting, read_plan
+from beads_ralph.compile.build import Built, build, concerning, plan_setting, read_plan
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
 from beads_ralph.config.workspace import Workspace
@@ -124,10 +124,7 @@ def require_valid(built: Built, chosen: Collection[str]) -> Batch:
     """
     poured = {sprint.id.text for sprint in built.plan.sprints if sprint.is_poured}
     before = [other for sprint in chosen for other in built.edges.get(sprint, ()) if other in poured]
-    concerned = dict.fromkeys((*chosen, *before))
-    own = [fault for sprint in concerned for fault in built.sprint_faults.get(sprint, ())]
-    faults = sorted([*built.faults, *own], key=lambda fault: fault.line or 0)
-    if faults:
+    if faults := concerning(built, dict.fromkeys((*chosen, *before))):
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
     return Batch({sprint: parts[sprint] for sprint in chosen})

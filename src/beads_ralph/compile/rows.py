@@ -14,8 +14,8 @@ from typing import Any, Final
 from beads_ralph.bead import schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile import setting
 from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.places import branch_clashes
 from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files.text_files import MAX_BYTES
@@ -273,8 +273,8 @@ def _clashes(recipe: Recipe, ordered: Sequence[FilledRow], made: Sequence[Molecu
     for order, molecule in zip(ordered, made, strict=True):
         members = (member for member in molecule.members if isinstance(member, Bead))
         beads |= {order.row.start + bead.id: bead for bead in members}
-    for clash in setting.branch_clashes(beads):
-        yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field)
+    for clash in branch_clashes(beads):
+        yield Fault(Code.CONSTRAINT, clash.message, recipe.file, None, clash.field, clash.action)
 
 
 def refused(recipe: Recipe, faults: Sequence[Fault]) -> RalphError:

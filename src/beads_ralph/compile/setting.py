@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,6 @@ from beads_ralph.config.model import Config, PlanDefaults
 from beads_ralph.errors import Fault, RalphError
 from beads_ralph.formula.model import Formula
 from beads_ralph.plan import Sprint
-from beads_ralph.store.protocol import AnyBead
 
 DEFAULT_RIG: Final = "beads-ralph"
 BRANCH_TEMPLATE: Final = "{source}/{sprint}-{name}"
@@ -46,6 +45,10 @@ class Setting:
     now: datetime
     config: Config = field(default_factory=Config)
     branches: frozenset[str] = frozenset()
+    checked_out: str | None = None
+    """The branch of the main checkout."""
+    is_set_up: bool = True
+    """False where there are no settings at all."""
     schema: Literal["4.1a", "legacy"] = "4.1a"
     id_suffix: str = ""
     agent_check: bool = True
@@ -165,43 +168,6 @@ def number_in(identity: str, formula: str) -> int | None:
         rf"(?:^{ID_PREFIX}-|^|/){re.escape(id_word(formula))}-(\d{{{DIGITS},9}})(?:-|$)", identity
     )
     return int(found[1]) if found else None
-
-
-# --- branches and worktrees that git would refuse ---------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BranchClash:
-    """Two beads that cannot both have what they name."""
-
-    owner: str
-    field: str
-    message: str
-
-
-def branch_clashes(beads: Mapping[str, AnyBead]) -> Iterator[BranchClash]:
-    """git keeps a branch in one worktree, a worktree on one branch, and branches as files: where there is
-    `a`, there is no `a/b`. The keys say whose each bead is, in the words for people: `sprint 1.2`."""
-    by_worktree: dict[str, tuple[str, str]] = {}
-    by_branch: dict[str, tuple[str, str]] = {}
-    for owner, bead in beads.items():
-        branch, worktree = bead.metadata.branch, bead.metadata.worktree_path
-        other, taken = by_worktree.setdefault(worktree, (owner, branch))
-        if taken != branch:
-            message = f"{owner}: worktree {worktree} holds branch {taken} of {other} already"
-            yield BranchClash(owner, "metadata.worktree_path", message)
-        other, taken = by_branch.setdefault(branch, (owner, worktree))
-        if taken != worktree:
-            message = f"{owner}: branch {branch} has the worktree {taken} of {other} already"
-            yield BranchClash(owner, "metadata.branch", message)
-    owners = {bead.metadata.branch: owner for owner, bead in beads.items()}
-    for branch, owner in owners.items():
-        parts = branch.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        folder = next((name for name in above if name in owners), None)
-        if folder is not None:
-            message = f"{owner}: git cannot have branch {branch} beside {folder} of {owners[folder]}"
-            yield BranchClash(owner, "metadata.branch", message)
 
 
 # --- beads without checks ---------------------------------------------------------------------------

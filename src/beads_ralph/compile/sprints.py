@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
 
 def _agents(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[str, Any]:
     dev = [agent.value for agent in sprint.dev_agents] or defaults.dev_agents or []
-    qa = [agent.value for agent in sprint.qa_agents] or defaults.qa_agents or []
+    qa = judges(sprint, defaults)
     tasks = [task.value for task in sprint.tasks]
     if setting.schema == "legacy":
         return {
@@ -183,6 +184,12 @@ def _agents(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
         "dev_prompts": tasks,
         "qa_agents": [_qa_agent(spec, sprint) for spec in qa],
     }
+
+
+def judges(sprint: Sprint, defaults: PlanDefaults) -> Sequence[AgentSpec]:
+    """The QA agents of a sprint; nobody where it says so, or where nothing names any."""
+    own = [agent.value for agent in sprint.qa_agents]
+    return own if own or sprint.without_qa else defaults.qa_agents or []
 
 
 def _qa_agent(spec: AgentSpec, sprint: Sprint) -> dict[str, Any]:
@@ -234,7 +241,9 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
     for sprint in unique(plan.sprints):
         if counts[ids[sprint.id.text]] > 1:
             message = f"sprint {sprint.id}: another sprint has the bead id {ids[sprint.id.text]} too"
-            faults.append((sprint.id.text, Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)))
+            action = "Give one of them another **Bead Name**"
+            fault = Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line, None, action)
+            faults.append((sprint.id.text, fault))
     return ids, faults
 
 
@@ -278,13 +287,18 @@ def _reference_fault(
     plan: Plan, sprint: Sprint, reference: str, sprints: Mapping[str, Sprint], line: int
 ) -> Fault | None:
     if reference == sprint.id.text:
-        return Fault(Code.SELF_DEP, f"Self-dependency: {reference} depends on itself", plan.file, line)
+        action = f"Remove {reference} from its own **Depends On**"
+        said = f"Self-dependency: {reference} depends on itself"
+        return Fault(Code.SELF_DEP, said, plan.file, line, None, action)
     if reference in sprints or re.fullmatch(r"[^\W\d_][^/]*-[^/]+", reference):
         return None  # in the plan, or a bead outside; the store knows whether that exists
     struck = any(struck.id.text == reference for struck in plan.struck)
     why = "which is struck out" if struck else "which does not exist"
     message = f"Unknown dependency: {sprint.id} depends on {reference} {why}"
-    return Fault(Code.UNRESOLVED, message, plan.file, line)
+    close = difflib.get_close_matches(reference, sprints, n=1)
+    hint = f"; did you mean {close[0]}?" if close and not struck else ""
+    action = f"Check the sprint ids in **Depends On** of sprint {sprint.id}{hint}"
+    return Fault(Code.UNRESOLVED, message, plan.file, line, None, action)
 
 
 def _cycle_faults(
@@ -295,12 +309,14 @@ def _cycle_faults(
     while path := graph.cycle(left):
         shown = " → ".join(f"{node} ({plan.file}:{sprints[node].line})" for node in path)
         line = _cycle_line(path, sprints, named)
-        yield Fault(Code.CYCLE_DETECTED, f"Circular dependency: {shown}", plan.file, line)
+        action = f"Remove one **Depends On** along the circle, such as the one on line {line}"
+        yield Fault(Code.CYCLE_DETECTED, f"Circular dependency: {shown}", plan.file, line, None, action)
         on_it = set(path)
         left = {node: others for node, others in left.items() if node not in on_it}
     for node in left:
         message = f"sprint {node} can never start: it waits behind a circular dependency"
-        yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprints[node].line)
+        action = "Break the circle named above; nothing is wrong here"
+        yield Fault(Code.CYCLE_DETECTED, message, plan.file, sprints[node].line, None, action)
 
 
 def _cycle_line(path: Sequence[str], sprints: Mapping[str, Sprint], named: Mapping[str, str]) -> int:
@@ -319,4 +335,5 @@ def repeated(plan: Plan) -> Iterator[Fault]:
         before = first.setdefault(sprint.id, sprint)
         if before is not sprint:
             message = f"sprint {sprint.id} stands on line {before.line} already (as {before.id})"
-            yield Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line)
+            action = f"Give the sprint on line {sprint.line} a number of its own, or strike one of them out"
+            yield Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line, None, action)

@@ -167,7 +167,7 @@ def _missing(sprint: Sprint, defaults: PlanDefaults) -> list[Fault]:
     wanted = {
         "source_branch": sprint.source_branch or defaults.source_branch,
         "dev_agents": sprint.dev_agents or defaults.dev_agents,
-        "qa_agents": sprint.qa_agents or defaults.qa_agents,
+        "qa_agents": sprint.qa_agents or defaults.qa_agents or sprint.verify or defaults.verify,
     }
     faults = []
     for key in (key for key, value in wanted.items() if not value):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from beads_ralph.bead import personas
 from beads_ralph.bead.model import AgentSpec, Verifier
@@ -17,8 +18,12 @@ DURATION_PATTERN: Final = r"^\d+(\.\d+)?$|^(\s*\d+(\.\d+)?\s*(ms|s|m|h))+\s*$"
 
 def _duration(value: Any) -> Any:
     """`30s`, `15m`, `1h30m` or a number of seconds."""
-    seconds = seconds_of(value) if isinstance(value, str) else None
-    return value if seconds is None else seconds
+    if not isinstance(value, str):
+        return value
+    seconds = seconds_of(value)
+    if seconds is None:
+        raise PydanticCustomError("duration", "should be seconds, or a duration such as 30s, 15m or 1h30m")
+    return seconds
 
 
 def _agent(value: Any) -> Any:

@@ -17,6 +17,7 @@ from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS, Config, P
 from beads_ralph.config.settings_file import CONFIG_NAME, settings_file
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
+from beads_ralph.files.yaml_aliases import require_finite
 
 PARTS: Final[Mapping[str, type[BaseModel]]] = {
     "plan.scrum_master": AgentSpec,
@@ -96,6 +97,7 @@ def _yaml(text: str, file: str) -> tuple[Any, Lines]:
         loader = yaml.SafeLoader(text.removeprefix("\ufeff"))
         try:
             node = loader.get_single_node()
+            require_finite(node)
             said = loader.construct_document(node) if node is not None else None
             return said, _lines(loader, node)
         finally:

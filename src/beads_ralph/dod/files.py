@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -162,8 +162,13 @@ def faults_of(raw: Any, file: str | None = None) -> list[Fault]:
     try:
         bead = RalphBead.model_validate(raw)
     except ValidationError as problem:
-        return missing + [fault for fault in schema.faults_of(problem, file) if fault.field not in known]
+        found = [fault for fault in schema.faults_of(problem, file) if fault.field not in known]
+        return missing + [replace(fault, suggested_action=_cure(fault)) for fault in found]
     return missing or _undoable(bead, file)
+
+
+def _cure(fault: Fault) -> str:
+    return f"Mend {fault.field}; {SCHEMA} says what a Ralph bead may hold"
 
 
 def _missing(raw: dict[str, Any], file: str | None) -> list[Fault]:
@@ -189,7 +194,10 @@ def _undoable(bead: RalphBead, file: str | None) -> list[Fault]:
     for at, one in enumerate(bead.dod.verifiers):
         if not one.command.strip() or "\0" in one.command:
             field = f"dod.verifiers.{at}.command"
-            faults.append(Fault(Code.CONSTRAINT, f"field {field} must not be empty", file=file, field=field))
+            action = f"Write a command into {field}, or remove that verifier"
+            faults.append(
+                Fault(Code.CONSTRAINT, f"field {field} must not be empty", file, None, field, action)
+            )
     try:
         bead.deadline()
     except ValueError:
@@ -323,7 +331,8 @@ def _doubles(found: Iterable[BeadFile]) -> Iterator[Fault]:
         first = seen.setdefault(one.key, one.path)
         if first is not one.path:
             text = f"the id {one.key} is that of {first}, too"
-            yield Fault(Code.DUPLICATE_ID, text, file=str(one.path), field="id")
+            action = "Give one of the two another id, or leave one of the files out"
+            yield Fault(Code.DUPLICATE_ID, text, str(one.path), None, "id", action)
 
 
 def sha256_of(path: Path) -> str:

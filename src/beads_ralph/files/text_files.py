@@ -49,9 +49,10 @@ def _text(data: bytes, path: str) -> str:
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """All of a file, or of a pipe such as `<(command)`, up to a limit."""
+    """All of a file, or of a pipe such as `<(command)`, up to a limit. Other pipes and devices are
+    refused: they could keep us waiting for ever."""
     try:
-        with path.open("rb") as source:
+        with open(path, "rb", opener=_opened) as source:
             data = source.read(limit + 1)
     except FileNotFoundError:
         raise RalphError(Code.FILE_NOT_FOUND, f"{path} does not exist") from None
@@ -62,6 +63,24 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     except (OSError, ValueError) as problem:  # ValueError: a path with a NUL byte in it
         raise RalphError(Code.FILE_NOT_FOUND, f"cannot read {path}: {problem}") from None
     return _bounded(data, str(path), limit)
+
+
+GIVEN_OPEN: Final = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+"""Where the shell puts what it has opened for us."""
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open without waiting for somebody at the other end."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    mode = os.fstat(descriptor).st_mode
+    known = stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path == os.devnull
+    if known or path.startswith(GIVEN_OPEN):
+        return descriptor
+    os.close(descriptor)
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+    action = "Name a file, or - for stdin where the command takes it"
+    raise RalphError(Code.FILE_NOT_FOUND, f"{path} is {kind}, not a file", suggested_action=action)
 
 
 def _bounded(data: bytes, path: str, limit: int) -> bytes:

@@ -127,6 +127,17 @@ def find(start: Path) -> Repository | None:
     return Repository(top) if top else None
 
 
+def no_repository(start: Path) -> RalphError:
+    """What to say of a place where `find` finds nothing."""
+    if run("rev-parse", "--is-bare-repository", cwd=start).stdout.strip() == "true":
+        message, action = (
+            f"{start} is a bare repository, without files",
+            f"Work in a clone: git clone {start}",
+        )
+        return RalphError(Code.GIT_NOT_REPO, message, suggested_action=action)
+    return RalphError(Code.GIT_NOT_REPO, f"{start} is not a git repository")
+
+
 def toplevel(start: Path) -> Path | None:
     """The working tree that `start` lies in, be it the main one or a worktree beside it."""
     top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)

@@ -115,9 +115,9 @@ def text(drawing: Drawing, console: Console, counted: str = "") -> None:
             row = f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}"
             console.print(row, emoji=False)  # a title may well say :x:
     most = max((len(wave) for wave in drawing.waves), default=0)
-    said = counted or f"{len(drawing.nodes)} sprints"
+    said = counted or plural(len(drawing.nodes), "sprint")
     console.print(
-        f"\n{said}, {len(drawing.waves)} waves, up to {most} in parallel; "
+        f"\n{said}, {plural(len(drawing.waves), 'wave')}, up to {most} in parallel; "
         f"critical path [yellow]★[/yellow] {' → '.join(drawing.critical_path)}"
     )
 

@@ -3,90 +3,52 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+from beads_ralph.plan.blocks import (
+    Block,
+    CodeText,
+    Comment,
+    Field,
+    FrontMatter,
+    Heading,
+    ListItem,
+    NearLabel,
+    Prose,
+    TooDeep,
+)
+from beads_ralph.plan.inline import (
+    CHECKBOX,
+    all_struck,
+    begins_struck,
+    numbered,
+    opens_with_code,
+    plain,
+    unstruck,
+    wording,
+)
+
 MAX_NESTING: Final = 100
 LABEL_LEVEL: Final = 4  # `#### Tasks` says the same as `**Tasks**:`
-LABEL_LINE: Final = re.compile(r"\*\*[^*\n]+(?:\*\*[ \t]*:|:[ \t]*\*\*)")
-CHECKBOX: Final = re.compile(r"^\[[ xX]\](?:\s+|$)")
+REMARK: Final = r"(?:\([^()\n]*\)[ \t]*)?"  # as in `**Tasks** (3 days):`
+LABEL_LINE: Final = re.compile(rf"\*\*[^*\n]+(?:\*\*[ \t]*{REMARK}:|:[ \t]*\*\*)")
+BOLD_LINE: Final = re.compile(rf"\*\*([^*\n]+)\*\*[ \t]*{REMARK}$")
+COLON: Final = re.compile(rf"{REMARK}:")
+NO_COLON: Final = re.compile(rf"{REMARK}$")
+WORDS_COLON: Final = re.compile(rf"([A-Z][A-Za-z ]*?)[ \t]*{REMARK}:[ \t]*(\S?)")
 
-
-@dataclass(frozen=True)
-class CodeText:
-    """A code span inside a line, or a fenced block."""
-
-    text: str
-    line: int
-    fenced: bool = False
-
-
-@dataclass(frozen=True)
-class ListItem:
-    """A list item: its own text, and its sub-bullets folded in below it."""
-
-    text: str
-    line: int
-    codes: tuple[CodeText, ...] = ()
-    struck: bool = False
-    opens_with_code: bool = False
-
-
-@dataclass
-class Field:
-    """`**Label**: value` and the lists and fences that follow it."""
-
-    label: str
-    line: int
-    text: str = ""
-    codes: list[CodeText] = field(default_factory=list)
-    items: list[ListItem] = field(default_factory=list)
-    fences: list[CodeText] = field(default_factory=list)
-    rest: list[ListItem] = field(default_factory=list)  # the next lines, where the value ends in a comma
-    opens_with_code: bool = False
-
-    @property
-    def goes_on(self) -> bool:
-        return (self.rest[-1].text if self.rest else self.text).endswith(",")
-
-
-@dataclass(frozen=True)
-class Heading:
-    level: int
-    text: str
-    line: int
-    struck: bool = False
-
-
-@dataclass(frozen=True)
-class Prose:
-    """Text that belongs to no label: a paragraph, or what stands in a list, a quotation or a fence."""
-
-    text: str
-    line: int
-    paragraph: bool = False
-
-
-@dataclass(frozen=True)
-class Comment:
-    text: str
-    line: int
-
-
-@dataclass(frozen=True)
-class FrontMatter:
-    text: str
-    line: int
-
-
-Block = FrontMatter | Heading | Field | Prose | Comment
+LabelKind = Literal["value", "list"]
+Kinds = Callable[[str], LabelKind | None]
+"""The kind of a label that the caller knows: one value, or bullets; None for a label of the author's own. A
+known one is understood in looser forms, too."""
 
 
 @cache
@@ -112,13 +74,16 @@ def _label_ends_quote(state: StateBlock, line: int, _end: int, silent: bool) -> 
 
 
 def _is_label_line(state: StateBlock, line: int) -> bool:
-    start = state.bMarks[line] + state.tShift[line]
-    return LABEL_LINE.match(state.src, start, state.eMarks[line]) is not None
+    start, end = state.bMarks[line] + state.tShift[line], state.eMarks[line]
+    if LABEL_LINE.match(state.src, start, end):
+        return True
+    bold = BOLD_LINE.match(state.src, start, end)
+    return bold is not None and state.env["kinds"](bold[1]) is not None
 
 
-def blocks(text: str) -> list[Block]:
+def read(text: str, kinds: Kinds = lambda _: None) -> list[Block]:
     """The document's blocks in order; lists and fences belong to the field above them."""
-    return list(_Reader(_parser().parse(text)).read())
+    return list(_Reader(_parser().parse(text, {"kinds": kinds}), kinds).read())
 
 
 @dataclass(frozen=True)
@@ -132,15 +97,27 @@ class _Line:
     def text(self) -> str:
         return plain(self.tokens).strip()
 
+    @property
+    def wording(self) -> str:
+        return wording(self.tokens).strip()
+
 
 class _Reader:
     """Walks the top-level tokens once."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], kinds: Kinds) -> None:
         self.tokens = tokens
+        self.kinds = kinds
         self.field: Field | None = None
+        self.awaited = False
+        """True where the field's bullets are still to come."""
+        self.group = ""
+        """The heading inside the field, such as `##### Backend`."""
 
     def read(self) -> Iterator[Block]:
+        deep = next((token for token in self.tokens if token.level >= MAX_NESTING - 1 and token.map), None)
+        if deep is not None:
+            yield TooDeep(_line_of(deep))
         for token, inside in _parts(self.tokens):
             yield from self._block(token, inside)
 
@@ -159,48 +136,61 @@ class _Reader:
         elif token.type == "html_block":
             yield Comment(token.content.strip(), line)
         else:  # a rule or a quotation: whatever follows belongs to no label
-            self.field = None
-            text = "\n".join(plain(inner.children or []) for inner in inside if inner.type == "inline")
+            self._open(None)
+            text = "\n".join(wording(inner.children or []) for inner in inside if inner.type == "inline")
             yield from [Prose(text, line)] if text else []
 
     def _heading(self, token: Token, inline: Token, line: int) -> Iterator[Block]:
         children = inline.children or []
-        heading = Heading(int(token.tag[1:]), plain(children).strip(), line, _struck(children))
+        heading = Heading(int(token.tag[1:]), plain(children).strip(), line, begins_struck(children))
         yield heading
-        self.field = None
+        label = heading.text.rstrip(":").strip()
+        if heading.level > LABEL_LEVEL and (self.awaited or self.group) and self.kinds(label) is None:
+            self.group, self.awaited = label, True
+            return
+        self._open(None)
         if heading.level >= LABEL_LEVEL:
-            self.field = Field(heading.text.rstrip(":").strip(), line)
-            yield self.field
+            self._open(Field(label, line))
+            yield from [self.field] if self.field else []
+
+    def _open(self, entry: Field | None) -> None:
+        self.field, self.group = entry, ""
+        self.awaited = entry is not None and not entry.text and self.kinds(entry.label) == "list"
 
     def _paragraph(self, inline: Token, line: int) -> Iterator[Block]:
-        self.field = None  # prose between a label and a list ends the label's reach
+        if not self.awaited:  # prose between a label's bullets and a list ends the label's reach
+            self._open(None)
         prose: list[_Line] = []
         for row in _lines(inline, line):
-            label = _label(row)
-            if label is not None:
+            entry = _field(row, self.kinds)
+            if entry is not None:
                 yield from _prose(prose)
                 prose = []
-                self.field = _field(label, row)
-                yield self.field
+                self._open(entry)
+                yield entry
             elif not prose and self.field is not None and self.field.goes_on:
-                self.field.rest.append(ListItem(row.text, row.line, tuple(_codes(row.tokens, row.line))))
+                codes = tuple(_codes(row.tokens, row.line))
+                self.field.rest.append(ListItem(row.text, row.line, row.wording, codes))
             else:
+                yield from _near_label(row, self.kinds)
                 prose.append(row)
-        if prose:
-            self.field = None
+        if prose and not self.awaited:
+            self._open(None)
         yield from _prose(prose)
 
     def _list(self, inside: list[Token], line: int) -> Iterator[Block]:
         items = list(_items(inside))
         if self.field is not None:
-            self.field.items.extend(items)
+            self.field.items.extend(replace(item, group=self.group) for item in items)
+            self.awaited = False
         else:
-            yield Prose("\n".join(f"- {item.text}" for item in items if not item.struck), line)
+            yield Prose("\n".join(f"- {item.wording}" for item in items if not item.struck), line)
 
     def _fence(self, token: Token, line: int) -> Iterator[Block]:
         first = line + 1 if token.type == "fence" else line
         if self.field is not None:
             self.field.fences.append(CodeText(token.content, first, fenced=True))
+            self.awaited = False
         else:
             yield Prose(token.content.rstrip("\n"), line)
 
@@ -223,7 +213,7 @@ def _lines(inline: Token, first: int) -> Iterator[_Line]:
     """An inline token's children, split where the source had line breaks."""
     row: list[Token] = []
     start = first
-    for child, number in _numbered(inline, first):
+    for child, number in numbered(inline, first):
         if child.type in ("softbreak", "hardbreak"):
             yield _Line(row, start)
             row, start = [], number + 1
@@ -232,51 +222,58 @@ def _lines(inline: Token, first: int) -> Iterator[_Line]:
     yield _Line(row, start)
 
 
-def _numbered(inline: Token, line: int) -> Iterator[tuple[Token, int]]:
-    """The children, each with the source line it begins on; code spans and tags may hold line breaks."""
-    source, at = inline.content, 0
-    for child in inline.children or []:
-        yield child, line
-        if child.type in ("softbreak", "hardbreak"):
-            line, at = line + 1, source.find("\n", at) + 1
-        elif child.type == "html_inline":
-            line, at = line + child.content.count("\n"), source.find(child.content, at) + len(child.content)
-        elif child.type == "code_inline" and "\n" in source:
-            spelled = re.escape(child.content).replace("\\ ", r"[ \n]")
-            found = re.compile(rf"{child.markup}\s?{spelled}\s?{child.markup}").search(source, at)
-            if found is not None:
-                line, at = line + found[0].count("\n"), found.end()
-
-
-def _label(row: _Line) -> str | None:
-    """The label of `**Label**:` or `**Label:**`, None where the line does not begin with one."""
+def _field(row: _Line, kinds: Kinds) -> Field | None:
+    """The label that the line begins with, and the value behind it."""
     tokens = [token for token in row.tokens if token.content or token.type != "text"]
-    close = next((at for at, token in enumerate(tokens) if token.type == "strong_close"), 0)
-    if close < 2 or tokens[0].type != "strong_open":  # noqa: PLR2004 - open, text, close
+    kind = tokens[0].type if tokens else ""
+    close = next((at for at, token in enumerate(tokens) if token.type in ("strong_close", "em_close")), 0)
+    if kind in ("strong_open", "em_open") and close > 1:
+        return _marked(row, tokens[1:close], tokens[close + 1 :], kinds, strong=kind == "strong_open")
+    words = WORDS_COLON.fullmatch(row.text)
+    if words is None or words[2] or kinds(words[1]) != "list":
         return None
-    label = plain(tokens[1:close]).strip()
-    behind = plain(tokens[close + 1 :]).lstrip()
-    if label.endswith(":"):
-        return label[:-1].strip()
-    return label if behind.startswith(":") else None
+    return Field(words[1], row.line, loose=True)
 
 
-def _field(label: str, row: _Line) -> Field:
-    """The value behind the label: its text without the colon, and its code spans."""
-    close = next(at for at, token in enumerate(row.tokens) if token.type == "strong_close")
-    value = row.tokens[close + 1 :]
-    text = plain(value).strip().removeprefix(":").strip()
-    opens = _opens_with_code(value)
-    return Field(label, row.line, text, list(_codes(value, row.line)), opens_with_code=opens)
+def _marked(
+    row: _Line, inside: Sequence[Token], value: Sequence[Token], kinds: Kinds, *, strong: bool
+) -> Field | None:
+    """`**Label**:` and `**Label:**`; of a known label also `*Label*:`, `**Label** (remark):`, `**Label**`."""
+    label, behind = plain(inside).strip(), plain(value).strip()
+    inner = label.endswith(":")
+    label = label[:-1].strip() if inner else label
+    colon = None if inner else COLON.match(behind)
+    strict = strong and (inner or behind.startswith(":"))
+    if not strict and not (kinds(label) and (inner or colon or (strong and NO_COLON.match(behind)))):
+        return None
+    text, said = (_after_colon(words, inner=inner) for words in (behind, wording(value).strip()))
+    opens = opens_with_code(value)
+    codes = list(_codes(value, row.line))
+    return Field(label, row.line, text, codes, opens_with_code=opens, wording=said, loose=not strict)
 
 
-def _opens_with_code(tokens: Iterable[Token]) -> bool:
-    first = next((token for token in tokens if token.content.strip(" :") or token.type != "text"), None)
-    return first is not None and first.type == "code_inline"
+def _after_colon(text: str, *, inner: bool) -> str:
+    if inner:
+        return text.removeprefix(":").strip()
+    found = COLON.match(text) or NO_COLON.match(text)
+    return text[found.end() :].strip() if found else text
+
+
+def _near_label(row: _Line, kinds: Kinds) -> Iterator[NearLabel]:
+    """`Branch: x` and `**Branch** x` are prose, but hardly meant to be."""
+    bold = re.match(r"\*\*([^*]+)\*\*\s+\S", "".join(_bold_source(row.tokens)))
+    words = WORDS_COLON.match(row.text)
+    label = bold[1] if bold else words[1] if words and words[2] else ""
+    if label and kinds(label):
+        yield NearLabel(label, row.text, row.line)
+
+
+def _bold_source(tokens: Iterable[Token]) -> Iterator[str]:
+    return (token.markup if token.type.startswith("strong_") else token.content for token in tokens)
 
 
 def _prose(rows: list[_Line]) -> Iterator[Prose]:
-    text = "\n".join(row.text for row in rows).strip()
+    text = "\n".join(row.wording for row in rows).strip()
     if text:
         yield Prose(text, rows[0].line, paragraph=True)
 
@@ -288,82 +285,43 @@ def _items(inside: list[Token]) -> Iterator[ListItem]:
 
 def _item(token: Token, inside: list[Token]) -> ListItem:
     parts = [_item_part(inner, content) for inner, content in _parts(inside)]
-    joined = CHECKBOX.sub("", "\n".join(text for text, _ in parts if text)).strip()
-    codes = tuple(code for _, found in parts for code in found)
+    text, said = (
+        CHECKBOX.sub("", "\n".join(words for words in column if words)).strip()
+        for column in ([part[0] for part in parts], [part[1] for part in parts])
+    )
+    codes = tuple(code for _, _, found in parts for code in found)
     own = (inside[1].children or []) if inside and inside[0].type == "paragraph_open" else []
-    return ListItem(joined, _line_of(token), codes, _all_struck(own), _opens_with_code(own))
+    return ListItem(text, _line_of(token), said, codes, all_struck(own), opens_with_code(own))
 
 
-def _item_part(token: Token, inside: list[Token]) -> tuple[str, list[CodeText]]:
-    """A paragraph, a nested list or a fence of an item, as text."""
+def _item_part(token: Token, inside: list[Token]) -> tuple[str, str, list[CodeText]]:
+    """A paragraph, a nested list or a fence of an item: its text, its wording, its code."""
     line = _line_of(token)
     if token.type in ("paragraph_open", "heading_open"):
-        kept = _unstruck(_numbered(inside[0], line))
+        kept = unstruck(numbered(inside[0], line))
         hashes = token.markup + " " if token.markup.startswith("#") else ""  # `- # of rows` is a task too
-        text = hashes + plain((child for child, _ in kept), between=" ", links=True)
-        return text, [CodeText(child.content, at) for child, at in kept if child.type == "code_inline"]
+        text, said = (hashes + form((child for child, _ in kept), " ") for form in (plain, wording))
+        return text, said, [CodeText(child.content, at) for child, at in kept if child.type == "code_inline"]
     if token.type in ("bullet_list_open", "ordered_list_open"):
-        return "\n".join(_indented(item) for item in _items(inside) if not item.struck), []
+        items = [item for item in _items(inside) if not item.struck]
+        text = "\n".join(_indented(item.text) for item in items)
+        return text, "\n".join(_indented(item.wording) for item in items), []
     if token.type == "blockquote_open":
         quoted = _item(token, inside)
-        return quoted.text, list(quoted.codes)
+        return quoted.text, quoted.wording, list(quoted.codes)
     if token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
-        return token.content.strip(), []
+        return token.content.strip(), token.content.strip(), []
     if token.type in ("fence", "code_block"):
         first = line + (token.type == "fence")
-        return token.content.rstrip("\n"), [CodeText(token.content, first, fenced=True)]
-    return "", []
+        text = token.content.rstrip("\n")
+        return text, text, [CodeText(token.content, first, fenced=True)]
+    return "", "", []
 
 
-def _indented(item: ListItem) -> str:
-    first, *rest = item.text.split("\n")
+def _indented(text: str) -> str:
+    first, *rest = text.split("\n")
     return "\n".join([f"- {first}", *(f"  {line}" for line in rest)])
 
 
 def _codes(tokens: Iterable[Token], line: int) -> Iterator[CodeText]:
     return (CodeText(token.content, line) for token in tokens if token.type == "code_inline")
-
-
-def _struck(children: list[Token]) -> bool:
-    """A heading counts as struck out when its first words are."""
-    visible = (token.type for token in children if token.type != "text" or token.content.strip())
-    return next(visible, "") == "s_open"
-
-
-def _all_struck(children: list[Token]) -> bool:
-    """An item is struck out when nothing but its checkbox is left."""
-    if not any(token.type == "s_open" for token in children):
-        return False
-    left = plain(token for token, _ in _unstruck((token, 0) for token in children))
-    return not CHECKBOX.sub("", left.strip())
-
-
-def _unstruck(children: Iterable[tuple[Token, int]]) -> list[tuple[Token, int]]:
-    kept, depth = [], 0
-    for token, line in children:
-        depth += token.nesting if token.type in ("s_open", "s_close") else 0
-        if depth == 0 and token.type != "s_close":
-            kept.append((token, line))
-    return kept
-
-
-def plain(tokens: Iterable[Token], between: str = "\n", *, links: bool = False) -> str:
-    """The text a reader sees: no back-ticks and no stars.
-
-    Underscores stay, since `__init__.py` is a name far more often than it is emphasis; link targets
-    stay where asked for, since an agent cannot click.
-    """
-    parts: list[str] = []
-    targets: list[str] = []
-    for token in tokens:
-        if token.type in ("softbreak", "hardbreak"):
-            parts.append(between)
-        elif token.type in ("text", "code_inline", "image", "html_inline"):
-            parts.append("" if token.content.startswith("<!--") else token.content)
-        elif token.markup.startswith("_"):
-            parts.append(token.markup)
-        elif links and token.type == "link_open" and token.info != "auto":
-            targets.append(str(token.attrs.get("href", "")))
-        elif links and token.type == "link_close" and targets:
-            parts.append(f" ({targets.pop()})")
-    return "".join(parts)

@@ -16,10 +16,11 @@ T = TypeVar("T")
 class LabelError(Exception):
     """A value that a field cannot have; becomes a Fault at the field's place."""
 
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, action: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
+        self.action = action
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Sprint:
     source_branch: At[str] | None = None
     dev_agents: tuple[At[AgentSpec], ...] = ()
     qa_agents: tuple[At[AgentSpec], ...] = ()
+    without_qa: bool = False
+    """True where it says that no QA agent shall judge it: **QA Agents**: none."""
     tasks: tuple[At[str], ...] = ()
     criteria: tuple[At[str], ...] = ()
     team: At[str] | None = None
@@ -93,6 +96,8 @@ class Sprint:
     pour: Pour | None = None
     template: At[TemplateName] | None = None
     status: At[str] | None = None
+    unread: frozenset[str] = frozenset()
+    """Fields whose values could not be read, which is a fault of its own: they are not missing."""
 
     @property
     def is_poured(self) -> bool:

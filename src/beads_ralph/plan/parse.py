@@ -15,7 +15,8 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.names import SprintId
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
-from beads_ralph.plan import fields, markdown
+from beads_ralph.files.yaml_aliases import require_finite
+from beads_ralph.plan import blocks, fields, markdown
 from beads_ralph.plan.model import At, LabelError, Phase, Plan, Pour, Sprint, Struck
 from beads_ralph.plan.pours import NOT_YAML, line_at, yaml_fault
 
@@ -38,9 +39,10 @@ class _Draft:
     heading: str
     line: int
     annotation: At[str] | None = None
-    fields: list[markdown.Field] = field(default_factory=list)
+    fields: list[blocks.Field] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
     unread_pour: Pour | None = None
 
 
@@ -60,17 +62,18 @@ class _Parse:
     def fault(self, code: Code, message: str, line: int, action: str | None = None) -> None:
         self.faults.append(Fault(code, message, file=self.file, line=line, suggested_action=action))
 
-    def warn(self, code: Code, message: str, line: int) -> None:
-        self.warnings.append(Fault(code, message, file=self.file, line=line))
+    def warn(self, code: Code, message: str, line: int, action: str | None = None) -> None:
+        self.warnings.append(Fault(code, message, file=self.file, line=line, suggested_action=action))
 
 
 def parse(text: str, file: str = "plan.md") -> Plan:
     """Read a plan. It never raises for what the plan says: every fault is in the result."""
     text = text.removeprefix("\ufeff")
     state = _Parse(file, re.split(r"\r\n|\r|\n", text))
-    for block in markdown.blocks(text):
+    for block in markdown.read(text, fields.kind_of):
         _take(state, block)
     _finish(state)
+    _warn_of_twins(state)
     if not state.sprints and not state.struck and not state.faults:
         state.fault(Code.MARKDOWN, "no sprint headings found", 1)
     return Plan(
@@ -85,33 +88,40 @@ def parse(text: str, file: str = "plan.md") -> Plan:
     )
 
 
-def _take(state: _Parse, block: markdown.Block) -> None:
+def _take(state: _Parse, block: blocks.Block) -> None:
     match block:
-        case markdown.FrontMatter():
+        case blocks.FrontMatter():
             _front_matter(state, block)
-        case markdown.Heading():
+        case blocks.Heading():
             _heading(state, block)
-        case markdown.Field() if state.draft is not None:
+        case blocks.Field() if state.draft is not None:
             state.draft.fields.append(block)
-        case markdown.Prose():
+        case blocks.Prose():
             _prose(state, block)
-        case markdown.Comment() if state.draft is not None and state.draft.annotation is None:
+        case blocks.NearLabel() if state.draft is not None:
+            said = f"sprint {state.draft.id}: '{block.text}' is read as text"
+            form = f"**{fields.shown_label(block.label)}**:"
+            state.warn(Code.MARKDOWN, f"{said}; a label is written {form}", block.line, f"Write {form}")
+        case blocks.TooDeep():
+            said = f"something is nested more than {markdown.MAX_NESTING} levels deep; the rest of it is lost"
+            state.fault(Code.MARKDOWN, said, block.line, "Nest it less deeply")
+        case blocks.Comment() if state.draft is not None and state.draft.annotation is None:
             match = ANNOTATION.match(block.text)
             state.draft.annotation = At(match[1], block.line) if match is not None else None
         case _:
             pass  # prose and fields outside any sprint are the author's own
 
 
-def _prose(state: _Parse, prose: markdown.Prose) -> None:
+def _prose(state: _Parse, prose: blocks.Prose) -> None:
     for at, line in enumerate(prose.text.split("\n")):
         if prose.paragraph and NO_HEADING.match(line):
             message = f"'{line}' is skipped: a sprint's heading begins with ### and a blank"
-            state.warn(Code.MARKDOWN, message, prose.line + at)
+            state.warn(Code.MARKDOWN, message, prose.line + at, f"Write: ### {line.lstrip('#').lstrip()}")
     if state.draft is not None:
         state.draft.prose.append(prose.text)
 
 
-def _heading(state: _Parse, heading: markdown.Heading) -> None:
+def _heading(state: _Parse, heading: blocks.Heading) -> None:
     if heading.level > SPRINT_LEVEL:
         if state.draft is None or LOOKS_LIKE_SPRINT.match(heading.text):
             _misplaced(state, heading)
@@ -125,14 +135,15 @@ def _heading(state: _Parse, heading: markdown.Heading) -> None:
         _misplaced(state, heading)
 
 
-def _misplaced(state: _Parse, heading: markdown.Heading) -> None:
+def _misplaced(state: _Parse, heading: blocks.Heading) -> None:
     if LOOKS_LIKE_SPRINT.match(heading.text):
         shown = f"{'#' * heading.level} {heading.text}"
         message = f"'{shown}' is skipped: only a ### heading that begins 'Sprint' makes a sprint"
-        state.warn(Code.MARKDOWN, message, heading.line)
+        found = re.search(r"(?i)sprint (.*)", heading.text)
+        state.warn(Code.MARKDOWN, message, heading.line, f"Write: ### Sprint {found[1] if found else ''}")
 
 
-def _sprint_heading(state: _Parse, heading: markdown.Heading) -> None:
+def _sprint_heading(state: _Parse, heading: blocks.Heading) -> None:
     match = HEADING.fullmatch(heading.text)
     sprint = SprintId.parse(match[1]) if match else None
     if match is None or sprint is None:
@@ -145,37 +156,43 @@ def _sprint_heading(state: _Parse, heading: markdown.Heading) -> None:
         state.draft = _Draft(sprint, match[2].strip(), source, heading.line)
 
 
-def _bad_heading(state: _Parse, heading: markdown.Heading) -> None:
+def _bad_heading(state: _Parse, heading: blocks.Heading) -> None:
     token = ID_LIKE.match(heading.text)
     if token is None:
         message = f"malformed sprint heading '{heading.text}'"
-        state.fault(Code.MARKDOWN, message, heading.line)
+        state.fault(Code.MARKDOWN, message, heading.line, "Write it as: ### Sprint 1.1: Title")
         return
-    word = token[1].rstrip(":")
+    word, _, stuck = token[1].partition(":")
     form = "### Sprint <phase>.<number>: <title>, with ids such as 1.1, 1.2a or 3a.2b"
     message = f"sprint heading '{heading.text}': '{word}' is not a sprint id; expected {form}"
+    action = f"Give it an id such as 1.1, 1.2a or 3a.2b in place of {word}"
     if SprintId.parse(word) is not None:
         message = f"sprint heading '{heading.text}' lacks ': ' and a title behind its id; expected {form}"
-    state.fault(Code.PLAN_PATTERN, message, heading.line)
+        title = f"{stuck}{heading.text[token.end() :]}".lstrip(": ")
+        action = f"Write: ### Sprint {word}: {title or 'Title'}"
+    state.fault(Code.PLAN_PATTERN, message, heading.line, action)
 
 
-def _front_matter(state: _Parse, block: markdown.FrontMatter) -> None:
+def _front_matter(state: _Parse, block: blocks.FrontMatter) -> None:
     try:
+        require_finite(yaml.compose(block.text, Loader=yaml.SafeLoader))
         content = yaml.safe_load(block.text)
     except NOT_YAML as problem:
         why, line = yaml_fault(problem, block)
-        state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {why}", line)
+        action = "Mend the YAML between the two lines of ---"
+        state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {why}", line, action)
         return
     if content is None:
         return
     if not isinstance(content, dict):
-        state.fault(Code.MARKDOWN, "front matter must be a YAML mapping (key: value)", block.line)
+        message = "front matter must be a YAML mapping (key: value)"
+        state.fault(Code.MARKDOWN, message, block.line, "Write lines such as: source_branch: main")
         return
     state.front_matter = At(content, block.line)
     state.front_matter_lines = _key_lines(block)
 
 
-def _key_lines(block: markdown.FrontMatter) -> dict[str, int]:
+def _key_lines(block: blocks.FrontMatter) -> dict[str, int]:
     root = yaml.compose(block.text, Loader=yaml.SafeLoader)
     pairs = list(root.value) if isinstance(root, yaml.MappingNode) else []
     for key, value in list(pairs):
@@ -190,13 +207,20 @@ def _finish(state: _Parse) -> None:
     if draft is None:
         return
     values: dict[str, Any] = {"description": "\n\n".join(draft.prose)}
+    plain = {fields.name_of(entry.label) for entry in draft.fields if not fields.is_loose(entry)}
     for entry in draft.fields:
-        _read_field(state, draft, entry, values)
+        if fields.is_loose(entry) and fields.name_of(entry.label) in plain:
+            draft.notes.append(fields.note(entry))  # the sprint says it in so many words elsewhere
+        else:
+            _read_field(state, draft, entry, values)
     values |= {"notes": tuple(draft.notes), "pour": draft.unread_pour or values.get("pour")}
+    values["unread"] = frozenset(draft.unread)
+    values["without_qa"] = any(fields.says_nobody(entry) for entry in draft.fields)
     sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation, **values)
     if sprint.status is not None and FINISHED.search(sprint.status.value):
         said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
-        state.warn(Code.MARKDOWN, f"{said}; strike its heading out (~~…~~) to skip it", sprint.status.line)
+        cure = "strike its heading out (~~…~~) to skip it"
+        state.warn(Code.MARKDOWN, f"{said}; {cure}", sprint.status.line, cure.capitalize())
     state.sprints.append(_settle_formula(state, sprint))
 
 
@@ -216,27 +240,45 @@ def _settle_formula(state: _Parse, sprint: Sprint) -> Sprint:
     return replace(sprint, formula=name or pour.formula, pour=pour)
 
 
-def _read_field(state: _Parse, draft: _Draft, entry: markdown.Field, values: dict[str, Any]) -> None:
+def _read_field(state: _Parse, draft: _Draft, entry: blocks.Field, values: dict[str, Any]) -> None:
     name = fields.name_of(entry.label)
     if name is None:
         draft.notes.append(fields.note(entry))
         meant = fields.near_miss(entry.label)
         if meant is not None:
             message = f"sprint {draft.id}: unknown label **{entry.label}**; did you mean **{meant}**?"
-            state.warn(Code.MARKDOWN, message, entry.line)
+            state.warn(Code.MARKDOWN, message, entry.line, f"Write **{meant}**:")
         return
     if name in values:
-        state.fault(Code.MARKDOWN, f"sprint {draft.id} has **{entry.label}** twice", entry.line)
+        message = f"sprint {draft.id} has **{entry.label}** twice"
+        state.fault(Code.MARKDOWN, message, entry.line, f"Make one **{entry.label}** of the two")
         return
+    for remark in fields.remarks(name, entry):
+        state.warn(Code.MARKDOWN, f"sprint {draft.id}: {remark.message}", remark.line, remark.action)
     try:
         values[name] = fields.READERS[name](entry)
     except LabelError as problem:
-        state.fault(Code.PLAN_PATTERN, f"sprint {draft.id}: {problem.message}", problem.line)
+        action = problem.action or f"Mend the value of **{entry.label}**"
+        state.fault(Code.PLAN_PATTERN, f"sprint {draft.id}: {problem.message}", problem.line, action)
+        draft.unread.add(name)
         if name in ("formula", "pour"):
             draft.unread_pour = Pour(entry.line, unread=True)
         return
     if not (entry.text or entry.items or entry.fences):
-        state.warn(Code.MARKDOWN, f"sprint {draft.id}: **{entry.label}** says nothing", entry.line)
+        said = f"sprint {draft.id}: **{entry.label}** says nothing"
+        wanted = "bullets right below it" if fields.kind_of(entry.label) == "list" else "a value behind it"
+        state.warn(Code.MARKDOWN, said, entry.line, f"Write {wanted}, or remove the line")
+
+
+def _warn_of_twins(state: _Parse) -> None:
+    """Struck out in one place and live in another: the author may mean either."""
+    live = {sprint.id: sprint for sprint in reversed(state.sprints)}
+    for struck in state.struck:
+        if struck.id in live:
+            twin = live[struck.id]
+            said = f"sprint {struck.id} is struck out here, and stands on line {twin.line} all the same"
+            action = f"Strike out the heading on line {twin.line} too, or remove the one that is struck out"
+            state.warn(Code.DUPLICATE_ID, f"{said}; that one is compiled", struck.line, action)
 
 
 LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")

@@ -8,7 +8,8 @@ from typing import Final
 
 import yaml
 
-from beads_ralph.plan import markdown
+from beads_ralph.files.yaml_aliases import require_finite
+from beads_ralph.plan import blocks
 from beads_ralph.plan.model import At, Given, LabelError, Pour
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
@@ -26,7 +27,7 @@ MAX_SHOWN: Final = 60
 Pairs = Iterator[tuple[str, At[Given]]]
 
 
-def pour(field: markdown.Field) -> Pour:
+def pour(field: blocks.Field) -> Pour:
     """On the line, as bullets below it, in a fenced block, or all of these."""
     values: dict[str, At[Given]] = {}
     for name, value in _pairs(field):
@@ -42,7 +43,7 @@ def pour(field: markdown.Field) -> Pour:
     return Pour(field.line, At(named.value, named.line), values)
 
 
-def _pairs(field: markdown.Field) -> Pairs:
+def _pairs(field: blocks.Field) -> Pairs:
     yield from _line_pairs(field.text, field.codes, field.line)
     for row in field.rest:
         yield from _line_pairs(row.text, row.codes, row.line)
@@ -62,7 +63,7 @@ def _no_pair(text: str, line: int) -> LabelError:
 
 
 def _line_pairs(
-    text: str, codes: Sequence[markdown.CodeText], line: int, ends: re.Pattern[str] = NEXT
+    text: str, codes: Sequence[blocks.CodeText], line: int, ends: re.Pattern[str] = NEXT
 ) -> Pairs:
     at, spans = 0, [code.text for code in codes if not code.fenced]
     while at < len(text):
@@ -114,7 +115,7 @@ def _bracketed(text: str) -> tuple[str, ...] | None:
     return _entries(node) if isinstance(node, yaml.SequenceNode) else None
 
 
-def _item_pairs(item: markdown.ListItem) -> Pairs:
+def _item_pairs(item: blocks.ListItem) -> Pairs:
     """`- name: api`; bullets below it make its value a list, other lines go on with it."""
     first, _, below = item.text.partition("\n")
     pairs = list(_line_pairs(first, item.codes, item.line, NEXT_IN_BULLET))
@@ -137,10 +138,11 @@ def _with_lines(value: Given, below: str) -> Given:
 # --- in a fenced block --------------------------------------------------------------------------------
 
 
-def _fence_pairs(fence: markdown.CodeText) -> Pairs:
+def _fence_pairs(fence: blocks.CodeText) -> Pairs:
     """YAML or JSON, read as texts; else one pair a line, whose values need not be YAML."""
     try:
         root = yaml.compose(fence.text, Loader=yaml.BaseLoader)
+        require_finite(root)
     except NOT_YAML as problem:
         root = None
         if not all(PAIR.match(line) for _, line in _told(fence)):
@@ -163,13 +165,13 @@ def _fence_pairs(fence: markdown.CodeText) -> Pairs:
 WHOLE_LINE: Final = re.compile(r"\s*$")
 
 
-def _told(fence: markdown.CodeText) -> list[tuple[int, str]]:
+def _told(fence: blocks.CodeText) -> list[tuple[int, str]]:
     """Its lines, without comments and empty ones."""
     rows = enumerate(fence.text.split("\n"), fence.line)
     return [(number, line) for number, line in rows if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs:
+def _mapping_pairs(mapping: yaml.MappingNode, fence: blocks.CodeText) -> Pairs:
     for key, node in mapping.value:
         line = line_at(fence, key.start_mark.index)
         if isinstance(node, yaml.ScalarNode):
@@ -183,7 +185,7 @@ def _mapping_pairs(mapping: yaml.MappingNode, fence: markdown.CodeText) -> Pairs
         yield key.value, At(tuple(_text(entry, fence) for entry in node.value), line)
 
 
-def _text(node: yaml.ScalarNode, fence: markdown.CodeText) -> str:
+def _text(node: yaml.ScalarNode, fence: blocks.CodeText) -> str:
     """Without the newline that ends every block; JSON may write one character as two escapes."""
     text = node.value.rstrip("\n") if node.style in ("|", ">") else node.value
     try:
@@ -201,7 +203,7 @@ def _entries(node: yaml.Node) -> tuple[str, ...] | None:
     return tuple(entry.value for entry in node.value) if flat else None
 
 
-def yaml_fault(problem: Exception, block: markdown.CodeText | markdown.FrontMatter) -> tuple[str, int]:
+def yaml_fault(problem: Exception, block: blocks.CodeText | blocks.FrontMatter) -> tuple[str, int]:
     """Why a block is no YAML, and in which line."""
     mark = getattr(problem, "problem_mark", None)
     index = mark.index if mark is not None else getattr(problem, "position", 0)
@@ -209,6 +211,6 @@ def yaml_fault(problem: Exception, block: markdown.CodeText | markdown.FrontMatt
     return why, line_at(block, index)
 
 
-def line_at(block: markdown.CodeText | markdown.FrontMatter, index: int) -> int:
+def line_at(block: blocks.CodeText | blocks.FrontMatter, index: int) -> int:
     """Counted by hand: YAML takes some characters for line breaks that markdown does not."""
     return block.line + block.text.count("\n", 0, index)

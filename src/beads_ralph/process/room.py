@@ -78,7 +78,7 @@ class Room:
             for power in POWERS_OF_ROOT:
                 yield from ("--cap-add", power)
         yield from ("--dev", "/dev") if self.sealed else ("--dev-bind", "/dev", "/dev")
-        yield from ("--tmpfs", SHARED_MEMORY)
+        yield from ("--tmpfs", SHARED_MEMORY) if self.sealed or _is_there(SHARED_MEMORY) else ()
         own = [RoomMount(path, "lend") for path in (job.cwd, *job.writes)]
         placed = in_order([*self.mounts, *own])
         for mount in placed:
@@ -89,6 +89,10 @@ class Room:
         for name in self.forgotten:
             yield from ("--unsetenv", name)
         yield from ("--chdir", str(real(job.cwd)))
+
+
+def _is_there(folder: str) -> bool:
+    return os.path.isdir(folder) and os.path.realpath(folder) == folder  # noqa: PTH112
 
 
 def _options_of(mount: RoomMount) -> Iterator[str]:

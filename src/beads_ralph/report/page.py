@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from beads_ralph.bead.words import plural
 from beads_ralph.report import plots
 from beads_ralph.report.advice import Advice
 from beads_ralph.report.figures import FINISHED, RunGroup, Spread, money_text, time_text
@@ -74,7 +75,7 @@ def _counted(subject: AnalysisSubject) -> str:
     said = [f"{runs.finished} finished runs of {tally.attempts} attempts"]
     said += [f"{runs.running} running and {runs.waiting} to be tried again are in no rate"]
     said += [f"{tally.bad_timestamps} records have bad times"] if tally.bad_timestamps else []
-    said += [f"{subject.unreadable} files could not be read"] if subject.unreadable else []
+    said += [f"{plural(subject.unreadable, 'file')} could not be read"] if subject.unreadable else []
     return "; ".join(said) + "."
 
 
@@ -168,7 +169,7 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
         beads.setdefault(stretch.bead, []).append(stretch)
     shown = dict(list(beads.items())[:MOST_BEADS])
     cut = f" The first {MOST_BEADS} are drawn." if len(beads) > MOST_BEADS else ""
-    said = f"{len(beads)} beads in {time_text(whole)}, from {start:%Y-%m-%d %H:%M:%S} on.{cut}"
+    said = f"{plural(len(beads), 'bead')} in {time_text(whole)}, from {start:%Y-%m-%d %H:%M:%S} on.{cut}"
     title = "The last run"
     rows = [
         (
@@ -209,7 +210,7 @@ def _failures(tally: Tally) -> Iterator[str]:
     final = tally.failures
     counts = [(row["reason"], row["count"]) for row in reasons]
     said = (
-        f"{sum(tally.setbacks.values())} attempts came to nothing; "
+        f"{plural(sum(tally.setbacks.values()), 'attempt')} came to nothing; "
         f"{sum(final.values())} of them were the last at their bead."
     )
     table = PlotTable(

@@ -79,7 +79,8 @@ async def run(
         subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
         known = None if stage == "baseline" else baseline.known(case)
         bench = around.bench(case.bench, case.tools.config) if around else case.bench
-        before = await in_thread(clean.untracked)
+        furnished = case.tools.config.worktree_setup or case.tools.config.worktree_files
+        before = await in_thread(clean.untracked) if furnished else set()
         opened = OpenedFiles() if opened is None else opened
         rewritten = partial(_rewritten, clean, before, opened)
         folders = await in_thread(check_data.folders, case.worktree, commit)

@@ -259,10 +259,11 @@ def _saying(repo: Path, commit: str, pattern: str, names: Iterable[str]) -> froz
     return frozenset(place.removeprefix(f"{commit}:") for place in listing.split("\0") if place)
 
 
+@lru_cache(maxsize=8)
 def files_of(repo: Path, commit: str) -> frozenset[str]:
-    return frozenset(commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo).split("\0")) - {
-        ""
-    }
+    """The names of a commit's files; asked for several times in an attempt."""
+    listing = commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo)
+    return frozenset(listing.split("\0")) - {""}
 
 
 # --- settings of checks among others ------------------------------------------------------------------

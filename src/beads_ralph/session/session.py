@@ -14,7 +14,7 @@ from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
 from beads_ralph.bead.words import plural, utc_text
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import checks, judging, worktree, worktree_setup
@@ -65,8 +65,8 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
         return _failed(case, halted.ending, halted.reason)
     except RalphError as error:
         # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
-        ending: Ending = "blocked" if error.code.startswith(ITS_OWN) else "broken"
-        return _failed(case, ending, _words(error))
+        its_own = error.code.startswith(ITS_OWN) or isinstance(error, BeadRefused)
+        return _failed(case, "blocked" if its_own else "broken", _words(error))
 
 
 async def _work(case: BeadSession) -> Outcome:

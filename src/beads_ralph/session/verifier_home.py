@@ -34,7 +34,8 @@ TOOLS: Final = (
     *(".dotnet", ".nuget/packages", ".pub-cache", ".hex/packages", ".mix/archives", ".cabal/packages"),
     *(".cabal/store", ".ghcup", ".stack/programs", ".opam", ".elan", ".juliaup", ".julia", ".swiftly"),
     *(".composer/cache", ".cache/composer", ".foundry", ".nix-profile", ".local/state/nix"),
-    *(".local/bin", "bin"),
+    *(".cache/bazelisk", ".cache/huggingface/hub", ".cache/torch/hub", ".cache/electron", ".cache/selenium"),
+    *(".docker/cli-plugins", "Android/Sdk", ".local/bin", "bin"),
 )
 """Programs and downloads below a home. Not settings (.cargo/config.toml, .npmrc), nor what remembers that
 something passed (.cache/go-build), nor what is unpacked from a download once and not compared with it again
@@ -89,9 +90,9 @@ class Home:
             found += [path for path in before.changed(now) if path in now]
         return found
 
-    def link(self, own: Path, *, everything: bool) -> None:
-        """Links in another home to what is kept; without `everything` only to what lies elsewhere."""
-        for source in self.kept:
+    def link(self, own: Path, named: Iterable[Path], *, everything: bool) -> None:
+        """Links in another home to what is kept or named; all of it, or only what lies elsewhere."""
+        for source in (*self.kept, *(one for one in named if one.is_relative_to(self.path))):
             target, link = room.real(source), own / source.relative_to(self.path)
             if (everything or target != source) and not link.is_symlink() and not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)

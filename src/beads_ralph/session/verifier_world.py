@@ -42,6 +42,8 @@ MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", "BEADS_RALPH_RUN_ID")
 """By these we find processes of ours; in a room they are found without."""
 NAMED: Final = re.compile(r"(?<![\w.$}~/:-])/[^\s'\"`;|&<>()$*?\[\]{}\\,=:]+")
 """An absolute path in a command."""
+AT_HOME: Final = re.compile(r"(?<![\w./])(?:~|\$HOME|\$\{HOME\})/([^\s'\"`;|&<>()$*?\[\]{}\\,=:]+)")
+SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua")
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ class VerifierWorld:
             if self.home is not None and self.is_own:
                 own = _made(folder / "home")
                 settings.write(own / ".gitconfig", settings.of(self.root).everywhere)
-                self.home.link(own, everything=self.program is None)
+                named = [path for path in self._named_paths(place) if path.exists()]
+                self.home.link(own, named, everything=self.program is None)
             yield lambda: self._look(place, folder)
         finally:
             scratch.discard(folder)
@@ -136,7 +139,7 @@ class VerifierWorld:
     def _look(self, place: CheckPlace, folder: Path) -> CheckSetting:
         borrowed = self._borrowed(place)
         surveys = {one: snapshot.survey(one, self.began) for one in borrowed}
-        problems = [*self._changed_files(), *self._changed_environments(surveys)]
+        problems = [*self._changed_files(place), *self._changed_environments(surveys)]
         changed = self.home.changed_programs() if self.home else []
         instead = _without(changed, folder)
         env = {
@@ -184,11 +187,16 @@ class VerifierWorld:
         what = f"{several(changed)} was changed after the run began" if changed else ""
         return what and f"{what}, and reviewers would obey it: look at it, and start the run again"
 
-    def _changed_files(self) -> list[str]:
+    def _changed_files(self, place: CheckPlace) -> list[str]:
         lent = self.lent.changed(_lendable(self.root, self.config))
         kept = self.home.changed_files() if self.home else []
-        said = [f"{path} was changed after the run began, and is lent to checks" for path in lent]
-        return said + [f"{path} was changed after the run began, and is kept for checks" for path in kept]
+        named = [path for path in self._named_paths(place) if _runs(path) and _is_newer(path, self.began)]
+        rows = {"is lent to checks": lent, "is kept for checks": kept, "a check runs it": map(str, named)}
+        return [
+            f"{path} was changed after the run began, and {why}"
+            for why, all_ in rows.items()
+            for path in all_
+        ]
 
     def _changed_environments(self, surveys: Mapping[Path, FolderSurvey]) -> Iterator[str]:
         for folder, now in surveys.items():
@@ -205,7 +213,7 @@ class VerifierWorld:
         sealed, kind = self.closed_in is not None, self._kind
         mounts = [*room.runtime(sealed=sealed), *self._hidden(place)]
         temporary = enumerate(_temporary_places(self.environment))
-        mounts += room.temporary({one: _made(folder / f"tmp-{number}") for number, one in temporary})
+        mounts += room.temporary({one: _made(folder / f"tmp-{number}", 0o1777) for number, one in temporary})
         if self.home is not None and self.is_own:
             mounts += self.home.mounts(folder / "home", kind)
         elif self.home is not None:
@@ -234,17 +242,26 @@ class VerifierWorld:
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)
         ours = [room.real(self.root), *place.trees]
-        values = [self.environment.get(name, "") for name in self.config.agent_env]
-        words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
-        for word in sorted({*words, *(word for text in place.commands for word in NAMED.findall(text))}):
-            path = room.real(Path(word))
-            path = path if path.exists() else path.parent
+        for named in self._named_paths(place):
+            path = named if named.exists() else named.parent
             is_whole = len(path.parts) < DEEP_ENOUGH or any(mount.place == path for mount in placed)
             if is_whole or room.is_seen(path, placed) or any(path.is_relative_to(one) for one in ours):
                 continue
             yield RoomMount(
                 installation(path.parent, ()) if path.parent.name in PROGRAMS else path, self._kind
             )
+
+    def _named_paths(self, place: CheckPlace) -> list[Path]:
+        """What commands and variables of the user's name by its path, outside of the repository; of what they
+        name as part of the home, whatever that is, only programs and scripts."""
+        values = [self.environment.get(name, "") for name in self.config.agent_env]
+        words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
+        words |= {word for text in place.commands for word in NAMED.findall(text)}
+        found = {room.real(Path(word)) for word in words}
+        if self.home is not None:
+            below = {name for text in place.commands for name in AT_HOME.findall(text)}
+            found |= {path for name in below if _runs(path := room.real(self.home.path / name))}
+        return sorted(path for path in found if not path.is_relative_to(room.real(self.root)))
 
 
 # --- the beginning of a run ---------------------------------------------------------------------------
@@ -303,9 +320,20 @@ def _works(program: str) -> bool:
 # --- places -------------------------------------------------------------------------------------------
 
 
-def _made(folder: Path) -> Path:
+def _made(folder: Path, mode: int = 0o700) -> Path:
+    """A folder in one that is private; a temporary one is for everybody who gets in there."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(mode)
     return folder
+
+
+def _runs(path: Path) -> bool:
+    """Whether a check that names the file would run it; what it writes to, it may change."""
+    return path.is_file() and (os.access(path, os.X_OK) or path.suffix in SCRIPTS)
+
+
+def _is_newer(path: Path, moment: int) -> bool:
+    return path.stat().st_ctime_ns > moment
 
 
 def _lendable(root: Path, config: Config) -> list[str]:

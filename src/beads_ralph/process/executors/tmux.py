@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import scratch
 from beads_ralph.process import jobs, reaper
 from beads_ralph.process.jobs import Exit, Job, Limit
 from beads_ralph.process.process_table import has_table, is_gone, start_of
@@ -253,8 +253,9 @@ class Door:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="beads-ralph-"))
-            self.path = str(Path(folder) / "door")
+            folder = scratch.make()  # swept by the next run, should this one be killed
+            opened.callback(scratch.discard, folder)
+            self.path = str(folder / "door")
             self._listening = opened.enter_context(socket.socket(socket.AF_UNIX))
             self._listening.setblocking(False)
             try:

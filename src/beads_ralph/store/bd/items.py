@@ -13,6 +13,7 @@ from typing import Any, Final
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.names import CONTAINERS, MOLECULE
+from beads_ralph.bead.words import plural
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
@@ -47,7 +48,7 @@ def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
     """Insert what was checked. The caller holds the writer queue."""
     plan = shape.graph(batch)
     ids = [thing.id for thing in batch]
-    progress(f"inserting {len(ids)} beads with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
+    progress(f"inserting {plural(len(ids), 'bead')} with bd, about {1 + SECONDS_PER_BEAD * len(ids):.0f} s")
     limit = bd.timeout + EACH * len(ids)
 
     def all_there() -> bool:
@@ -62,7 +63,7 @@ def insert(bd: Bd, batch: Sequence[Stored], progress: Progress) -> None:
         raise _refused(bd, ids, done)
     if done.stdout or not all_there():  # unless bd did not come to say so
         _compare(bd, ids, done)
-    progress(f"{len(ids)} beads inserted")
+    progress(f"{plural(len(ids), 'bead')} inserted")
 
 
 def check_new(bd: Bd, batch: Sequence[Stored], root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -78,8 +79,11 @@ def _edges(row: Row) -> Sequence[Mapping[str, Any]]:
     return row.get("dependencies") or ()
 
 
-def store_order(row: Row) -> tuple[int, str, str]:
-    return (int(row.get("priority", 0)), str(row.get("created_at", "")), str(row.get("id", "")))
+def store_order(row: Row) -> tuple[int, str, tuple[str | int, ...]]:
+    """What was made at one moment stands by its id, numbers by their size: 4-9 before 4-10."""
+    parts = re.split(r"(\d+)", str(row.get("id", "")))
+    by_size = tuple(int(part) if part.isdecimal() else part for part in parts)
+    return (int(row.get("priority", 0)), str(row.get("created_at", "")), by_size)
 
 
 def _assigned(row: Row) -> str | None:
