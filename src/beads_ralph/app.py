@@ -36,7 +36,7 @@ from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
-from beads_ralph.git import commands, proofs, settings, worktrees
+from beads_ralph.git import commands, proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal, read
@@ -120,6 +120,12 @@ class PlannedRun:
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
+    def sandbox(self) -> str:
+        """What agents and checks are sandboxed with here; `none` for nothing."""
+        closed_in = confinement.sandbox_of(self.space.config, self.space.root)
+        return closed_in.kind if closed_in else "none"
+
+    @property
     def config(self) -> Config:
         """The settings, with what the request says instead."""
         said = {"executor": self.request.executor, "forge": self.request.forge}
@@ -190,7 +196,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         StateFolder(space.state).tighten()
         runs.order(home, None)
         swept = _sweep(home) + _sweep(_asks_home(space))
-        worktrees.prune(space.root)
+        worktree_removal.prune(space.root)
         scratch.sweep()
         for place, deep in ((space.root, False), (home, True), (space.state, True)):
             text_files.sweep(place, deep=deep)

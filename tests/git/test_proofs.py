@@ -12,7 +12,16 @@ import pytest
 
 from beads_ralph.errors import RalphError
 from beads_ralph.files import scratch
-from beads_ralph.git import commands, git_files, merges, proofs, settings, worktree_status, worktrees
+from beads_ralph.git import (
+    commands,
+    git_files,
+    merges,
+    proofs,
+    settings,
+    worktree_removal,
+    worktree_status,
+    worktrees,
+)
 from beads_ralph.git.proofs import DamagedCommitError
 from tests.git.repos import commit, git, on_branch
 from tests.git.test_worktrees import start
@@ -254,7 +263,7 @@ def test_git_of_a_run_obeys_nothing_that_was_set_since_it_began(
         assert clean.changed() == []
     assert worktree_status.is_clean(made.path)
     assert git(repo, "cat-file", "-p", left).count("gpgsig") == 0
-    assert worktrees.remove(repo, made.path, "feature/x").removed
+    assert worktree_removal.remove(repo, made.path, "feature/x").removed
     assert not trace.exists()
     assert {one, two} <= set(git(repo, "rev-list", "--all").split())
 

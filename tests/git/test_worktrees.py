@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.errors import RalphError
-from beads_ralph.git import locking, worktree_status, worktrees
+from beads_ralph.git import locking, worktree_removal, worktree_status, worktrees
 from beads_ralph.git.git_files import folders_of
-from beads_ralph.git.worktrees import PreparedWorktree, prepare, remove
+from beads_ralph.git.worktree_removal import remove
+from beads_ralph.git.worktrees import PreparedWorktree, prepare
 from beads_ralph.process.calls import Retry
 from tests.git.repos import commit, git, lines, on_branch
 
@@ -197,10 +198,12 @@ def test_a_directory_deleted_by_hand_is_made_again(repo: Path, beside: Path) -> 
     first = made(repo, beside)
     done = commit(first.path, {"work.txt": "work\n"})
     subprocess.run(["rm", "-rf", str(first.path)], check=True, timeout=60)
-    assert [(entry.branch, entry.why) for entry in worktrees.stale(repo)] == [("feature/x", "directory gone")]
+    assert [(entry.branch, entry.why) for entry in worktree_removal.stale(repo)] == [
+        ("feature/x", "directory gone")
+    ]
     again = made(repo, beside)
     assert (again.created, again.head_commit) == (True, done)
-    assert worktrees.stale(repo) == []
+    assert worktree_removal.stale(repo) == []
 
 
 def test_worktrees_moved_by_hand_do_not_hold_their_branches(repo: Path, beside: Path) -> None:
@@ -217,7 +220,7 @@ def test_a_locked_worktree_that_is_gone_is_not_replaced(repo: Path, beside: Path
     subprocess.run(["rm", "-rf", str(first.path)], check=True, timeout=60)
     with pytest.raises(RalphError, match=r"locked \(on a stick\)"):
         made(repo, beside)
-    assert worktrees.prune(repo) == []
+    assert worktree_removal.prune(repo) == []
 
 
 def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
@@ -379,7 +382,7 @@ def test_prepare_survives_being_killed_at_every_hook(deadly: Path, beside: Path,
         if alive:
             break
     assert at > 10
-    assert worktrees.stale(deadly) == []
+    assert worktree_removal.stale(deadly) == []
 
 
 def test_commits_and_merges_survive_being_killed(deadly: Path, beside: Path, tmp_path: Path) -> None:
@@ -541,10 +544,10 @@ def test_the_main_checkout_protected_branches_and_strangers_stay(repo: Path, bes
 def test_pruning_forgets_only_what_is_gone(repo: Path, beside: Path) -> None:
     first, second = made(repo, beside, "x"), made(repo, beside, "y")
     subprocess.run(["rm", "-rf", str(first.path)], check=True, timeout=60)
-    assert [entry.path for entry in worktrees.prune(repo)] == [first.path]
+    assert [entry.path for entry in worktree_removal.prune(repo)] == [first.path]
     assert second.path.exists()
     assert git(repo, "branch", "--list", "x").strip() == "x"
-    assert worktrees.prune(repo) == []
+    assert worktree_removal.prune(repo) == []
 
 
 def test_where_git_keeps_what_belongs_to_a_worktree(repo: Path, tmp_path: Path) -> None:

@@ -218,3 +218,32 @@ def test_the_last_word_on_a_bead_counts(tmp_path: Path) -> None:
     assert ledger.rows()["bd-1"].kind == "reopened"
     ledger.prove("bd-1", "c1", "run-1")
     assert ledger.rows()["bd-1"].kind == "proven"
+
+
+# --- between two runs ---------------------------------------------------------------------------------
+
+
+def test_what_changed_in_the_store_between_two_runs_is_told_and_taken(repo: Path) -> None:
+    """People edit their plans; but whoever did it, the run that takes the bead up says so."""
+    project = Project.make(repo, *CHAIN)
+    assert project.run("--bead", ONE).code == 0
+    plan = repo / "plan.md"
+    plan.write_text(plan.read_text("utf-8").rstrip("\n") + "\n\n**Verify**: `true`\n", "utf-8")
+    assert project.ralph("mason", "plan.md", "--update").code == 0
+    assert project.run("--bead", TWO).code == 0
+    assert project.events("warning_given") == []
+    assert project.run().code == 0
+    (text,) = [row["message"] for row in project.events("warning_given")]
+    assert text.startswith(f"the verifiers of {THREE} changed since a run last saw them, at 20")
+
+
+def test_what_an_agent_changed_while_a_run_was_on_is_told_by_the_next_one(repo: Path) -> None:
+    moves = f"UPDATE beads SET metadata = json_set(metadata, '$.branch', 'x') WHERE id = '{TWO}'"  # noqa: S608
+    script = {"1.1": {"dev": [*sql(repo, moves), *work()]}, "*": {"dev": work()}}
+    project = Project.make(repo, *CHAIN, script=script)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (1, [ONE]), ran.out
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (0, [TWO, THREE]), ran.out
+    told = [row["message"] for row in project.events("warning_given")]
+    assert any(text.startswith(f"the work or its place of {TWO} changed") for text in told)

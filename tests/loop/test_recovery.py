@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.bead.run_state import Interruption
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import Interruption, RunState
 from beads_ralph.files import text_files
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import AgentStarted, BeadClaimed, VerdictGiven
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
-from beads_ralph.loop.recovery import deaths
+from beads_ralph.loop.recovery import deaths, may_join
+from tests.beads import make_bead
 from tests.loop.plans import Project, names, soon, sprint, work
 
 ONE, TWO = sprint("1.1", "One", verify="`true`"), sprint("1.2", "Two")
@@ -166,6 +168,20 @@ def fail(folder: runs.RunFolder) -> None:
     with runs.unfinished(folder):
         assert runs.was_killed(folder)
         raise OSError("full")
+
+
+def test_a_bead_that_one_more_kill_would_block_works_alone() -> None:
+    def bead(number: int, kills: int) -> Bead:
+        rows = [Interruption(run_id=f"r{at}", attempt=1, at_work=True) for at in range(kills)]
+        made = make_bead(f"bd-{number}", metadata={"branch": f"feature/{number}"})
+        return made.model_copy(update={"metadata": made.metadata.changed(RunState(interruptions=rows))})
+
+    calm, suspect = bead(1, 1), bead(2, 2)
+    assert may_join(suspect, [], 3)
+    assert not may_join(suspect, [calm], 3)
+    assert not may_join(calm, [suspect], 3)
+    assert may_join(calm, [bead(3, 0)], 3)
+    assert may_join(suspect, [calm], 0)
 
 
 # --- clocks -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from beads_ralph.errors import RalphError
 from beads_ralph.files import scratch, text_files
-from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_status, worktrees
+from beads_ralph.git import commands, quarantine, settings, untrusted, worktree_removal, worktree_status
 from beads_ralph.process.jobs import Executor, Exit
 from tests.git.repos import commit, git, on_branch
 from tests.sandbox.conftest import Place
@@ -300,7 +302,7 @@ DESTROY = {
         ln -s / $G/objects; ln -s / $G/refs; ln -s / $G/worktrees""",
     "worktree": "rm -f $G/worktrees/tree/index $G/worktrees/tree/HEAD; mkdir $G/worktrees/tree/index",
     "commondir": "echo / > $G/worktrees/tree/commondir; echo / > $G/worktrees/tree/gitdir",
-    "deep": "cd $G/refs/heads; i=0; while [ $i -lt 900 ]; do mkdir a && cd a; i=$((i + 1)); done",
+    "deep": "cd $G/refs/heads; i=0; while [ $i -lt 1500 ]; do mkdir a && cd a; i=$((i + 1)); done",
 }
 
 
@@ -321,7 +323,7 @@ def test_what_it_destroys_is_intact_outside(place: Place, how: str) -> None:
     place.run(destroying(place, DESTROY[how]))
     assert {**refs(place.root), "refs/heads/work": ""} == {**before, "refs/heads/work": ""}
     assert (place.root / ".git" / "config").read_bytes() == config
-    assert git(place.root, "log", "--format=%s", "main", "other").splitlines() == ["work on other", "first"]
+    assert git(place.root, "log", "--format=%s", "other").splitlines() == ["work on other", "first"]
     whole(place)
     assert (place.tree / "a").read_text("utf-8") == "1\n"
     assert worktree_status.current_branch(place.tree) == "work"
@@ -331,6 +333,8 @@ def test_what_it_destroys_is_intact_outside(place: Place, how: str) -> None:
         "one\n",
         "left\n",
     )
+    left = (place.root / ".git" / "beads-ralph" / "quarantine" / "tree").glob("left-*")
+    subprocess.run(["rm", "-rf", *left], check=True)  # too deep for Python
 
 
 @pytest.mark.parametrize(
@@ -521,11 +525,42 @@ def test_what_somebody_did_meanwhile_goes_first(place: Place, monkeypatch: pytes
     assert git(place.root, "log", "--format=%s", "-1", kept) == "one"
 
 
+def test_a_full_disk_is_nobodys_fault_and_is_waited_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(place, "head -c 1000000 /dev/urandom > a; git add a; git commit -qm one", monkeypatch)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
+    try:
+        with pytest.raises(RalphError, match="cannot be taken over now"):
+            quarantine.settle_left(place.root, place.tree)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert quarantine.settle_left(place.root, place.tree) == []
+    assert git(place.root, "log", "--format=%s", "-1", "work") == "one"
+    whole(place)
+
+
+def test_the_commits_of_a_worktree_that_is_gone_are_on_its_branch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(place, f"{COMMIT} one", monkeypatch)
+    git(place.root, "worktree", "remove", "--force", str(place.tree))
+    quarantine.settle_left(place.root, place.tree)
+    assert git(place.root, "log", "--format=%s", "-1", "work") == "one"
+    assert list((place.root / ".git" / "beads-ralph" / "quarantine").iterdir()) == []
+
+
+def test_the_main_checkout_has_none_also_where_it_is_a_worktree(place: Place) -> None:
+    with quarantine.around(place.tree, place.tree, "work") as own:
+        assert own is None
+
+
 def test_a_worktree_is_not_removed_with_commits_that_only_its_quarantine_has(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(place, f"{COMMIT} one", monkeypatch)
-    assert "is neither in main" in worktrees.remove(place.root, place.tree, "main").why_not
+    assert "is neither in main" in worktree_removal.remove(place.root, place.tree, "main").why_not
     assert git(place.root, "log", "--format=%s", "-1", "work") == "one"
 
 

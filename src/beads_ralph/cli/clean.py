@@ -13,7 +13,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
-from beads_ralph.git import worktrees
+from beads_ralph.git import worktree_removal
 from beads_ralph.store import registry
 from beads_ralph.store.query import Query
 
@@ -52,9 +52,9 @@ def _places(beads: Iterable[Bead]) -> dict[Path, list[Bead]]:
 def _cleaned(root: Path, path: Path, beads: Sequence[Bead], *, dry_run: bool) -> dict[str, Any]:
     target = beads[-1].metadata.source_branch
     why = next((f"{bead.id} is {bead.status}" for bead in beads if bead.status != "closed"), "")
-    why = why or worktrees.why_kept(root, path, target)
+    why = why or worktree_removal.why_kept(root, path, target)
     if not why and not dry_run:
-        why = worktrees.remove(root, path, target).why_not  # it looks once more, under the lock
+        why = worktree_removal.remove(root, path, target).why_not  # it looks once more, under the lock
     return {
         "bead": beads[-1].id,
         "beads": [bead.id for bead in beads],

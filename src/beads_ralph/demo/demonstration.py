@@ -20,7 +20,7 @@ from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR
-from beads_ralph.git import commands, worktrees
+from beads_ralph.git import commands, worktree_removal
 from beads_ralph.journal import records, runs
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.journal import read
@@ -193,7 +193,7 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
 def _tidy(root: Path, beads: Iterable[Bead]) -> None:
     """Everything is in main by now, so the worktrees beside the repository hold nothing of their own."""
     for place in {Path(bead.metadata.worktree_path) for bead in beads}:
-        worktrees.remove(root, place, "main")
+        worktree_removal.remove(root, place, "main")
     common = root.parent / f"{root.name}-worktrees"
     if common.is_dir() and not any(path.is_file() for path in common.rglob("*")):
         shutil.rmtree(common)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
 from beads_ralph.git import commands
 from beads_ralph.git.settings import GitSettings
@@ -34,6 +35,12 @@ EMPTY_TREES: Final = frozenset(
     }
 )
 """git says that it has these, wherever one asks."""
+NOT_THEIRS: Final = re.compile(
+    r"no space left|disk quota|file too large|cannot allocate|out of memory|too many open|input/output error",
+    re.IGNORECASE,
+)
+PARTIAL: Final = re.compile(r"extensions\.partialclone|remote\..*\.promisor", re.IGNORECASE)
+"""Settings of a clone that has not all that its commits refer to."""
 PLAIN: Final = ("--quiet", "--window=0", "--threads=1")
 
 
@@ -70,8 +77,8 @@ class Intake:
             if not made.ok or len(packs) != 1:
                 return _words(made)
             few = len(names) < MANY and not options
-            words = ("unpack-objects", "-q", "--strict") if few else ("index-pack", "--stdin", "--strict")
-            ended = self._run(*words, source=packs[0])
+            words = ("unpack-objects", "-q") if few else ("index-pack", "--stdin")
+            ended = self._run(*words, *self._strictly(), source=packs[0])
         finally:
             for path in self.scratch.glob("pack-*"):
                 path.unlink()
@@ -79,6 +86,10 @@ class Intake:
             return _words(ended)
         missing = self._missing(names)
         return f"{missing[0]} is damaged" if missing else ""
+
+    def _strictly(self) -> tuple[str, ...]:
+        partial = any(PARTIAL.fullmatch(key) for key, _ in self.settings.local)
+        return () if partial else ("--strict",)
 
     def _listed(self) -> list[str]:
         """What is in there and not the user's already: a pack may hold the whole history."""
@@ -118,6 +129,10 @@ class Intake:
 
 
 def _words(ended: Exit) -> str:
+    """What git has against it. Where it is not the objects that are wrong, they wait for a better day."""
+    if ended.timed_out or ended.code < 0 or NOT_THEIRS.search(ended.stderr):
+        why = ended.stderr.strip() or ended.cut_short or f"git was ended by signal {-ended.code}"
+        raise RalphError(Code.GIT_ERROR, "an agent's commits cannot be taken over now", details=why)
     said = ended.stderr.strip() or ended.cut_short or f"git ended with {ended.code}"
     return said.splitlines()[-1].removeprefix("fatal: ").removeprefix("error: ")
 

@@ -173,16 +173,8 @@ def foresee(repo_root: Path, ours: str, theirs: str) -> list[str] | None:
 
     None where git is older than 2.38 and cannot tell.
     """
-    words = (
-        "merge-tree",
-        "--write-tree",
-        "--name-only",
-        "--no-messages",
-        "-z",
-        "--end-of-options",
-        ours,
-        theirs,
-    )
+    options = ("--write-tree", "--name-only", "--no-messages", "-z", "--end-of-options")
+    words = ("merge-tree", *options, ours, theirs)
     ended = commands.run(*words, cwd=repo_root)
     if ended.code == UNKNOWN_OPTION:
         return None
@@ -238,14 +230,17 @@ def _with(
 ) -> MergeOutcome:
     if branch is None:
         return replace(outcome, missing=(*outcome.missing, name))
-    if branch.commit == outcome.head or commands.contains(path, outcome.head, branch.commit):
+    if branch.commit == outcome.head or (not fresh and commands.contains(path, outcome.head, branch.commit)):
         return replace(outcome, contained=(*outcome.contained, name))
     if not outcome.merged and not fresh:
         outcome = _save(outcome, path)
     conflict = _merge(path, name, branch.ref)
     if conflict:
         return replace(outcome, conflict=conflict)
-    return replace(outcome, head=worktree_status.head(path), merged=(*outcome.merged, name))
+    head = worktree_status.head(path)
+    if head == outcome.head:  # git had nothing to do
+        return replace(outcome, contained=(*outcome.contained, name))
+    return replace(outcome, head=head, merged=(*outcome.merged, name))
 
 
 def _save(outcome: MergeOutcome, path: Path) -> MergeOutcome:

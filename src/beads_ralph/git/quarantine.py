@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -187,8 +187,9 @@ class Quarantine:
         untrusted.write(new / "objects" / "info" / "alternates", "".join(f"{place}\n" for place in borrowed))
         for folder in (Path(), Path("info")):
             for file in (common / folder).glob("*"):
-                if file.is_file() and not _is_written(file) and file.stat().st_size <= SMALL:
-                    shutil.copy2(file, new / folder / file.name)
+                with suppress(OSError):  # nobody may read it
+                    if file.is_file() and not _is_written(file) and file.stat().st_size <= SMALL:
+                        shutil.copy2(file, new / folder / file.name)
         for name in self._shown():
             (new / name).touch() if (common / name).is_file() else (new / name).mkdir()
 
@@ -357,6 +358,7 @@ def settle_left(root: Path, tree: Path) -> list[str]:
     common = root / ".git"
     if common.is_dir() and not (common / PLACE).is_dir():  # most repositories have never had one
         return []
+    _sweep(settings.of(root))
     found = _of(root, tree)
     if found is None or not found.place.is_dir() or lock.is_held(found.lock):
         return []
@@ -365,10 +367,20 @@ def settle_left(root: Path, tree: Path) -> list[str]:
     return found.told
 
 
+def _sweep(known: GitSettings) -> None:
+    """The same where the worktree is gone; then nothing of the quarantine is needed any more."""
+    for place in (known.common / PLACE).iterdir():
+        left = Quarantine(known, known.common / "worktrees" / place.name)
+        if place.is_dir() and not left.own.exists() and not lock.is_held(left.lock):
+            with left.held():
+                left.settle()
+                _remove(place)
+
+
 def _of(root: Path, tree: Path) -> Quarantine | None:
     known = settings.of(root)
     own = known.own_folder(tree)
-    if own is None or (known.common / "reftable").exists():
+    if own is None or _real(tree) == known.root or (known.common / "reftable").exists():
         return None
     return Quarantine(known, own)
 
@@ -395,8 +407,13 @@ def _is_written(file: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    if untrusted.is_folder(path):
+    """What cannot be removed, such as folders a thousand deep, is put aside."""
+    if not untrusted.is_folder(path):
+        return
+    try:
         scratch.remove(path)
+    except (OSError, RecursionError):
+        path.rename(path.with_name(f"left-{secrets.token_hex(4)}"))
 
 
 def _copy_folder(source: Path, target: Path) -> None:

@@ -90,6 +90,7 @@ def _put(source: Path, target: Path) -> None:
         os.link(source, new, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, new)
+    new.chmod(stat.S_IMODE(new.stat().st_mode) | stat.S_IRUSR | stat.S_IWUSR)
     new.replace(target)
     new.unlink(missing_ok=True)  # two names of one file stay two names
 

@@ -14,6 +14,8 @@ FALLBACK_IDENTITY: Final = ("-c", "user.name=beads-ralph", "-c", "user.email=bea
 # Harness commits keep work safe and join branches; what the hooks would say the verifiers say anyway.
 COMMIT: Final = ("commit", "--quiet", "--no-verify")
 
+NOTHING_STAGED: Final = 1
+"""How a quiet `git commit` ends that has nothing to do; whatever else goes wrong, it says so."""
 UNFINISHED: Final = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -109,9 +111,11 @@ def commit_leftovers(path: Path, message: str) -> Leftovers:
     if waiting or len(files) == len(nested):
         return Leftovers(unfinished=waiting, nested=nested)
     stage_all(path, nested)
-    if commands.run("diff", "--cached", "--quiet", cwd=path).ok:  # such as a change of line ends only
+    words = (*identity(path), *COMMIT, "--message", message)
+    ended = locking.run(*words, cwd=path)
+    if ended.code == NOTHING_STAGED and not ended.stderr.strip():  # such as a change of line ends only
         return Leftovers(nested=nested)
-    commit(path, "--message", message)
+    locking.printed(ended, words)
     return Leftovers(head(path), nested=nested)
 
 

@@ -27,6 +27,8 @@ class RunTally:
     attempts: int = 0
     standing: dict[str, Standing] = field(default_factory=dict)
     """What each close rests on."""
+    remarks: list[str] = field(default_factory=list)
+    """What a person should look at, besides beads."""
     flags: dict[str, Sequence[str]] = field(default_factory=dict)
     """What a person should know of it."""
 
@@ -81,6 +83,7 @@ async def account(
         tuple(item for item in await pool.for_people() if item.id not in named),
         tally.standing,
         flags=tally.flags,
+        remarks=tuple(tally.remarks),
     )
 
 

@@ -41,7 +41,7 @@ def is_proven(bead: Bead, row: LedgerRow | None) -> bool:
     return bead.status == "closed" and trust(bead, row, before=True)[0] == "proven"
 
 
-def _asked(bead: Bead) -> str:
+def asked_of(bead: Bead) -> str:
     """A hash of the work, of where it is done, and of what it waits for."""
     place = bead.metadata
     parts = [
@@ -76,14 +76,14 @@ class ClosedBeads:
         for bead in beads:
             proof = bead.metadata.proven
             if bead.status != "closed":
-                self.asked[bead.id] = _asked(bead)
+                self.asked[bead.id] = asked_of(bead)
             if proof is not None and proof.commit:
                 (self.begun_with if bead.status == "closed" else self.resumed)[bead.id] = proof.commit
 
     def is_as_it_was(self, bead: Bead) -> bool:
         """Whether an open bead asks for what it asked for when the run began. Agents can write to a store;
         what they ask for there, nobody has asked for."""
-        return self.asked.get(bead.id) in (None, _asked(bead))
+        return self.asked.get(bead.id) in (None, asked_of(bead))
 
     def examine(self, beads: Iterable[Bead]) -> list[Bead]:
         """Sort closed beads into trusted and unproven; those that are newly found unproven."""

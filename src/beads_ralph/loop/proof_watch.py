@@ -13,6 +13,7 @@ from beads_ralph.journal.events import BeadReopened, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop.closed_beads import ACTION, ClosedBeads
+from beads_ralph.loop.last_asked import LastAsked
 from beads_ralph.session.history import metadata_of
 from beads_ralph.store.protocol import Changes, Store
 from beads_ralph.store.query import Query
@@ -46,6 +47,7 @@ class ProofWatch:
         self.journal = journal
         self.by_hand = by_hand
         self.closed = ClosedBeads(ledger)
+        self.last_asked = LastAsked(ledger.home)
         self.begun_with: frozenset[str] = frozenset()
         """The beads of the run when it began: each must be accounted for at its end."""
         self.altered: set[str] = set()
@@ -59,6 +61,9 @@ class ProofWatch:
         """Look at the closed beads that the run is about, or builds on."""
         self.begun_with = frozenset(bead.id for bead in asked_for)
         self.closed.begin(beads)
+        for text in self.last_asked.changes(asked_for):
+            self.journal.emit(WarningGiven(message=text))
+        self.last_asked.keep(beads, told=self.begun_with)
         needed = {name for bead in asked_for if bead.status != "closed" for name in bead.dependencies}
         await self._judge((bead for bead in beads if bead.id in self.begun_with | needed), self.by_hand)
 
@@ -169,6 +174,7 @@ class ProofWatch:
         meanwhile = {name for name, bead in beads.items() if bead.status == "closed"} - {*closed_before}
         mine = self.begun_with | meanwhile
         await self._judge((beads[name] for name in mine & beads.keys()), self._meanwhile)
+        self.last_asked.keep(listing.beads, told=self.begun_with - self.altered)
         there = beads.keys() | {broken.id for broken in listing.unreadable}
         gone = dict.fromkeys(self.begun_with - there, "gone from the store since the run began")
         untrue = {name: why for name, why in self.closed.blocked().items() if name in mine}

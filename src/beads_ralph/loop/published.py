@@ -36,9 +36,10 @@ class Published:
     root: Path
     forge: Forge
     journal: EventSink
+    remarks: list[str]
+    """What a person should be told at the end."""
     expected: dict[str, Pushed] = field(default_factory=dict)
     """By branch; of several beads there the last one."""
-    remarks: list[str] = field(default_factory=list)
 
     async def begin(self, before: Iterable[Pushed]) -> None:
         """Beads that were closed before the run: those whose commit the remote holds now are watched. People

@@ -3,7 +3,7 @@ that its journal has never heard of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,7 +191,15 @@ def deaths(rows: Sequence[Interruption], attempt: int) -> int:
     return sum(bool(row.at_work) and row.attempt == attempt for row in rows[since:])
 
 
-def works_alone(bead: Bead, most: int) -> bool:
+def may_join(bead: Bead, beside: Collection[Bead], most: int) -> bool:
+    """Whether a bead may start beside those at work: on one branch they follow one another, and some must be
+    alone."""
+    branches = {other.metadata.branch for other in beside}
+    apart = bool(beside) and any(_works_alone(one, most) for one in (bead, *beside))
+    return not apart and bead.metadata.branch not in branches
+
+
+def _works_alone(bead: Bead, most: int) -> bool:
     """Whether one more death would block the bead: then no other is at work beside it, so that none is blamed
     for what another one's agent does."""
     state = bead.metadata

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -38,7 +37,8 @@ from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import Outcome, RunSession, Tools
+from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.session import Outcome, RunSession, Tools, confinement
 from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import tidy
@@ -84,11 +84,11 @@ class Loop:
         self.refusals: Counter[str] = Counter()
         self.gating = Gating.of(store, tools, journal, settings)
         self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
-        self.published = Published(tools.root, tools.forge, journal)
         self.round: frozenset[str] | None = None
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
         self.tally = RunTally()
+        self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""
@@ -101,14 +101,14 @@ class Loop:
 
     async def run(self) -> Ended:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
-        most, actor = self.settings.max_parallel, self.settings.actor
-        self.journal.emit(RunStarted(max_parallel=most, actor=actor))
+        self.journal.emit(self._started())
         self.journal.listeners.append(self.meter.hear)
-        beats = asyncio.create_task(
-            leases.keep(self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
-        )
+        held = (self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
+        beats = asyncio.create_task(leases.keep(*held))
         try:
-            self._begin(await self.pool.recover())
+            found = await self.pool.recover()
+            self.gating.begin(found)
+            self.waiting.notice(self.pool.asked_for(bead for bead in found if bead.status != "closed"))
             await self.published.begin(self.pool.pushed_before())
             while not await self._turn():
                 if beats.done():
@@ -121,18 +121,20 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
-        missing = {} if self.cancelling else await self.published.settle(self.pool.watch.block)
-        remains = replace(remains, untrue=remains.untrue | missing)
+        if not self.cancelling:
+            remains.untrue.update(await self.published.settle(self.pool.watch.block))
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
         ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
-        ended = replace(ended, remarks=tuple(self.published.remarks))
         self.journal.emit(ended.told)
         return ended
 
-    def _begin(self, found: Sequence[Bead]) -> None:
-        self.gating.begin(found)
-        self.waiting.notice(self.pool.asked_for(bead for bead in found if bead.status != "closed"))
+    def _started(self) -> RunStarted:
+        most, actor = self.settings.max_parallel, self.settings.actor
+        if self.tools.closed_in:
+            return RunStarted(max_parallel=most, actor=actor, sandbox=Sandbox.kind)
+        note = confinement.sandbox_note(self.tools.config)
+        return RunStarted(max_parallel=most, actor=actor, sandbox="none", sandbox_note=note)
 
     async def _turn(self) -> bool:
         """Start what may start, wait for one to end, settle it; True where the run is over."""
@@ -194,15 +196,8 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if self._fits(bead):
+            if recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
                 await self._claim(bead)
-
-    def _fits(self, bead: Bead) -> bool:
-        """Whether the bead may join those at work: on one branch they follow one another, and some must be
-        alone."""
-        most, beside = self.tools.config.max_interruptions, list(self.running.values())
-        apart = bool(beside) and any(recovery.works_alone(one, most) for one in (bead, *beside))
-        return not apart and bead.metadata.branch not in self._branches_at_work()
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()
@@ -232,7 +227,8 @@ class Loop:
         self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
-        session = self.run_session(order, self._host(claimed))
+        host = LoopHost(claimed, self.journal, self.programs, self.pool, self.meter, self.beside)
+        session = self.run_session(order, host)
         task = asyncio.create_task(session, name=bead.id)
         self._note_beside(claimed)
         self.running[task] = claimed
@@ -246,9 +242,6 @@ class Loop:
         self.beside[bead.id] = self._branches_at_work()
         for other in self.running.values():
             self.beside[other.id].append(bead.metadata.branch)
-
-    def _host(self, bead: Bead) -> LoopHost:
-        return LoopHost(bead, self.journal, self.programs, self.pool, self.meter, self.beside)
 
     # --- settling -----------------------------------------------------------------------------------
 

@@ -136,6 +136,7 @@ async def _settled(case: BeadSession, attempt: int) -> str:
             return f"a {waiting} was left unfinished in the worktree"
         return f"the worktree was left on {branch or 'no branch'}, not on {case.metadata.branch}"
     message = f"{case.bead.id}: {case.bead.title} (attempt {attempt})"
+    untouched = await case.head() == case.base
     left = await in_thread(worktree_status.commit_leftovers, case.worktree, message)
     if left.unfinished:
         return f"a {left.unfinished} was left unfinished in the worktree"
@@ -145,13 +146,13 @@ async def _settled(case: BeadSession, attempt: int) -> str:
     if left.commit:
         text = "uncommitted work was committed for the agent"
         case.tell(WarningGiven(attempt=attempt, message=text, commit=left.commit))
-    return await _rewritten(case)
+    return "" if untouched else await _rewritten(case)
 
 
 async def _rewritten(case: BeadSession) -> str:
     """What lay there before the work began is not the agent's to change: others have built on it."""
     head = await case.head()
-    if head == case.base or await in_thread(commands.contains, case.worktree, head, case.base):
+    if await in_thread(commands.contains, case.worktree, head, case.base):
         return ""
     branch = case.metadata.branch
     return (

@@ -54,7 +54,7 @@ def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> tuple[list[
     if not (checkout.path / ".git").exists():
         return ["QA agents removed their checkout"], ""
     files = [name for name in checkout.changed() if name not in before]
-    mended = [name for name in checkout.rewritten() if name not in before]
+    mended = [name for name in checkout.rewritten() if name not in before] if files else []
     head = checkout.head()
     flags = [f"QA agents changed {several(files)} in their checkout; thrown away"] if files else []
     if head == checkout.commit and not mended:

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,6 +82,7 @@ def of_json(said: Mapping[str, Any]) -> dict[str, TestsRun]:
 # --- asking and reading -------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def may_ask(repo: Path, base: str) -> bool:
     """Whether pytest can be asked for a report: not where the project asks it for one of its own."""
     found = commands.run("grep", "--quiet", "-I", "-E", "-e", OWN_REPORT, base, "--", *PLACES, cwd=repo)

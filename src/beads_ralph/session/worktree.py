@@ -21,6 +21,7 @@ from beads_ralph.git import (
     proofs,
     quarantine,
     settings,
+    worktree_removal,
     worktree_status,
     worktrees,
 )
@@ -156,7 +157,7 @@ def tidy(root: Path, bead: Bead, *, remove_worktree: bool) -> None:
     if git_files.commit_of(start_ref(bead.id), root):  # from another machine, or an earlier version
         locking.run("update-ref", "-d", start_ref(bead.id), cwd=root)
     if remove_worktree:
-        worktrees.remove(root, Path(bead.metadata.worktree_path), bead.metadata.source_branch)
+        worktree_removal.remove(root, Path(bead.metadata.worktree_path), bead.metadata.source_branch)
 
 
 async def settle(case: BeadSession) -> None:
