@@ -143,6 +143,12 @@ class PlannedRun:
         return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
 
     @property
+    def sandbox(self) -> str:
+        """What agents and checks are sandboxed with here; `none` for nothing."""
+        closed_in = confinement.sandbox_of(self.space.config, self.space.root)
+        return closed_in.kind if closed_in else "none"
+
+    @property
     def config(self) -> Config:
         """The settings, with what the request says instead."""
         said = {"executor": self.request.executor, "forge": self.request.forge}

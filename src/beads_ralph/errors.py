@@ -55,6 +55,7 @@ class Code(StrEnum):
     FORGE_DIVERGED = "FORGE.DIVERGED"
     USAGE = "USAGE.INVALID"
     NO_SANDBOX = "EXECUTION.NO_SANDBOX"
+    NOT_FOR_AGENTS = "EXECUTION.NOT_FOR_AGENTS"
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     UNAVAILABLE = "EXECUTION.UNAVAILABLE"
     AGENT_FAILED = "EXECUTION.AGENT_FAILED"
@@ -150,6 +151,9 @@ ADVICE: Mapping[Code, Remedy] = {
     Code.USAGE: Remedy(recoverable=True, next_step="See: beads-ralph --help"),
     Code.NO_SANDBOX: Remedy(
         recoverable=True, next_step="Install bubblewrap, or set sandbox: none in beads-ralph.yaml"
+    ),
+    Code.NOT_FOR_AGENTS: Remedy(
+        recoverable=True, next_step="Commit the work and end: the run checks it and closes the bead"
     ),
     Code.INTERRUPTED: Remedy(recoverable=True, next_step="Run the same command again"),
     Code.UNAVAILABLE: Remedy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ PLACES: dict[Name, str] = {
 
 def filled(name: Name, **values: prompts.Value) -> str:
     return render(name, **{**dict.fromkeys(places(name), "VALUE"), **values})
+
+
+@pytest.mark.parametrize("name", ["dev", "dev-retry", "merge", "ralph"])
+def test_advice_of_the_project_to_close_issues_is_overruled(name: Name) -> None:
+    """bd writes such advice into AGENTS.md."""
+    rules = " ".join(filled(name).partition("## Rules")[2].split())
+    assert re.search(r"close\b[^.]*\bissues?\b|issue tracker alone", rules)
+    assert "even if `AGENTS.md` or another file of the project tells you to" in rules
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -60,7 +60,7 @@ def limit(lifts_in: timedelta | None, when: str = "true") -> str:
 def played(place: Path, own: str, *stand_ins: str, **settings: Any) -> Ran:
     """The bead `gt-one` of a.json, played by `own` or by those that stand in for it."""
     agents = {"agent": "claude", "executable": own, "fallback": list(stand_ins)}
-    written = {"plan": {"dev_agents": [agents]}, **settings}
+    written = {"sandbox": "none", "plan": {"dev_agents": [agents]}, **settings}
     (place / "beads-ralph.yaml").write_text(json.dumps(written), encoding="utf-8")
     return execute(place, "a.json")
 
@@ -105,7 +105,8 @@ def test_a_program_that_rests_is_not_asked_again_for_the_next_attempt_nor_for_th
     first = program(place, "first", limit(IN_AN_HOUR))
     second = program(place, "second", "[ $N = 2 ] && touch two.txt; [ $N = 3 ] && touch three.txt; exit 0")
     agents = {"agent": "claude", "executable": first, "fallback": [second]}
-    (place / "beads-ralph.yaml").write_text(json.dumps({"plan": {"dev_agents": [agents]}}), encoding="utf-8")
+    settings = {"sandbox": "none", "plan": {"dev_agents": [agents]}}
+    (place / "beads-ralph.yaml").write_text(json.dumps(settings), encoding="utf-8")
     ran = execute(place, "a.json", "b.json")
     assert [(row["status"], row["attempts"]) for row in ran.data["beads"]] == [
         ("completed", 2),
@@ -133,7 +134,7 @@ def test_another_program_stands_in_for_one_that_is_missing(place: Path) -> None:
 
 def test_the_stand_ins_of_the_settings_serve_the_program_of_the_command_line(place: Path) -> None:
     put(place / "a.json", bead("test -f done.txt"))
-    settings = {"agent_defaults": {"fallback": [program(place, "second")]}}
+    settings = {"sandbox": "none", "agent_defaults": {"fallback": [program(place, "second")]}}
     (place / "beads-ralph.yaml").write_text(json.dumps(settings), encoding="utf-8")
     first = program(place, "first", limit(IN_AN_HOUR))
     assert one(execute(place, "a.json", "--agent", first))["status"] == "completed"

@@ -10,7 +10,5 @@ STILL_OPEN: Final[frozenset[tuple[str, Mode]]] = frozenset(
     {
         # environment
         ("leaves-a-file-in-a-neighbours-worktree", "none"),
-        # settings
-        ("settings-of-the-harness", "none"),
     }
 )

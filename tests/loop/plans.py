@@ -109,6 +109,7 @@ class Project:
         said = {
             "store": store,
             "check_before_start": False,
+            "sandbox": "none",  # tests of their own have the default
             "plan": {
                 "source_branch": "main",
                 "dev_agents": [agent],

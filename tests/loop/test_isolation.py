@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from beads_ralph.store.protocol import Changes
 from tests.conftest import need_bwrap
@@ -184,15 +185,91 @@ def test_what_an_agent_had_committed_is_there_after_a_kill(repo: Path) -> None:
     project.assert_tidy()
 
 
+def without_bwrap(folder: Path) -> dict[str, str]:
+    """A PATH with everything that a run needs, but for bubblewrap."""
+    folder.mkdir()
+    for name in ("git", "sh"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return {"PATH": str(folder)}
+
+
 def test_without_bubblewrap_nothing_starts(repo: Path, tmp_path: Path) -> None:
     project = Project.make(repo, ONE, sandbox="bwrap")
-    (tmp_path / "bin").mkdir()
-    for name in ("git", "sh"):
-        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
-    ran = project.run(env={"PATH": str(tmp_path / "bin")})
+    ran = project.run(env=without_bwrap(tmp_path / "bin"))
     assert (ran.code, ran.error["code"]) == (1, "EXECUTION.NO_SANDBOX")
     assert "apt-get install bubblewrap" in ran.error["suggested_action"]
     assert project.events() == []
+
+
+# --- on by default, where it works ------------------------------------------------------------------
+
+
+def default_project(repo: Path, script: dict[str, Any] | None = None, **settings: Any) -> Project:
+    """One whose settings do not say a word about the sandbox."""
+    project = Project.make(repo, ONE, script=script, **settings)
+    path = repo / "beads-ralph.yaml"
+    said = yaml.safe_load(path.read_text("utf-8"))
+    del said["sandbox"]
+    path.write_text(yaml.safe_dump(said), "utf-8")
+    git(repo, "commit", "-qam", "default")
+    return project
+
+
+@pytest.mark.usefixtures("bwrap")
+def test_by_default_agents_and_checks_are_sandboxed_and_the_run_says_so(repo: Path) -> None:
+    outside = repo / "outside"
+    escape = {"run": f"! touch {outside}"}
+    script = {"*": {"dev": [escape, *work()], "qa": [escape, *passes()]}}
+    project = default_project(repo, script, plan_settings={"verify": [f"! touch {outside}"]})
+    ran = project.run()
+    assert (ran.code, ran.data["closed"], ran.data["sandbox"]) == (0, [BEAD], "bwrap"), ran.out
+    assert not outside.exists()
+    (started,) = project.events("run_started")
+    assert (started["sandbox"], started["sandbox_note"]) == ("bwrap", "")
+    project.assert_tidy()
+
+
+@pytest.mark.usefixtures("bwrap")
+def test_the_first_line_for_people_names_the_sandbox(repo: Path) -> None:
+    ran = default_project(repo).ralph("run", "plan.md")
+    told = [line for line in ran.err.splitlines() if "sandbox" in line or "attempt" in line]
+    assert told[0] == "  sandbox: agents and checks run inside bwrap"
+    assert "attempt 1" in told[1]
+
+
+def test_where_it_does_not_work_the_run_says_what_that_means_and_goes_on(repo: Path, tmp_path: Path) -> None:
+    project = default_project(repo)
+    ran = project.ralph("run", "plan.md", env=without_bwrap(tmp_path / "bin"))
+    assert ran.code == 0, ran.err
+    (line,) = [line for line in ran.err.splitlines() if "no sandbox" in line]
+    assert line.startswith("! no sandbox (bwrap is not on PATH): agents, and what they wrote")
+    assert "read your keys and write wherever you can" in line
+    assert "apt-get install bubblewrap" in line
+    (started,) = project.events("run_started")
+    assert (started["sandbox"], f"! {started['sandbox_note']}") == ("none", line)
+
+
+def test_whoever_has_switched_it_off_is_told_what_that_means(repo: Path) -> None:
+    ran = Project.make(repo, ONE).ralph("run", "plan.md")
+    (line,) = [line for line in ran.err.splitlines() if "no sandbox" in line]
+    assert line.startswith("! no sandbox (sandbox: none): agents")
+
+
+@pytest.mark.usefixtures("bwrap")
+@pytest.mark.parametrize("sandbox", ["auto", "bwrap"])
+def test_a_model_that_cannot_be_reached_is_refused_before_anything_starts(repo: Path, sandbox: str) -> None:
+    agent = {"agent": "claude", "executable": "claude"}
+    agents = {"dev_agents": [agent]}
+    project = Project.make(repo, ONE, plan_settings=agents, sandbox=sandbox, sandbox_network=False)
+    ran = project.run()
+    assert (ran.code, ran.error["code"]) == (1, "CONFIG.INVALID")
+    assert "claude must reach a model over the network" in ran.error["message"]
+    assert project.events() == []
+
+
+@pytest.mark.usefixtures("bwrap")
+def test_agents_that_need_no_network_work_without_one(repo: Path) -> None:
+    assert Project.make(repo, ONE, sandbox="auto", sandbox_network=False).run().code == 0
 
 
 # --- QA agents only look ----------------------------------------------------------------------------

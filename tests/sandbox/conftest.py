@@ -33,6 +33,15 @@ def mark() -> str:
     return uuid.uuid4().hex
 
 
+PROGRAM = Profile(
+    "a program",
+    state=(".agent", ".agent.json", ".notes.json", ".config/agent"),
+    settings=(".agent/settings.json", ".agent/RULES.md", ".agent/hooks", ".agent/*.sh"),
+    overlaid=(".config/agent",),
+    copied=(".notes.json",),
+)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a closed-in job works."""
@@ -45,8 +54,15 @@ class Place:
 
     def job(self, script: str, role: AgentRole = "dev", **settings: object) -> Job:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
-        profile = Profile("a program", state=(".agent", ".agent.json"))
-        given = {"cwd": self.tree, "env": env, "writes": confinement.state_of(profile, env), **settings}
+        given = {
+            "cwd": self.tree,
+            "env": env,
+            "writes": confinement.state_of(PROGRAM, env),
+            "settings": tuple(confinement.settings_of(PROGRAM, env)),
+            "overlaid": confinement.places_of(PROGRAM.overlaid, PROGRAM, env),
+            "copied": confinement.places_of(PROGRAM.copied, PROGRAM, env),
+            **settings,
+        }
         return job(self.folder, "sh", "-c", script, **given)
 
     def run(self, script: str, role: AgentRole = "dev", *, network: bool = True, **settings: object) -> Exit:

@@ -17,10 +17,11 @@ import pytest
 from beads_ralph.process.executors import choose
 from beads_ralph.process.jobs import Executor, Job
 from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.session import confinement
 from tests.cli.running import RALPH, environment
 from tests.executors.running import having, is_running, offspring, run, shell, soon
 from tests.git.repos import git
-from tests.sandbox.conftest import Place
+from tests.sandbox.conftest import PROGRAM, Place
 
 
 def may_write(place: Place, path: Path | str, role: str = "dev") -> bool:
@@ -88,14 +89,128 @@ def test_the_temporary_folders_are_its_own(
     assert not Path(f"/tmp/{mark}").exists()
 
 
-def test_what_lets_one_push_is_not_there(place: Place) -> None:
-    (place.home / ".config/gh").mkdir(parents=True)
-    (place.home / ".ssh").mkdir()
-    for name in (".config/gh/hosts.yml", ".ssh/id_ed25519", ".netrc", ".git-credentials"):
-        (place.home / name).write_text("hush", "utf-8")
-    ended = place.run(f"cat {place.home}/.config/gh/* {place.home}/.ssh/* ~/.netrc ~/.git-credentials; true")
+SECRET_FILES = (
+    *(".config/gh/hosts.yml", ".ssh/id_ed25519", ".netrc", ".git-credentials", ".aws/credentials"),
+    *(".azure/token", ".config/gcloud/credentials.db", ".npmrc", ".pypirc", ".docker/config.json"),
+    *(".kube/config", ".gnupg/key", ".config/hub", ".terraform.d/credentials.tfrc.json", ".vault-token"),
+    *(".mozilla/firefox/logins.json", ".config/google-chrome/Default/Cookies", ".cargo/credentials.toml"),
+)
+
+
+def with_secrets(place: Place) -> None:
+    for name in SECRET_FILES:
+        path = place.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"hush {name}\n", "utf-8")
+
+
+def test_secrets_are_not_there(place: Place) -> None:
+    with_secrets(place)
+    ended = place.run("cd; grep -rs hush . ; cat " + " ".join(SECRET_FILES) + "; true")
+    assert ended.stdout == ""
+    assert (place.home / ".ssh/id_ed25519").read_text("utf-8").startswith("hush")
+
+
+def test_what_the_user_allows_and_what_the_program_signs_in_with_is_there(place: Place) -> None:
+    with_secrets(place)
+    allowed = Sandbox(place.root, reads=(place.home / ".aws", place.home / ".npmrc"))
+    given = (place.home / ".config/gcloud/credentials.db",)
+    script = "cd; cat .aws/credentials .npmrc .config/gcloud/credentials.db; cat .netrc .azure/token; true"
+    ended, _ = place.seen(script, executor=choose("local", allowed), reads=given)
+    assert ended.stdout.splitlines() == [
+        *("hush .aws/credentials", "hush .npmrc", "hush .config/gcloud/credentials.db")
+    ]
+    ended, _ = place.seen("echo x >> ~/.npmrc", executor=choose("local", allowed))
+    assert ended.code != 0
+
+
+def test_a_place_that_a_variable_names_is_hidden_unless_the_job_has_the_variable(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = place.folder.parent / f"{place.folder.name}-key.json"
+    key.write_text("hush", "utf-8")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+    shown = Sandbox(place.root)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(place.home), "ROOM": str(key.parent)}
+    assert place.seen(f"cat {key}", executor=choose("local", shown), env=env)[0].stdout == ""
+    env["GOOGLE_APPLICATION_CREDENTIALS"] = str(key)
+    assert place.seen(f"cat {key}", executor=choose("local", shown), env=env)[0].stdout == "hush"
+
+
+@pytest.mark.parametrize("folder", [".ralph", ".beads"])
+def test_the_store_and_the_records_of_runs_cannot_be_reached(place: Place, folder: str) -> None:
+    (place.root / folder).mkdir()
+    (place.root / folder / "beads.db").write_text("hush", "utf-8")
+    ended = place.run(
+        f"cat {place.root}/{folder}/*; ls -A {place.root}/{folder}; rm -rf {place.root}/{folder}"
+    )
+    assert ended.stdout == ""
+    assert (place.root / folder / "beads.db").read_text("utf-8") == "hush"
+
+
+def test_of_the_records_it_sees_what_it_was_given(place: Place) -> None:
+    jobs = place.root / ".ralph" / "jobs"
+    (jobs / "evidence").mkdir(parents=True)
+    (jobs / "other").write_text("hush", "utf-8")
+    evidence = jobs / "evidence"
+    script = f"cat {jobs}/given {jobs}/other; echo x > {evidence}/shot; ls {jobs}"
+    writes = (*confinement.state_of(PROGRAM, {"HOME": str(place.home)}), evidence)
+    ended = place.run(script, files={jobs / "given": "for you\n"}, writes=writes)
+    assert ended.stdout == "for you\nevidence\ngiven\n"
+    assert (evidence / "shot").read_text("utf-8") == "x\n"
+
+
+# --- what its program obeys -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("name", ["settings.json", "RULES.md", "hooks/start.sh"])
+def test_settings_of_the_program_stay_as_they_are(place: Place, name: str, there: bool) -> None:
+    path = place.home / ".agent" / name
+    if there:
+        path.parent.mkdir(parents=True)
+        path.write_text("mine", "utf-8")
+    before = path.read_bytes() if there else None
+    script = f"echo x > {path}; mv {path} {path}.old; rm -rf {path.parent}; ln -sf /x {path}; true"
+    place.run(script)
+    after = path.read_bytes() if path.is_file() and path.stat().st_size > 3 else None
+    assert after == before
+    assert not path.is_symlink()
+
+
+def test_a_program_that_settings_may_name_stays_as_it_is(place: Place) -> None:
+    hook = place.home / ".agent" / "status.sh"
+    hook.parent.mkdir()
+    hook.write_text("echo mine", "utf-8")
+    place.run(f"echo evil > {hook}; rm {hook}; true")
+    assert hook.read_text("utf-8") == "echo mine"
+
+
+def test_what_it_adds_to_an_overlaid_folder_is_gone_with_it(place: Place) -> None:
+    folder = place.home / ".config" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "config").write_text("mine", "utf-8")
+    ended = place.run(
+        f"cat {folder}/config; echo x > {folder}/plugin.js && ls {folder}; echo y > {folder}/config"
+    )
+    assert ended.stdout == "mineconfig\nplugin.js\n"
+    assert [path.name for path in folder.iterdir()] == ["config"]
+    assert (folder / "config").read_text("utf-8") == "mine"
+
+
+def test_notes_are_a_copy(place: Place) -> None:
+    notes = place.home / ".notes.json"
+    notes.write_text('{"servers": []}', "utf-8")
+    ended = place.run(f"cat {notes}; echo evil > {notes}; cat {notes}")
+    assert ended.stdout == '{"servers": []}evil\n'
+    assert notes.read_text("utf-8") == '{"servers": []}'
+
+
+def test_the_environment_of_the_harness_cannot_be_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GH_TOKEN", "hush-hush")
+    ended = place.run("cat /proc/$PPID/environ /proc/1/environ /proc/[0-9]*/environ | tr '\\0' '\\n'")
+    assert f"HOME={place.home}" in ended.stdout.splitlines()
     assert "hush" not in ended.stdout
-    assert (place.home / ".ssh/id_ed25519").read_text("utf-8") == "hush"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could")
@@ -275,6 +390,8 @@ def test_doctor_says_whether_it_can_be_had(tmp_path: Path, monkeypatch: pytest.M
     assert (examined()["status"], examined()["required"]) == ("found", False)
     without = examined(path=str(tmp_path))
     assert (without["status"], "not on PATH" in str(without["detail"])) == ("missing", True)
+    assert without["required"] is False
+    assert "read your keys" in str(without["detail"])
     assert "apt-get install bubblewrap" in str(without["action"])
 
 

@@ -150,6 +150,11 @@ def test_a_folder_that_a_verifier_looks_through_is_the_work_itself(
     assert not found(repo, change, command).files
 
 
+def test_prose_in_the_work_names_no_file_of_a_check(repo: Path) -> None:
+    before = {**BEFORE, "src/notes.py": "# . src is the source\nsource src\n", "src/run.sh": ". src\n"}
+    assert not found(repo, {"src/app.py": "new\n"}, "ruff check src", "mypy src", before=before).files
+
+
 def test_a_folder_in_place_of_a_file_is_found_with_the_file(repo: Path) -> None:
     touched = found(repo, {"src/app.py": None, "src/app.py/__init__.py": "new\n"}, "pytest")
     assert (touched.restored, touched.removed) == (("src/app.py",), ("src/app.py/__init__.py",))

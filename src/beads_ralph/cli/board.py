@@ -36,6 +36,7 @@ from beads_ralph.journal.events import (
     RunDraining,
     RunPaused,
     RunResumed,
+    RunStarted,
     RunWaiting,
     StraysEnded,
     VerdictGiven,
@@ -154,6 +155,8 @@ def _gate(event: Event) -> str:
 
 def _run(event: Event) -> str | None:
     match event:
+        case RunStarted():
+            return _sandbox(event)
         case RunDraining(reason=reason):
             return f"■ {reason}: nothing more is started{_what_runs(event)}"
         case ItemsSettled():
@@ -164,6 +167,12 @@ def _run(event: Event) -> str | None:
             return "▶ resumed"
         case _:
             return None
+
+
+def _sandbox(event: RunStarted) -> str | None:
+    if event.sandbox_note:
+        return f"! {event.sandbox_note}"
+    return f"  sandbox: agents and checks run inside {event.sandbox}" if event.sandbox else None
 
 
 def _what_runs(event: RunDraining) -> str:

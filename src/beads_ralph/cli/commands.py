@@ -16,6 +16,8 @@ class Command:
 
     target: str
     help: str
+    changes: bool = False
+    """It changes beads or starts agents: agents of a run may not call it on the run's own repository."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "init": Command(
         "init:init",
         "Set this repository up: settings, folders, store, agent files. What exists is kept.",
+        changes=True,
     ),
     "doctor": Command(
         "doctor:doctor",
@@ -78,11 +81,15 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "mason": Command(
         "mason:mason",
         "Compile a plan into beads and put them into the store: all of them, or none.",
+        changes=True,
     ),
-    "pour": Command("pour:pour", "Pour a formula: its steps become beads, all of them or none."),
+    "pour": Command(
+        "pour:pour", "Pour a formula: its steps become beads, all of them or none.", changes=True
+    ),
     "run": Command(
         "run:run",
         "Work through the ready beads with agents until nothing is left, and say why it ended.",
+        changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
@@ -103,37 +110,45 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "ask": Command(
         "sessions:ask",
         "Take an agent's recorded session up again, and print its answer to a question.",
+        changes=True,
     ),
     "pause": Command(
         "orders:pause",
         "Let the running loop start nothing more until it is resumed; what runs goes on.",
+        changes=True,
     ),
-    "resume": Command("orders:resume", "Let a paused loop go on."),
-    "stop": Command("orders:stop", "Let the running loop finish what runs, and end."),
+    "resume": Command("orders:resume", "Let a paused loop go on.", changes=True),
+    "stop": Command("orders:stop", "Let the running loop finish what runs, and end.", changes=True),
     "retry": Command(
         "reopen:retry",
         "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
+        changes=True,
     ),
-    "release": Command("reopen:release", "Give a bead back that a run holds which is no more."),
+    "release": Command("reopen:release", "Give a bead back that a run holds which is no more.", changes=True),
     "clean": Command(
         "clean:clean",
         "Remove the worktrees of closed beads whose work is merged or pushed; keep all others.",
+        changes=True,
     ),
     "close": Command(
         "close:close",
         "End a person's step: a task that is done, a gate that may be passed. Beads are closed by a run.",
+        changes=True,
     ),
     "accept": Command(
         "close:accept",
         "Accept a bead as done that no run has proven; it is shown as accepted, by whom and why.",
+        changes=True,
     ),
     "exec": Command(
         "ralph_beads:exec_beads",
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
+        changes=True,
     ),
     "import": Command(
         "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
+        changes=True,
     ),
     "export": Command(
         "ralph_beads:export_beads",
@@ -207,7 +222,9 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "wisp": Group(
         "Pours that do not stay: kept out of runs until they are removed.",
         {
-            "pour": Command("pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it."),
+            "pour": Command(
+                "pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it.", changes=True
+            ),
             "list": Command(
                 "wisp:list_wisps",
                 "List the wisps; those that nobody touched for a day are marked as old.",
@@ -215,8 +232,9 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
             "gc": Command(
                 "wisp:collect",
                 "Remove wisps that are finished or that nobody touches; what is in progress stays.",
+                changes=True,
             ),
-            "burn": Command("wisp:burn", "Remove a wisp with everything below it, for good."),
+            "burn": Command("wisp:burn", "Remove a wisp with everything below it, for good.", changes=True),
         },
         default="pour",
         bare_is_help=True,
@@ -224,10 +242,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "convoy": Group(
         "Sets of beads across plans, followed until all are closed.",
         {
-            "create": Command("convoy:create", "Make a convoy that follows these beads."),
+            "create": Command("convoy:create", "Make a convoy that follows these beads.", changes=True),
             "add": Command(
                 "convoy:add",
                 "Let a convoy follow more; a closed one is open again where one of them is not closed.",
+                changes=True,
             ),
             "show": Command(
                 "convoy:show",
@@ -252,6 +271,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "gate:check",
                 "Run the gates' verifiers; a green gate is closed, a red one is open again. Exit 1 where "
                 "one is red.",
+                changes=True,
             ),
         },
     ),
@@ -265,6 +285,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
             "fix": Command(
                 "state:fix",
                 "Bring older records up to date, keeping each as it was beside it (.bak), then validate.",
+                changes=True,
             ),
         },
         bare_is_help=True,

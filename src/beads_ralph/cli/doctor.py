@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.protocol import AGENTS
+from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
@@ -19,10 +21,16 @@ from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
+from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
+from beads_ralph.git.merges import HEADS
+from beads_ralph.journal.proofs import Ledger, LedgerRow
+from beads_ralph.loop import closed_beads
 from beads_ralph.process import jobs, sandbox
+from beads_ralph.session import confinement
 from beads_ralph.store import registry
+from beads_ralph.store.query import Query
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,18 +133,45 @@ def _place(here: Path) -> list[Check]:
     except RalphError as error:
         broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
         return [repository, broken, _sandbox(Config()), _disk(here, Config())]
-    config = space.config
-    return [repository, _settings(space), _store(space), _sandbox(config), _disk(space.root, config)]
+    config, store = space.config, _store(space)
+    proofs = [_proofs(space)] if store.status == "found" else []
+    return [repository, _settings(space), store, *proofs, _sandbox(config), _disk(space.root, config)]
+
+
+def _proofs(space: Workspace) -> Check:
+    """Closed beads that nobody has proven or accepted, or whose branch does not hold what was proven."""
+    rows = Ledger(space.home).rows()
+    beads = registry.open_store(space).store.find(Query()).beads
+    closed = [bead for bead in beads if bead.status == "closed" and not is_gate(bead)]
+    found = {bead.id: _doubt(bead, rows.get(bead.id), space.root) for bead in closed}
+    doubts = [f"{bead}: {why}" for bead, why in found.items() if why]
+    if not doubts:
+        return Check("proofs", "found", f"{plural(len(closed), 'closed bead')}, each proven or accepted")
+    action = "beads-ralph accept BEAD where the work is done, or beads-ralph retry BEAD"
+    return Check("proofs", "missing", "; ".join(doubts), action)
+
+
+def _doubt(bead: Bead, row: LedgerRow | None, root: Path) -> str:
+    standing, why = closed_beads.trust(bead, row, before=True)
+    proof = bead.metadata.proven
+    if standing != "proven" or proof is None or not proof.commit:
+        return why
+    branch = f"{HEADS}{bead.metadata.branch}"
+    there = commands.commit_of(branch, root)
+    if there is None or there == proof.commit or commands.contains(root, branch, proof.commit):
+        return ""  # a branch that is gone was merged, or cleaned up
+    return f"its branch {bead.metadata.branch} holds {there[:12]}, not the proven {proof.commit[:12]}"
 
 
 def _sandbox(config: Config) -> Check:
     """Tried for real: bubblewrap may be there and not be allowed."""
-    wanted = config.sandbox != "none"
     refusal = sandbox.problem(network=config.sandbox_network)
+    needed = config.sandbox == "bwrap"
     if refusal is None:
-        how = "in use" if wanted else "not in use; see the key sandbox"
-        return Check("sandbox", "found", f"bubblewrap works ({how})", required=wanted)
-    return Check("sandbox", "missing", refusal.message, refusal.suggested_action, required=wanted)
+        how = f"not in use; sandbox: none: {confinement.MEANS}" if config.sandbox == "none" else "in use"
+        return Check("sandbox", "found", f"bubblewrap works ({how})", required=needed)
+    detail = refusal.message if needed else f"{refusal.message}: {confinement.MEANS}"
+    return Check("sandbox", "missing", detail, refusal.suggested_action, required=needed)
 
 
 def _repository(here: Path) -> Check:

@@ -49,15 +49,17 @@ def command_of(name: str, row: Command) -> Any:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(_for_typer(found))
+    alone.command(name)(_for_typer(found, name if row.changes else ""))
     return typer.main.get_command(alone)
 
 
-def _for_typer(command: Callable[..., Answer]) -> Callable[..., Answer]:
-    """The command with its options in typer's own terms."""
+def _for_typer(command: Callable[..., Answer], changing: str) -> Callable[..., Answer]:
+    """The command with its options in typer's own terms; `changing` names one that agents may not call."""
 
     @wraps(command)
     def called(**said: Any) -> Answer:
+        if changing:
+            _refuse_agents(changing)
         return command(**said)
 
     parameters = signature(command, eval_str=True).parameters.values()
@@ -65,6 +67,17 @@ def _for_typer(command: Callable[..., Answer]) -> Callable[..., Answer]:
     called.__annotations__ = {one.name: one.annotation for one in made}
     vars(called)["__signature__"] = Signature(made)
     return called
+
+
+def _refuse_agents(name: str) -> None:
+    """An agent of a run changes no beads of it, whatever a file told it to do."""
+    from beads_ralph.config import workspace
+    from beads_ralph.journal import callers
+
+    run_id = callers.run_behind(workspace.place().home)
+    if run_id:
+        message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
+        raise RalphError(Code.NOT_FOR_AGENTS, message)
 
 
 def _typer_hint(hint: Any) -> Any:

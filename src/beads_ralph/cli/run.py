@@ -109,7 +109,8 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     """How a run ended; exit 0 only where everything that was asked for is closed."""
     store = planned.opened.store
     return Answer(
-        ended.to_json() | {"run_id": planned.settings.run_id, "store": store.kind},
+        ended.to_json()
+        | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox},
         lambda console: _show_end(console, ended, store),
         exit_code=OK if ended.complete else INTERRUPTED if ended.why == "interrupted" else FAILED,
     )

@@ -170,14 +170,19 @@ class Config(Section):
     agent_output_mb: Positive = Field(
         100, description="The most that one call of an agent may print.", examples=[500]
     )
-    sandbox: Literal["none", "bwrap"] = Field(
-        "none", description="What agents, checks and setup are closed in by.", examples=["bwrap"]
+    sandbox: Literal["auto", "bwrap", "none"] = Field(
+        "auto", description="What agents, checks and setup are sandboxed with.", examples=["bwrap"]
     )
     sandbox_network: bool = Field(True, description="Whether they have a network in there.", examples=[False])
     sandbox_writes: list[Filled] = Field(
         default_factory=list,
         description="What they may write to in there besides, such as a cache of packages.",
         examples=[["~/.npm", "~/.cache/pip"]],
+    )
+    sandbox_reads: list[Filled] = Field(
+        default_factory=list,
+        description="What they may read in there although it is hidden otherwise, such as ~/.aws.",
+        examples=[["~/.aws", "~/.npmrc"]],
     )
     verifier_sandbox: Literal["auto", "none"] = Field(
         "auto",

@@ -106,7 +106,9 @@ class Proofs:
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables that send git here."""
+        """Variables that send git here, to the settings that each run brings."""
+        if (self.path / "HEAD").is_file() and self._is_set_otherwise():
+            self.make()
         return self.settings.of_a_repository(self.path)
 
     # --- what comes in ---
@@ -159,18 +161,28 @@ class Proofs:
 
     def make(self) -> None:
         """An empty repository, where there is none. It has no settings of its own: each run brings them."""
-        if (self.path / "HEAD").is_file():
+        if (self.path / "HEAD").is_file() and not self._is_set_otherwise():
             return
         place = self.path.with_suffix(".lock")
         with lock.held(place, FETCH_SECONDS, lambda: RalphError(Code.CONFLICT, f"{place} is held")):
             for name in ("objects/info", "objects/pack", "refs", "info"):
                 (self.path / name).mkdir(parents=True, exist_ok=True)
             self.path.chmod(0o700)
+            (self.path / "info" / "attributes").unlink(missing_ok=True)
             _link(self.path / "info" / "exclude", self.settings.common / "info" / "exclude")
             _link(self.path / "lfs", self.settings.common / "lfs")
-            kind = [row for row in self.settings.local if row[0].lower() in FORMAT]
-            settings.write(self.path / "config", [*kind, ("core.bare", "true")])
+            settings.write(self.path / "config", self._own_settings)
             text_files.write_text(self.path / "HEAD", "ref: refs/heads/none\n")
+
+    @property
+    def _own_settings(self) -> list[tuple[str, str | None]]:
+        kind = [row for row in self.settings.local if row[0].lower() in FORMAT]
+        return [*kind, ("core.bare", "true")]
+
+    def _is_set_otherwise(self) -> bool:
+        """Somebody has written to its settings, or has given it attributes."""
+        found = settings.content(self.path / "config")
+        return found != settings.text_of(self._own_settings) or (self.path / "info" / "attributes").exists()
 
     # --- what is known ---
 

@@ -34,6 +34,11 @@ NOT_OURS: Final = (
 ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"})
 GUARDED: Final = ("config", "config.worktree", "info/attributes", "info/grafts", "info/sparse-checkout")
 PROGRAMS: Final = "programs"
+OBEYED: Final = (
+    *("global", "all", "attributes", "all-attributes"),
+    *("view/info/attributes", "view/config", "view/HEAD"),
+)
+"""The files of our folder that say what git does."""
 SECONDS: Final = 30.0
 PLACES: Final = (
     *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK", "GIT_INDEX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE"),
@@ -84,6 +89,8 @@ class GitSettings:
     """The branches that beads are worked on."""
     _own: dict[Path, Path] = field(default_factory=dict)
     """By worktree: its folder in `.git/worktrees`."""
+    _written: list[tuple[int, ...]] = field(default_factory=list)
+    """What the files that git obeys were like when they were written."""
 
     @property
     def view(self) -> Path:
@@ -96,21 +103,46 @@ class GitSettings:
 
         self.folder.mkdir(mode=0o700, exist_ok=True)
         tree_programs.lay_out(self.programs, self.folder / PROGRAMS)
-        write(self.folder / "global", self.everywhere)
-        write(self.folder / "all", [*self.everywhere, *self.local])
-        (self.folder / "attributes").write_bytes(self.attributes[0])
-        (self.folder / "all-attributes").write_bytes(b"\n".join(self.attributes))
         new = self.folder / "new"
         shutil.rmtree(new, ignore_errors=True)
         (new / "info").mkdir(parents=True)
         (self.common / "logs").mkdir(exist_ok=True)  # else git would make it, in place of the link
         for name in (*SHARED, "info/exclude"):
             (new / name).symlink_to(self.common / name)
-        (new / "info" / "attributes").write_bytes(self.attributes[1])
-        (new / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
-        write(new / "config", [*self.local, ("core.bare", "false")])
         shutil.rmtree(self.view, ignore_errors=True)
         new.rename(self.view)
+        self._write_down()
+
+    def _write_down(self) -> None:
+        """The files that git obeys, each put in its place whole: another git may be reading it."""
+        for name, text in zip(OBEYED, self._obeyed, strict=True):
+            fresh = self.folder / "fresh"
+            fresh.unlink(missing_ok=True)
+            fresh.touch(mode=0o600)
+            fresh.write_bytes(text)
+            fresh.replace(self.folder / name)
+        self._written = self._look()
+
+    @property
+    def _obeyed(self) -> tuple[bytes, ...]:
+        """Their contents."""
+        return (
+            text_of(self.everywhere),
+            text_of([*self.everywhere, *self.local]),
+            self.attributes[0],
+            b"\n".join(self.attributes),
+            self.attributes[1],
+            text_of([*self.local, ("core.bare", "false")]),
+            b"ref: refs/heads/main\n",
+        )
+
+    def _look(self) -> list[tuple[int, ...]]:
+        """Which files they are, and when they were last changed; nothing where one is gone."""
+        try:
+            found = [(self.folder / name).lstat() for name in OBEYED]
+        except OSError:
+            return []
+        return [(one.st_ino, one.st_mode, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found]
 
     def of_a_repository(self, folder: Path) -> dict[str, str]:
         """Variables that send git to a repository of ours, with all the settings that the user's had."""
@@ -122,6 +154,9 @@ class GitSettings:
             with _taking:
                 if not self.view.is_dir():
                     self.lay_out()
+        if self._look() != self._written:  # or writes to it
+            with _taking:
+                self._write_down()
         attributes = "attributes" if which == "global" else "all-attributes"
         said = {
             "core.hooksPath": os.devnull,
@@ -282,7 +317,7 @@ def _take(root: Path, folder: Path) -> GitSettings:
     refs = _refs(root, common)
     replacing = frozenset(ref for ref in refs if ref.startswith("refs/replace/"))
     begun = {ref: commit for ref, commit in refs.items() if ref.startswith(BRANCHES)}
-    attributes = _attributes(everywhere + local), _content(common / "info" / "attributes")
+    attributes = _attributes(everywhere + local), content(common / "info" / "attributes")
     pinned, programs = tree_programs.pinned([*everywhere, *local], root, folder / PROGRAMS)
     obeyed = pinned[: len(everywhere)], pinned[len(everywhere) :]
     files = guarded_files(common)
@@ -344,11 +379,15 @@ def _scopes(listing: str) -> dict[str, Rows]:
 
 def write(path: Path, rows: Iterable[tuple[str, str | None]]) -> None:
     """A configuration file, for our eyes only."""
-    text = "".join(_lines(rows))
     with suppress(FileNotFoundError):
         path.unlink()
     path.touch(mode=0o600)
-    path.write_text(text, "utf-8", "surrogateescape")
+    path.write_bytes(text_of(rows))
+
+
+def text_of(rows: Iterable[tuple[str, str | None]]) -> bytes:
+    """A configuration file's content."""
+    return "".join(_lines(rows)).encode("utf-8", "surrogateescape")
 
 
 def _lines(rows: Iterable[tuple[str, str | None]]) -> Iterator[str]:
@@ -363,10 +402,10 @@ def _attributes(rows: Rows) -> bytes:
     """The user's attributes for all repositories, as they are now."""
     said = [value for key, value in rows if key.lower() == "core.attributesfile" and value]
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return _content(Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes")))  # noqa: PTH111
+    return content(Path(os.path.expanduser(said[-1] if said else f"{home}/git/attributes")))  # noqa: PTH111
 
 
-def _content(file: Path) -> bytes:
+def content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError:

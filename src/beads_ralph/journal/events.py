@@ -74,6 +74,10 @@ class BaseEvent(Frozen):
 class RunStarted(BaseEvent):
     max_parallel: int
     actor: str
+    sandbox: str = ""
+    """What agents and checks are sandboxed with, `none` for nothing; empty in journals of older versions."""
+    sandbox_note: str = ""
+    """Why there is no sandbox, what that means, and how to get one; empty where there is one."""
 
 
 class StraysEnded(BaseEvent):

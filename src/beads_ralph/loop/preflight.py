@@ -29,6 +29,7 @@ def check(space: Workspace, store: Store, scope: Scope) -> list[Bead]:
         _require_space(space)
     stored = store.find(Query(wisps=scope.wisps)).beads
     beads = [bead for bead in stored if bead.status != "closed" and scope.holds(bead)]
+    confinement.refuse_unreachable(space.config, space.root, beads)
     faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
     if faults:
         raise gathered(list(faults.values()), "the beads")

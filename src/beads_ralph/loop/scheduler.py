@@ -38,7 +38,8 @@ from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import Outcome, RunSession, Tools
+from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.session import Outcome, RunSession, Tools, confinement
 from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import tidy
@@ -103,7 +104,7 @@ class Loop:
 
     async def run(self) -> Ended:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
-        self.journal.emit(RunStarted(max_parallel=self.settings.max_parallel, actor=self.settings.actor))
+        self.journal.emit(self._started())
         self.journal.listeners.append(self.meter.hear)
         held = (self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
         beats = asyncio.create_task(leases.keep(*held))
@@ -131,6 +132,13 @@ class Loop:
         ended = self.last_look(ended)
         self.journal.emit(ended.told)
         return ended
+
+    def _started(self) -> RunStarted:
+        most, actor = self.settings.max_parallel, self.settings.actor
+        if self.tools.closed_in:
+            return RunStarted(max_parallel=most, actor=actor, sandbox=Sandbox.kind)
+        note = confinement.sandbox_note(self.tools.config)
+        return RunStarted(max_parallel=most, actor=actor, sandbox="none", sandbox_note=note)
 
     async def _turn(self) -> bool:
         """Start what may start, wait for one to end, settle it; True where the run is over."""

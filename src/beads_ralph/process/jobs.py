@@ -77,6 +77,13 @@ class Job:
     """What it must be able to write to besides its folder, should it be closed in."""
     reads: tuple[Path, ...] = ()
     """What it must see in any case, should it be closed in."""
+    settings: tuple[Path, ...] = ()
+    """Files and folders among what it writes to that must stay as they are: outside they would be obeyed."""
+    overlaid: tuple[Path, ...] = ()
+    """Folders that it may add to, but only for itself: what is there stays as it is, and what it adds is gone
+    when it has ended."""
+    copied: tuple[Path, ...] = ()
+    """Files that it has a copy of, to write to as it likes."""
     mounts: tuple[Mount, ...] = ()
     """What it sees in place of something else, should it be closed in; in order, over all the rest."""
     keeper: str = ""
@@ -167,6 +174,13 @@ class Profile:
     """Files and folders below HOME that it writes to while it works."""
     state_variables: tuple[str, ...] = ()
     """Variables that name a folder which it writes to instead."""
+    settings: tuple[str, ...] = ()
+    """Among those: what it obeys, such as instructions, hooks and plug-ins, and programs of its own. A job
+    that is closed in cannot change it. What has no `*` is made where it is missing, empty."""
+    overlaid: tuple[str, ...] = ()
+    """Folders of settings that it writes to while it works, though nothing of it need stay."""
+    copied: tuple[str, ...] = ()
+    """Files that are settings and notes in one; nothing that is written to them need stay."""
     install: str = ""
     """What a user does to get it."""
     sign_in: str = ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.sandbox import CREDENTIALS, PROGRAM
+from beads_ralph.process.sandbox import PROGRAM, SECRETS
 
 NAMESPACES: Final = ("--die-with-parent", "--unshare-pid", "--unshare-ipc", "--as-pid-1")
 FIRST: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
@@ -140,7 +140,7 @@ def runtime(*, sealed: bool) -> Iterator[RoomMount]:
 
 def without_credentials(home: Path) -> Iterator[RoomMount]:
     """Only the harness pushes."""
-    for path in (real(home / name) for name in CREDENTIALS):
+    for path in (real(home / name) for name in SECRETS):
         if path.exists():
             yield RoomMount(path, "hide") if path.is_dir() else RoomMount(path, "show", Path(os.devnull))
 

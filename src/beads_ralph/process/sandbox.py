@@ -9,12 +9,14 @@ job's command line or environment names it.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs
@@ -32,13 +34,45 @@ NAMESPACES: Final = (
 )
 PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - they are hidden, not used
 """Others leave files and sockets there, such as those of the tmux server and of a container engine."""
-CREDENTIALS: Final = (".config/gh", ".git-credentials", ".config/git/credentials", ".netrc", ".ssh")
-"""Below a home: what lets one push, which is the harness's to do."""
+OF_THE_STORE: Final = (".ralph", ".beads")
+"""Below a repository: the beads, and what runs have noted and proven."""
+BORROWED: Final = ".ralph/proof.git/objects"
+"""Clean checkouts have their objects from there."""
+SECRETS: Final = (
+    *(".ssh", ".gnupg", ".netrc", ".git-credentials", ".config/git/credentials", ".password-store"),
+    *(".config/gh", ".config/hub", ".config/glab-cli", ".config/op", ".config/sops", ".local/share/keyrings"),
+    *(".aws", ".azure", ".config/gcloud", ".oci", ".config/doctl", ".fly", ".kube", ".docker", ".boto"),
+    *(
+        ".config/containers/auth.json",
+        ".config/helm/registry",
+        ".terraform.d",
+        ".terraformrc",
+        ".vault-token",
+    ),
+    *(".npmrc", ".pypirc", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml"),
+    *(".composer/auth.json", ".config/composer/auth.json"),
+    *(".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".config/rclone", ".databrickscfg", ".snowflake"),
+    *(".cache/huggingface/token", ".huggingface/token", ".kaggle", ".beads", ".dolt/creds"),
+    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
+    *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Bitwarden", ".config/1Password"),
+    *("snap/firefox", "snap/chromium", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
+)
+"""Below a home: what lets one push, which is the harness's to do, or get into anything else."""
+WHERE_SECRETS_ARE: Final = (
+    *("GH_CONFIG_DIR", "GNUPGHOME", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "CLOUDSDK_CONFIG"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AZURE_CONFIG_DIR", "NPM_CONFIG_USERCONFIG"),
+    "GOOGLE_APPLICATION_CREDENTIALS",
+)
+"""Variables of the user's that name such a place; a job that is given the variable may read it."""
 KEPT_BY_ROOT: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID")
 """bwrap leaves root all its powers, such as mounting the disk anew; these are the harmless ones."""
 SETTINGS_OF_A_WORKTREE: Final = "config.worktree"
 FIXED_IN_GIT: Final = ("config", SETTINGS_OF_A_WORKTREE, "hooks", "commondir", "gitdir")
 """What says where git's settings are and which programs it runs: a later git outside would obey it."""
+NONE_HERE: Final = "there can be no sandbox: "
+FIRST_COPY: Final = 7
+"""The descriptor of the first file that is copied; shells know only those of one digit."""
 DROPPED: Final = ("XDG_RUNTIME_DIR",)
 
 
@@ -46,10 +80,14 @@ DROPPED: Final = ("XDG_RUNTIME_DIR",)
 class Sandbox:
     """How jobs are closed in."""
 
+    kind: ClassVar = "bwrap"
+
     repository: Path
     network: bool = True
     writes: tuple[Path, ...] = ()
     """What every job may write to, such as a cache of packages."""
+    reads: tuple[Path, ...] = ()
+    """What every job may read although it would be hidden."""
     program: str = PROGRAM
 
     def wrap(self, job: Job) -> Job:
@@ -59,8 +97,8 @@ class Sandbox:
             env.pop(name, None)
         if env.get("TMPDIR") not in PRIVATE:
             env["TMPDIR"] = "/tmp"  # noqa: S108 - its own
-        argv = (self.program, *self._options(replace(job, env=env)), "--", *job.argv)
-        return replace(job, argv=argv, env=env, keeper=PROGRAM)
+        inside = (self.program, *self._options(replace(job, env=env)), "--", *job.argv)
+        return replace(job, argv=(*_opened(job.copied), *inside), env=env, keeper=PROGRAM)
 
     def _options(self, job: Job) -> Iterator[str]:
         yield from NAMESPACES
@@ -73,16 +111,24 @@ class Sandbox:
         for place in PRIVATE:
             if Path(place).is_dir() and not Path(place).is_symlink():
                 yield from ("--tmpfs", place)
-        for path in _outermost(self._shown(job)):
-            yield from ("--ro-bind", str(path), str(path))
-        for home in _homes(job):
-            yield from _masked(home)
-        for path in _present((job.cwd, *job.writes, *self.writes)):
-            yield from ("--bind", str(path), str(path))
+        yield from _bound("--ro-bind", _outermost(self._shown(job)))
+        yield from self._places(job)
+        yield from _overlaid(job)
         yield from _fixed(job)
+        for number, path in enumerate(job.copied):
+            yield from ("--bind-data", str(FIRST_COPY + number), str(_real(path)))
         for mount in job.mounts:
             yield from ("--bind" if mount.writable else "--ro-bind", str(mount.source), str(mount.target))
         yield from ("--chdir", str(_real(job.cwd)))
+
+    def _places(self, job: Job) -> Iterator[str]:
+        """What it can write to, without what is hidden, but with what of that it needs."""
+        writable, hidden = _present((job.cwd, *job.writes, *self.writes)), self._hidden(job)
+        yield from _bound("--bind", writable)
+        for path in hidden:
+            yield from ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", os.devnull, str(path))
+        yield from _bound("--ro-bind", self._revealed(job, hidden))
+        yield from _bound("--bind", _below(hidden, writable))
 
     def _shown(self, job: Job) -> Iterator[Path]:
         """What of the private places must be seen all the same."""
@@ -94,6 +140,29 @@ class Sandbox:
         yield from _installed(job.argv[0], env.get("PATH", os.defpath)) if job.argv else ()
         if job.argv and job.argv[0] == sys.executable:
             yield from (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+
+    def _hidden(self, job: Job) -> list[Path]:
+        """What it has no business with, as far as it is there."""
+        env = job.env or {}
+        named = [os.environ[name] for name in WHERE_SECRETS_ARE if os.environ.get(name) and name not in env]
+        beads = [os.environ["BEADS_DIR"]] if os.environ.get("BEADS_DIR") else []
+        places = [
+            *(Path(word) for word in (*named, *beads) if os.path.isabs(word)),  # noqa: PTH117
+            *(home / name for home in _homes(job) for name in SECRETS),
+            *(folder / name for folder in (self.repository, job.cwd) for name in OF_THE_STORE),
+        ]
+        allowed = [_real(path) for path in (*self.reads, *job.reads)]
+        found = [path for path in _present(places) if not any(path.is_relative_to(one) for one in allowed)]
+        return [path for path in found if not any(path != one and path.is_relative_to(one) for one in found)]
+
+    def _revealed(self, job: Job, hidden: list[Path]) -> list[Path]:
+        """What of the hidden it needs all the same: what it was given, and what it was given the name of."""
+        env = job.env or {}
+        words = [*job.argv, *(part for value in env.values() for part in value.split(os.pathsep))]
+        named = [Path(word) for word in words if word.startswith(os.sep) and "\0" not in word]
+        given = [_real(path.parent) / path.name for path in job.files]  # they are written after this
+        wanted = _present((*named, *self.reads, *job.reads, self.repository / BORROWED))
+        return _below(hidden, [*wanted, *given])
 
 
 class Sandboxed:
@@ -118,13 +187,15 @@ def _homes(job: Job) -> list[Path]:
     return list(dict.fromkeys(Path(home) for home in said if home and os.path.isabs(home)))  # noqa: PTH117
 
 
-def _masked(home: Path) -> Iterator[str]:
-    for name in CREDENTIALS:
-        path = _real(home / name)
-        if os.path.isdir(path):  # noqa: PTH112 - what is not ours to look at is not theirs either
-            yield from ("--tmpfs", str(path))
-        elif os.path.exists(path):  # noqa: PTH110
-            yield from ("--ro-bind", os.devnull, str(path))
+def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        yield from (how, str(path), str(path))
+
+
+def _below(hidden: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
+    """Those of the paths that lie in hidden folders."""
+    folders = list(hidden)
+    return [path for path in paths if any(path != one and path.is_relative_to(one) for one in folders)]
 
 
 def _real(path: Path) -> Path:
@@ -164,13 +235,28 @@ def _installed(program: str, search: str) -> Iterator[Path]:
     yield from packages[-1:]
 
 
+def _overlaid(job: Job) -> Iterator[str]:
+    """Folders of the job's own, in which everything is that is there outside, read-only."""
+    for folder in _present(job.overlaid):
+        yield from ("--tmpfs", str(folder))
+        yield from _bound("--ro-bind", (path for path in sorted(folder.iterdir()) if path.exists()))
+
+
+def _opened(copied: tuple[Path, ...]) -> tuple[str, ...]:
+    """A shell that opens files for bubblewrap, which copies what it reads there."""
+    if not copied:
+        return ()
+    opened = " ".join(f"{FIRST_COPY + number}<{shlex.quote(str(path))}" for number, path in enumerate(copied))
+    return ("/bin/sh", "-c", f'exec "$@" {opened}', "sh")
+
+
 def _fixed(job: Job) -> Iterator[str]:
     """Files inside of what can be written that stay as they are."""
     link = job.cwd / ".git"
     folders = [folder for folder in (link, *job.writes) if (folder / "HEAD").is_file()]
     files = [link] if link.is_file() else []
-    for path in _present([*files, *(folder / name for folder in folders for name in FIXED_IN_GIT)]):
-        yield from ("--ro-bind", str(path), str(path))
+    in_git = [*files, *(folder / name for folder in folders for name in FIXED_IN_GIT)]
+    yield from _bound("--ro-bind", _present([*in_git, *job.settings]))
     for folder in folders:
         if not (folder / SETTINGS_OF_A_WORKTREE).exists():
             yield from ("--ro-bind", os.devnull, str(_real(folder) / SETTINGS_OF_A_WORKTREE))
@@ -187,6 +273,12 @@ def problem(*, network: bool = True) -> RalphError | None:
     if program is None:
         action = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or set sandbox: none"
         return _refused(f"{PROGRAM} is not on PATH", "", action)
+    return _tried(program, network)
+
+
+@cache
+def _tried(program: str, network: bool) -> RalphError | None:
+    """Make one, once for a whole run: bubblewrap may be there and not be allowed."""
     with tempfile.TemporaryDirectory(prefix="beads-ralph-") as folder:
         tried = Sandbox(Path(folder), network, program=program).wrap(Job(("true",), Path(folder)))
         ended = jobs.run(replace(tried, timeout=PROBE_SECONDS))
@@ -202,6 +294,4 @@ def problem(*, network: bool = True) -> RalphError | None:
 
 def _refused(why: str, details: str, action: str) -> RalphError:
     said = f"{why}: {details.splitlines()[0]}" if details else why
-    return RalphError(
-        Code.NO_SANDBOX, f"there can be no sandbox: {said}", details=details, suggested_action=action
-    )
+    return RalphError(Code.NO_SANDBOX, f"{NONE_HERE}{said}", details=details, suggested_action=action)

@@ -30,7 +30,7 @@ from beads_ralph.process import executors, jobs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
-from beads_ralph.session import confinement
+from beads_ralph.session import agents_bd, confinement
 from beads_ralph.session.order import Order, Tools
 
 SUMMARY: Final = 500
@@ -120,6 +120,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
+    job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
     _require_program(job)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
@@ -249,7 +250,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         budget_usd=asked.budget_usd,
         git_folders=git_files.folders_of(asked.cwd),
         env=asked.env,
-        closed_in=tools.config.sandbox != "none",
+        closed_in=tools.closed_in,
         inherits=tuple(tools.config.agent_env),
         home=confinement.home_of(tools.config, tools.root),
         committer=confinement.committer(tools.config, tools.root, profile),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents import environment
-from beads_ralph.agents.protocol import AgentTask
+from beads_ralph.agents.protocol import AgentTask, select
 from beads_ralph.bead.model import Bead
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
@@ -48,7 +48,7 @@ def require(config: Config, root: Path) -> None:
     if config.agent_memory_mb is not None and not process_table.has_table():
         message = "agent_memory_mb needs /proc to see how much memory is used, and there is none here"
         raise RalphError(Code.CONFIG_INVALID, message, suggested_action="Remove the key; Linux has /proc")
-    if config.sandbox != "none" and (refusal := sandbox.problem(network=config.sandbox_network)):
+    if config.sandbox == "bwrap" and (refusal := sandbox.problem(network=config.sandbox_network)):
         raise refusal
 
 
@@ -90,6 +90,10 @@ def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Co
         output_limit=config.agent_output_mb * MB,
         memory_limit_mb=memory_limit_mb(bead, config),
         writes=(*state_of(profile, job.env or {}), *evidence_folder(task.env)),
+        reads=places_of(profile.credentials, profile, job.env or {}),
+        settings=tuple(settings_of(profile, job.env or {})),
+        overlaid=places_of(profile.overlaid, profile, job.env or {}),
+        copied=places_of(profile.copied, profile, job.env or {}),
     )
 
 
@@ -109,11 +113,48 @@ def ports_of(config: Config) -> Ports | None:
 # --- the sandbox --------------------------------------------------------------------------------------
 
 
+MEANS: Final = (
+    "agents, and what they wrote when it is checked, can read your keys and write wherever you can; "
+    "what they do to the store, to git and to proven work is found, not prevented"
+)
+"""What it means to have no sandbox."""
+
+
 def sandbox_of(config: Config, root: Path) -> Sandbox | None:
-    """What jobs are closed in by; None where nothing is."""
-    if config.sandbox == "none":
+    """What jobs are closed in by; None where nothing is. `auto` is on wherever it works."""
+    if config.sandbox == "none" or _refusal(config):
         return None
-    return Sandbox(root, config.sandbox_network, tuple(_place(said, root) for said in config.sandbox_writes))
+    said = (config.sandbox_writes, config.sandbox_reads)
+    writes, reads = (tuple(_place(name, root) for name in names) for names in said)
+    return Sandbox(root, config.sandbox_network, writes, reads)
+
+
+def _refusal(config: Config) -> RalphError | None:
+    """Why `sandbox: auto` is off here; None where it is on, or something else is set."""
+    return sandbox.problem(network=config.sandbox_network) if config.sandbox == "auto" else None
+
+
+def sandbox_note(config: Config) -> str:
+    """Why there is no sandbox, what that means, and how to get one."""
+    refusal = _refusal(config)
+    why = refusal.message.removeprefix(sandbox.NONE_HERE) if refusal else f"sandbox: {config.sandbox}"
+    network = "" if config.sandbox_network else "; sandbox_network: false has no effect"
+    action = f". {refusal.suggested_action}" if refusal else ""
+    return f"no sandbox ({why}): {MEANS}{network}{action}"
+
+
+def refuse_unreachable(config: Config, root: Path, beads: Iterable[Bead]) -> None:
+    """CONFIG.INVALID where agents would wait in vain for their model: without a network not even a server
+    on this machine is reached."""
+    if config.sandbox_network or sandbox_of(config, root) is None:
+        return
+    agents = [spec for bead in beads for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents)]
+    programs = {spec.executable or config.agent_defaults.default_executable for spec in agents}
+    cut_off = sorted(name for name in programs if select(name).profile.reads_prompts)
+    if cut_off:
+        message = f"sandbox_network is false, and {', '.join(cut_off)} must reach a model over the network"
+        action = "Remove sandbox_network from beads-ralph.yaml, or name agents that need no network"
+        raise RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
 
 
 def written_by_git(task: AgentTask) -> tuple[Path, ...]:
@@ -142,6 +183,37 @@ def state_of(profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (*below, *named)
 
 
+def settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
+    """What a program obeys, of what it can write to. What is missing is made, empty: it can then be kept from
+    being made by an agent."""
+    for path in _candidates(profile.settings, profile, env):
+        if "*" in path.name:
+            yield from sorted(path.parent.glob(path.name))
+            continue
+        with suppress(OSError):
+            if path.parent.is_dir():
+                _make(path, is_file=path.name.startswith("."))
+        yield path
+
+
+def places_of(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Those of the files and folders that are there."""
+    return tuple(path for path in _candidates(names, profile, env) if path.exists())
+
+
+def _candidates(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a program looks for files that it usually has below HOME."""
+    home = env.get("HOME")
+    main = profile.state[0] if profile.state else ""
+    moved = [Path(env[name]) for name in profile.state_variables if env.get(name)]
+    for name in map(Path, names):
+        if home:
+            yield _moved(name, Path(home), env)
+        yield from (
+            place / (name.relative_to(main) if name.is_relative_to(main) else name) for place in moved
+        )
+
+
 def _moved(name: Path, home: Path, env: Mapping[str, str]) -> Path:
     """`.config/x` lies in XDG_CONFIG_HOME where that is set."""
     for folder, variable in XDG.items():
@@ -150,12 +222,12 @@ def _moved(name: Path, home: Path, env: Mapping[str, str]) -> Path:
     return home / name
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, *, is_file: bool = False) -> None:
     """A name with an ending is that of a file."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix:
+    if path.suffix or is_file:
         path.write_text("{}\n" if path.suffix == ".json" else "", encoding="utf-8")
     else:
         path.mkdir(mode=0o700)

@@ -164,7 +164,7 @@ class _Gates:
             return "stands in for a program or a module"
         if self._swaps(file, new=new):
             return "has to do with a folder in place of a file"
-        if any(_is_meant(file, word) for word in self.sourced):
+        if any(is_named(file, word) or fnmatch.fnmatch(file, word) for word in self.sourced):
             return "is read by a check"
         return "is a plugin of the tests" if any(_is_module(file, name) for name in self.plugins) else ""
 
@@ -229,7 +229,11 @@ def _is_beside(kind: str, known: Collection[str]) -> bool:
 
 
 def _is_script(file: str, named: Collection[str]) -> bool:
-    return any(_is_meant(file, word) for word in named) or kind_of(file) in ("make", "just", "shell")
+    """Whether a shell or make reads it, for a check; only there do words like `. lib.sh` mean a file."""
+    if kind_of(file) in ("make", "just", "shell"):
+        return True
+    is_shell = PurePosixPath(file).suffix in (*SCRIPTS, "")
+    return is_shell and any(_is_meant(file, word) for word in named)
 
 
 def _sourced(repo: Path, base: str, scripts: Iterable[str]) -> frozenset[str]:

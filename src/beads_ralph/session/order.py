@@ -37,6 +37,7 @@ from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
+from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.verifier_world import VerifierWorld
 from beads_ralph.session.verify import Bench
@@ -120,6 +121,11 @@ class Tools:
     """Where beads get ranges of ports from; None where they get none."""
     server_retry: Retry = SERVER_RETRY
     """How often an agent is asked whose server has trouble."""
+
+    @property
+    def closed_in(self) -> bool:
+        """Agents and checks run in a sandbox of ours."""
+        return isinstance(self.executor, Sandboxed)
 
     def bench(self, events: EventSink) -> Bench:
         """What checks are run with, and who hears of them."""

@@ -176,6 +176,20 @@ class Claude(streams.StreamCLI):
         credentials=(".claude/.credentials.json",),
         state=(".claude", ".claude.json", ".cache/claude"),
         state_variables=("CLAUDE_CONFIG_DIR",),
+        settings=(
+            *(".claude/settings.json", ".claude/settings.local.json", ".claude/CLAUDE.md", ".claude/agents"),
+            *(".claude/commands", ".claude/hooks", ".claude/output-styles", ".claude/plugins"),
+            *(
+                ".claude/rules",
+                ".claude/skills",
+                ".claude/*.md",
+                ".claude/*.sh",
+                ".claude/*.py",
+                ".claude/*.js",
+            ),
+            *(".claude/local*", ".claude/bin*", ".claude/scripts*"),
+        ),
+        copied=(".claude.json",),
         install="npm install --global @anthropic-ai/claude-code",
         sign_in="sign in with `claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
     )

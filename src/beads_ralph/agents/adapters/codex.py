@@ -163,6 +163,18 @@ class Codex(streams.StreamCLI):
         credentials=(".codex/auth.json",),
         state=(".codex",),
         state_variables=("CODEX_HOME",),
+        settings=(
+            *(".codex/config.toml", ".codex/AGENTS.md", ".codex/AGENTS.override.md", ".codex/hooks.json"),
+            *(
+                ".codex/hooks",
+                ".codex/plugins",
+                ".codex/prompts",
+                ".codex/rules",
+                ".codex/.env",
+                ".codex/bin*",
+            ),
+            *(".codex/*.toml", ".codex/*.md", ".codex/*.sh", ".codex/*.py", ".codex/skills/*"),
+        ),
         install="npm install --global @openai/codex",
         sign_in="sign in with `codex login`, or set CODEX_API_KEY",
     )

@@ -154,6 +154,12 @@ class Copilot(streams.StreamCLI):
         credentials=(".copilot/config.json",),
         state=(".copilot", ".cache/copilot"),
         state_variables=("COPILOT_HOME", "COPILOT_CACHE_HOME"),
+        settings=(
+            *(".copilot/settings.json", ".copilot/mcp-config.json", ".copilot/lsp-config.json"),
+            *(".copilot/copilot-instructions.md", ".copilot/agents", ".copilot/hooks"),
+            *(".copilot/installed-plugins", ".copilot/instructions", ".copilot/skills"),
+            ".cache/copilot/pkg/*",
+        ),
         install="npm install --global @github/copilot",
         sign_in="sign in with `copilot login`, or set COPILOT_GITHUB_TOKEN",
     )

@@ -178,6 +178,17 @@ class Gemini(streams.StreamCLI):
         credentials=(".gemini/oauth_creds.json", ".config/gcloud/application_default_credentials.json"),
         state=(".gemini",),
         state_variables=("GEMINI_CLI_HOME",),
+        settings=(
+            *(".gemini/settings.json", ".gemini/GEMINI.md", ".gemini/.env", ".gemini/agents"),
+            *(
+                ".gemini/commands",
+                ".gemini/extensions",
+                ".gemini/hooks",
+                ".gemini/policies",
+                ".gemini/skills",
+            ),
+            *(".gemini/trusted*.json", ".gemini/*.md", ".gemini/*.sh", ".gemini/*.py"),
+        ),
         install="npm install --global @google/gemini-cli (Node.js 20 or newer)",
         sign_in="Set GEMINI_API_KEY, or run gemini once and sign in",
     )

@@ -166,6 +166,11 @@ class Goose(streams.StreamCLI):
         keys=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"),
         credentials=(".config/goose/config.yaml", ".config/goose/secrets.yaml"),
         state=(".config/goose", ".local/share/goose", ".local/state/goose", ".cache/goose"),
+        settings=(
+            *(".config/goose/config.yaml", ".config/goose/.goosehints", ".config/goose/recipes"),
+            *(".config/goose/custom_providers", ".config/goose/prompts", ".config/goose/skills"),
+            *(".config/goose/agents", ".config/goose/plugins", ".config/goose/*.md"),
+        ),
         install="Install goose as https://goose-docs.ai says, and put it on PATH",
         sign_in="Run goose configure, or set GOOSE_PROVIDER, GOOSE_MODEL and the provider's key",
     )

@@ -196,9 +196,11 @@ class OpenCode(streams.StreamCLI):
         credentials=(".local/share/opencode/auth.json", ".config/opencode/opencode.json"),
         state=(
             *(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"),
-            ".opencode",  # where there is one, it writes a file into it and ends where it cannot
+            ".opencode",
         ),
         state_variables=("OPENCODE_CONFIG_DIR",),
+        overlaid=(".config/opencode", ".opencode"),  # it writes a file into each, and ends where it cannot
+        settings=(".cache/opencode/bin/*",),
         install="npm install --global opencode-ai",
         sign_in="sign in with `opencode auth login`, or set the provider's key, such as ANTHROPIC_API_KEY",
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any, Final
 from beads_ralph.bead import graph
 from beads_ralph.bead.names import ASSIGNEE
 from beads_ralph.errors import Code, RalphError, gathered
+from beads_ralph.files import scratch
 from beads_ralph.process.jobs import Exit
 from beads_ralph.store import rules
 from beads_ralph.store.bd import shape
@@ -148,9 +148,12 @@ def update(
 
     What may be long goes by file, since an argument has little room.
     """
-    with tempfile.TemporaryDirectory(prefix="beads-ralph-") as directory:
-        words = ("update", row["id"], *_flags(changes.core, changes.metadata, Path(directory)), *more)
+    directory = scratch.make()  # swept by the next run, should this process be killed
+    try:
+        words = ("update", row["id"], *_flags(changes.core, changes.metadata, directory), *more)
         return words, bd.change(words, took_effect, expected=expected, actor=actor)
+    finally:
+        scratch.discard(directory)
 
 
 def _flags(fields: dict[str, Any], metadata: Any, directory: Path) -> list[str]:
