@@ -197,6 +197,7 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "remarks": [],
         "run_id": "",
         "store": "embedded",
+        "sandbox": "none",
     }
 
 
