@@ -120,6 +120,7 @@ OTHERS = {
     "loop/scheduler.py": {"parked"},
     # The JSON of a sound bead, looked at without the models.
     "store/views.py": {"attempt_count", "pr_url", "parked", "scrum_result", "last_verdict"},
+    "compile/item_diff.py": {"planned"},  # what `plan diff` prints
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},
 }

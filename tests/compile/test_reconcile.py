@@ -256,6 +256,16 @@ def test_a_new_sprint_does_not_inherit_the_finished_work_of_another(make: Make) 
     assert project.bead(ALPHA).status == "closed"
 
 
+def test_a_sprint_that_left_is_an_orphan_although_another_has_its_number_now(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Alpha"), sprint("1.2", "Beta"))
+    mason(project)
+    put(project, sprint("1.1", "Beta"))
+    data = mason(project, "--update").data
+    assert (data["beads_orphaned"], data["beads_updated"], data["bead_ids"]) == ([ALPHA], [BETA], [])
+    assert project.bead(BETA).dependencies == []
+    assert mason(project, "--update").data["database_status"] == "unchanged"
+
+
 def test_a_plan_that_was_moved_and_renamed_keeps_its_beads(make: Make) -> None:
     project = make(sprint("1.1", "Alpha"), sprint("1.2", "Beta"))
     mason(project)

@@ -318,8 +318,9 @@ KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
 KEYS: Final = frozenset(KEYS_IN_ORDER)
 """The metadata that only we write: neither a plan nor a formula says it. Besides, runs fill in the
 `agent_id` of the bead's agents."""
+PLANNED: Final = "planned"
 HISTORY: Final = frozenset(
-    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result", "planned"}
+    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result", PLANNED}
 )
 """Keys that grow with every attempt, or are as long, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(

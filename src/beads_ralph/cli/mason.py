@@ -95,8 +95,6 @@ def mason(order: MasonRequest) -> Answer:
     opened = cache(lambda: registry.open_store(space, order.store))
     if order.dry_run or order.id_suffix:
         return _beside(order, space, opened)
-    if order.annotate:
-        _require_writable(order.path)
     met = reconcile(
         space,
         order.path,
@@ -105,6 +103,8 @@ def mason(order: MasonRequest) -> Answer:
         schema=order.schema,
         agent_check=not order.no_agent_check,
     )
+    if order.annotate:
+        _require_writable(order.path)
     return (_update if order.update else _insert)(order, opened(), met)
 
 

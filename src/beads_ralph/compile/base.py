@@ -15,7 +15,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.plan import Plan
 from beads_ralph.store.protocol import Stored
 
-KEY: Final = "planned"
+KEY: Final = run_state.PLANNED
 """The metadata that holds it: field → a hash of its value; labels and dependencies in full; `text`."""
 TEXT: Final = "text"
 ORPHANED: Final = "orphaned"
@@ -23,7 +23,8 @@ CORE_FIELDS: Final = ("title", "description", "priority", "issue_type", "labels"
 LISTS: Final = ("labels", "dependencies")
 PLACE: Final = ("metadata.phase", "metadata.sprint", "metadata.plan_file", "metadata.plan_sprint_id")
 """Where in which plan the sprint stands: nobody else says that."""
-ALWAYS_PLANNED: Final = frozenset({*PLACE, "metadata.plan_section"})
+ALWAYS_PLANNED: Final = frozenset({*PLACE, "metadata.plan_section", "metadata.worktree_path"})
+"""The same, and where on this machine it is worked on."""
 PLAN_ONLY: Final = frozenset({"dod", "acceptance_criteria", "may_change", "formula", "template"})
 """Optional keys that only a plan writes: gone from the plan means gone from the bead."""
 NUMBERED: Final = re.compile(r"phase-\d+|sprint-[\da-z]+-[\da-z]+")

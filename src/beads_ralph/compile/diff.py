@@ -17,6 +17,7 @@ from beads_ralph.compile import base
 from beads_ralph.compile.base import LISTS, ORPHANED, PLACE, Base
 from beads_ralph.compile.item_diff import NO_ITEMS, ItemDiff, compare_items, fields_json
 from beads_ralph.compile.load import Batch, StoredPlan, stored_of
+from beads_ralph.compile.molecule import Molecule
 from beads_ralph.errors import Code, Fault, gathered
 
 Fields = Mapping[str, tuple[Any, Any]]
@@ -220,7 +221,8 @@ def compare(stored: StoredPlan, planned: Batch) -> Diff:
         if bead.id in by_id
     ]
     ids = {bead.id for bead in wanted}
-    gone = [bead for bead in stored.first_ones if bead.id not in ids and ORPHANED not in bead.labels]
+    left = (bead for bead in stored.first_ones if bead.id not in ids and ORPHANED not in bead.labels)
+    gone = [bead for bead in left if _is_gone(bead, stored, planned)]
     return Diff(
         added=tuple(bead for bead in wanted if bead.id not in by_id),
         changes=tuple(changes),
@@ -229,6 +231,18 @@ def compare(stored: StoredPlan, planned: Batch) -> Diff:
         moved_from=stored.moved_from,
         readings=planned.readings,
     )
+
+
+def _is_gone(bead: Bead, stored: StoredPlan, planned: Batch) -> bool:
+    """True where its sprint left the plan or its number is another one's now, or its step left the formula,
+    or the one became the other. What somebody has put beside the bead of a sprint is no orphan."""
+    sprint, molecule = bead.metadata.plan_sprint_id, bead.metadata.molecule
+    part, owner = planned.parts.get(sprint), stored.matches.get(sprint)
+    if part is None or owner is None or owner.number != sprint:
+        return True
+    if not isinstance(part, Molecule):
+        return molecule is not None
+    return molecule in (None, part.root.id)
 
 
 def _past_closed(wanted: list[Bead], stored: Mapping[str, Bead]) -> list[Bead]:
