@@ -25,6 +25,7 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "startup": startup.version,
     "looks": startup.looks,
     "plan-check": plan_check.linear,
+    "reconcile": plan_check.reconciled,
     "commands": plan_check.commands,
     "embedded-load": stores.embedded_load,
     "embedded-growth": stores.embedded_growth,

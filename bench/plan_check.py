@@ -63,6 +63,30 @@ def _rounds(
     return whole, inside
 
 
+RECONCILED = 1.3
+
+
+def reconciled(judge: Judge, scratch: Scratch) -> Iterator[Row]:
+    """What it adds to the check of a plan to compare it with the store that has its beads."""
+    size = QUICK_SIZES[-1] if judge.quick else SIZES[-1]
+    root = scratch.repository()
+    text = plans.plan(size)
+    (root / "plan.md").write_text(text, encoding="utf-8")
+    places.run([COMMAND, "mason", "plan.md", "--store", "embedded", "--json"], root)
+    edited = text.replace("Integration of", "Merging of").replace(" in one transaction", " at once")
+    used: dict[str, list[float]] = {"check": [], "diff": [], "edited": []}
+    for _ in range(1 if judge.quick else ROUNDS):
+        used["check"].append(places.run([COMMAND, "plan", "check", "plan.md", "--json"], root).cpu)
+        used["diff"].append(places.run([COMMAND, "plan", "diff", "plan.md", "--json"], root).cpu)
+        (root / "plan.md").write_text(edited, encoding="utf-8")
+        used["edited"].append(places.run([COMMAND, "plan", "diff", "plan.md", "--json"], root).cpu)
+        (root / "plan.md").write_text(text, encoding="utf-8")
+    check, unchanged, changed = (median(used[name]) for name in ("check", "diff", "edited"))
+    name = f"reconciling {size:,} sprints with the store against plan check"
+    yield judge.at_most(name, unchanged / check, RECONCILED, f" ({seconds(unchanged)})")
+    yield Row(f"{name}, half of them edited", f"{changed / check:.2f} x ({seconds(changed)})")
+
+
 def commands(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     """Other commands on a plan of a thousand sprints, only shown."""
     size = 50 if judge.quick else 1_000

@@ -96,7 +96,7 @@ def _load(root: Path, count: int) -> float:
     batch = planned(count, root)
     store = EmbeddedStore(root)
     store.check()
-    return timed(lambda: load.load(store, batch, check_existing=False))
+    return timed(lambda: load.load(store, batch))
 
 
 def _creates(bd: str, root: Path, count: int) -> list[float]:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from beads_ralph import forge
 from beads_ralph.agents import probe
@@ -22,7 +23,8 @@ from beads_ralph.agents.protocol import select
 from beads_ralph.bead import redaction
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
-from beads_ralph.compile.load import PlanBeads
+from beads_ralph.compile import diff
+from beads_ralph.compile.reconcile import Reconciled, Settle, preferring, reconcile, refuse_changes
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import StoreChoice
@@ -31,7 +33,7 @@ from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done
 from beads_ralph.dod.files import BeadFile
 from beads_ralph.dod.gates import Gate
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
@@ -82,6 +84,10 @@ class RunRequest:
     dry_run: bool = False
     stop_on_failure: bool = False
     force_gates: bool = False
+    plan_changes: Literal["apply", "refuse"] | None = None
+    """What becomes of a plan that was edited since it was compiled."""
+    prefer: diff.Choice | None = None
+    """Whose value counts where both the plan and a person have changed it."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -117,7 +123,24 @@ class PlannedRun:
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
+                loop.last_look = self._beside_plan
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
+
+    def _beside_plan(self, ended: Ended) -> Ended:
+        """A run of a plan is done when the store has all that the plan says, as it is by then."""
+        if self.request.plan is None or not ended.complete:
+            return ended
+        try:
+            found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
+            ends = found.diff.open_ends()
+        except RalphError as error:
+            ends = [*error.faults] or [Fault(error.code, error.message)]
+        if not ends:
+            return ended
+        more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
+        reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
+        left = (*ended.remarks, *(f"{end.message}. {end.remedy}" for end in ends))
+        return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
 
     @property
     def sandbox(self) -> str:
@@ -135,24 +158,40 @@ class PlannedRun:
 Watch = Callable[[Journal], AbstractContextManager[object]]
 
 
-def plan_run(request: RunRequest, start: Path | None = None, progress: Progress = silent) -> PlannedRun:
-    """Compile the plan where there is one, put its beads into the store, and say what the run is about."""
+def plan_run(
+    request: RunRequest,
+    start: Path | None = None,
+    progress: Progress = silent,
+    settle: Settle = diff.refuse_conflicts,
+    tell: Callable[[diff.Diff], None] = lambda _: None,
+) -> PlannedRun:
+    """Compile the plan where there is one, bring the store to it, and say what the run is about. `settle`
+    answers where both the plan and a person have changed something; `tell` hears what differs."""
     space = workspace.find(start, config_file=request.config)
     if space.repository is None:
         raise commands.no_repository(space.root)
     scope = _scope(space, request)
     planned: Sequence[Bead] = ()
     if request.plan is not None:
-        plan = PlanBeads(space, request.plan, lambda: open_store(space, request.store).store)
-        preflight.require_sources(space.root, plan.stored, scope)
+        plan = reconcile(space, request.plan, lambda: open_store(space, request.store).store)
+        plan = _decided(plan, request, space, settle)
         planned = plan.beads
+        preflight.require_sources(space.root, planned, scope)
+        tell(plan.diff)
         if not request.dry_run:
-            plan.insert(progress)
+            plan.apply(progress)
     opened = open_store(space, request.store)
     found = named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
     return PlannedRun(request, space, opened, scope, planned, _settings(space, request))
+
+
+def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Settle) -> Reconciled:
+    """The differences between the plan and the store as they are to be applied, or a refusal."""
+    if (request.plan_changes or space.config.plan_changes) == "refuse":
+        plan = plan.settled(refuse_changes)
+    return plan.settled(preferring(request.prefer) if request.prefer else settle)
 
 
 def _scope(space: Workspace, request: RunRequest) -> Scope:

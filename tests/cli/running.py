@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beads_ralph.compile import load
+from beads_ralph.compile import base, load
 from beads_ralph.compile.build import build, plan_setting
 from beads_ralph.config import workspace
 from beads_ralph.plan import parse
@@ -112,7 +112,7 @@ def compiled_here(root: Path, text: str, name: str = "plan.md") -> Path:
     path = write(root / name, text)
     plan = parse(text, str(path))
     built = build(plan, plan_setting(workspace.find(root), plan))
-    load.load(EmbeddedStore(root), load.require_valid(built, list(built.beads)), check_existing=False)
+    load.load(EmbeddedStore(root), load.require_valid(built, list(built.beads), base.readings(text, plan)))
     return path
 
 

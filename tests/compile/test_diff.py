@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile import diff, load
+from beads_ralph.compile import apply, diff, load
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes
@@ -332,6 +332,6 @@ def test_nothing_is_written_where_the_store_refuses_the_new_beads(repo: Path) ->
     edited = load.Batch({"1.1": make_bead("bd-a", title="Edited"), "1.2": new})
     compared = diff.compare(load.StoredPlan(store.find(Query()).beads), edited)
     with pytest.raises(RalphError) as caught:
-        diff.apply(store, compared)
+        apply.apply(store, compared)
     assert caught.value.code is Code.UNRESOLVED
     assert dump(repo) == before

@@ -257,6 +257,8 @@ class RunState(FrozenModel):
     interruptions: list[Interruption] | None = None
     gate_results: list[CheckResult] | None = None
     gate_override: GateOverride | None = None
+    planned: Details | None = None
+    """The plan as it was last compiled into the bead, so that a person's edit is told from the plan's."""
 
     def to_metadata(self) -> dict[str, Any]:
         """The keys that are set, as the bead's metadata has them, without secrets."""
@@ -314,12 +316,12 @@ class RunState(FrozenModel):
 NAMES: Final = ("red_before", "tests_before", "read_by_checks")
 KEYS_IN_ORDER: Final = tuple(RunState.model_fields)
 KEYS: Final = frozenset(KEYS_IN_ORDER)
-"""The metadata that only runs write: neither a plan nor a formula says it. Besides, runs fill in the
+"""The metadata that only we write: neither a plan nor a formula says it. Besides, runs fill in the
 `agent_id` of the bead's agents."""
 HISTORY: Final = frozenset(
-    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result"}
+    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result", "planned"}
 )
-"""Keys that grow with every attempt, and that no agent needs to be told."""
+"""Keys that grow with every attempt, or are as long, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(
     attempt_count=0,
     scrum_master_session_id=None,

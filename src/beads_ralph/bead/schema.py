@@ -116,6 +116,8 @@ def check(raw: Any, schema: SchemaName = "auto", file: str | None = None) -> Sch
 
 def read(raw: dict[str, Any], root: Path) -> SchemaCheck:
     """A stored bead as schema 4.1a, migrating an old one in memory."""
+    if not legacy.looks_legacy(raw):
+        return check(raw, "4.1a")
     title = raw.get("title")
     return check(legacy.migrate(raw, root, slug(title if isinstance(title, str) else "")), "4.1a")
 

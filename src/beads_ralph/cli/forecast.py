@@ -14,9 +14,7 @@ from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.plan import compiled
-from beads_ralph.compile import load
-from beads_ralph.compile.build import build
+from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
@@ -40,13 +38,10 @@ def forecast(
 ) -> Answer:
     """Say how long what is left of a plan will take and cost, with a range, from the records of past runs."""
     space = workspace.find(config_file=config)
-    setting, built = compiled(space, plan, agent_check=False)
-    held = load.held(registry.open_store(space, store).store, built.plan, setting.plan_file)
-    stored = {bead.id: bead for bead in held.beads}
-    names = [sprint.id.text for sprint in built.plan.sprints]
-    batch = load.require_valid(build(built.plan, held.known_to(setting)), names)
-    beads = {_known_as(bead): bead for bead in batch.beads if isinstance(bead, Bead)}
-    closed = {bead.id for bead in held.beads if bead.status == "closed"}
+    met = reconcile(space, plan, lambda: registry.open_store(space, store).store, agent_check=False)
+    stored = {bead.id: bead for bead in met.stored.beads}
+    beads = {_known_as(bead): bead for bead in met.batch.beads if isinstance(bead, Bead)}
+    closed = {name for name, bead in stored.items() if bead.status == "closed"}
     left = {name: bead for name, bead in beads.items() if bead.id not in closed}
     sprints = [_sprint(name, bead, stored.get(bead.id), space) for name, bead in left.items()]
     history = History.of(records.read_all(space.state))
@@ -54,7 +49,7 @@ def forecast(
     done = len(beads) - len(left)
     found = forecasting.forecast(sprints, _inner(left), history, width, closed=done)
     data = {"plan": str(plan), **found.to_json()}
-    return Answer(data, lambda console: _show(plan, found, console), built.warnings)
+    return Answer(data, lambda console: _show(plan, found, console), met.built.warnings)
 
 
 def _known_as(bead: Bead) -> str:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from beads_ralph.bead.items import Item
-from beads_ralph.bead.words import plural
-from beads_ralph.cli import options
+from beads_ralph.bead.words import plural, several
+from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer, speaker
-from beads_ralph.cli.plan import difference
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
-from beads_ralph.compile import diff as plandiff
-from beads_ralph.compile import load
-from beads_ralph.compile.build import Built, build, plan_setting, read_plan
+from beads_ralph.compile import apply, base, load
+from beads_ralph.compile.build import Built, build, plan_setting
+from beads_ralph.compile.diff import Diff
 from beads_ralph.compile.molecule import Molecule
-from beads_ralph.compile.setting import Setting
+from beads_ralph.compile.reconcile import Reconciled, preferring, reconcile
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
@@ -50,6 +50,7 @@ class MasonRequest:
     annotate: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False
     check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False
     update: Annotated[bool, typer.Option("--update", help="Apply an edited plan to the store.")] = False
+    prefer: options.Prefer = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False
     schema: options.MasonSchema = "4.1a"
     id_suffix: Annotated[
@@ -74,6 +75,9 @@ class MasonRequest:
     def settle(self) -> None:
         """Some options do not go together."""
         if not self.update:
+            if self.prefer:
+                action = "Say: beads-ralph mason PLAN --update --prefer plan"
+                raise RalphError(Code.USAGE, "--prefer goes with --update", suggested_action=action)
             return
         if self.schema == "legacy" or self.id_suffix or self.wanted is not None:
             message = "--update goes with neither --schema legacy, --id-suffix nor --sprint-filter"
@@ -86,20 +90,39 @@ class MasonRequest:
 @options.taken_from(MasonRequest)
 def mason(order: MasonRequest) -> Answer:
     """Compile a plan into beads and put them into the store: all of them, or none."""
-    path = order.path
     space = workspace.find(config_file=order.config)
-    read = read_plan(path)
+    order.settle()
+    opened = cache(lambda: registry.open_store(space, order.store))
+    if order.dry_run or order.id_suffix:
+        return _beside(order, space, opened)
+    if order.annotate:
+        _require_writable(order.path)
+    met = reconcile(
+        space,
+        order.path,
+        lambda: opened().store,
+        wanted=order.wanted,
+        schema=order.schema,
+        agent_check=not order.no_agent_check,
+    )
+    return (_update if order.update else _insert)(order, opened(), met)
+
+
+def _beside(order: MasonRequest, space: Workspace, opened: Callable[[], OpenStore]) -> Answer:
+    """What the store has already does not count: beads are only shown, or made beside those."""
+    text = text_files.read_text(order.path)
+    read = parse(text, str(order.path))
     suffix, agent_check = _suffix(order.id_suffix), not order.no_agent_check
     setting = plan_setting(space, read, schema=order.schema, id_suffix=suffix, agent_check=agent_check)
-    order.settle()
-    chosen = load.choose(read, None if read.faults else order.wanted)  # a faulty plan: all that is wrong
+    chosen = load.choose(read, None if read.faults else order.wanted)
     built = build(read, setting)
-    batch = load.require_valid(built, chosen)  # before the store is even opened
+    batch = load.require_valid(built, chosen, base.readings(text, read))
     if order.dry_run:
         return _dry_run(built, batch)
     if order.annotate:
-        _require_writable(path)
-    return (_update if order.update else _insert)(order, space, setting, built)
+        _require_writable(order.path)
+    loaded = load.load(opened().store, batch, speaker(current_style()))
+    return _inserted(order, opened(), built, batch, loaded)
 
 
 def _suffix(text: str) -> str:
@@ -114,40 +137,62 @@ def _suffix(text: str) -> str:
 # --- inserting --------------------------------------------------------------------------------------
 
 
-def _insert(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
-    opened = registry.open_store(space, order.store)
-    if not setting.id_suffix:  # a suffix asks for beads beside those that exist
-        built = load.with_known(built, setting, load.held(opened.store, built.plan, setting.plan_file))
-    batch = load.require_valid(built, load.choose(built.plan, order.wanted))
-    loaded = load.load(
-        opened.store, batch, check_existing=order.check_existing, progress=speaker(current_style())
-    )
+def _insert(order: MasonRequest, opened: OpenStore, met: Reconciled) -> Answer:
+    say = speaker(current_style())
+    if not order.check_existing:
+        loaded = load.load(met.store, met.batch, say)
+        return _inserted(order, opened, met.built, met.batch, loaded)
+    there = met.stored.ids
+    created, waiting = apply.add_missing(met.store, load.missing(met.batch, there), met.diff, say)
+    loaded = load.loaded(met.batch, created, there)
+    return _inserted(order, opened, met.built, met.batch, loaded, _left(met.diff, waiting))
+
+
+def _left(found: Diff, waiting: Sequence[str]) -> list[Fault]:
+    """What --check-existing has not touched, though the plan says otherwise."""
+    edges = {"dependencies", "metadata.plan_file"} if found.moved_from else {"dependencies"}
+    others = [change.bead.id for change in found.changed if change.fields.keys() - edges]
+    others += [change.bead.id for change in found.conflicts] + [bead.id for bead in found.orphaned]
+    if not others:
+        return []
+    message = f"left as they are, though the plan says otherwise: {several(list(dict.fromkeys(others)))}"
+    action = "See it: beads-ralph plan diff PLAN; apply it: beads-ralph mason PLAN --update"
+    return [Fault(Code.CONFLICT, message, suggested_action=action)]
+
+
+def _inserted(
+    order: MasonRequest,
+    opened: OpenStore,
+    built: Built,
+    batch: load.Batch,
+    loaded: load.Loaded,
+    more: Sequence[Fault] = (),
+) -> Answer:
     changed = order.annotate and _annotate(order.path, loaded.bead_ids, loaded.created)
-    data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built)
-    warnings = _warnings(built, opened)
+    data = loaded.to_json(annotated=order.annotate, file_changed=changed) | _about(opened, built, more)
+    warnings = (*_warnings(built, opened), *more)
     return Answer(data, lambda console: _show_loaded(console, opened, loaded, batch), warnings)
 
 
-def _update(order: MasonRequest, space: Workspace, setting: Setting, built: Built) -> Answer:
-    opened = registry.open_store(space, order.store)
-    stored = load.held(opened.store, built.plan, setting.plan_file)
-    found, batch = difference(built, setting, stored)
-    applied = plandiff.apply(opened.store, found, speaker(current_style()))
+def _update(order: MasonRequest, opened: OpenStore, met: Reconciled) -> Answer:
+    met = met.settled(preferring(order.prefer) if order.prefer else differences.asked)
+    found, batch = met.diff, met.batch
+    applied = met.apply(speaker(current_style()))
     changed = order.annotate and _annotate(order.path, batch.ids, applied.created)
     roots = {molecule.root.id for molecule in batch.molecules}
-    loaded = load.Loaded(
-        tuple(each for each in applied.created if each not in roots),
-        tuple(bead.id for bead in found.unchanged),
-        tuple(batch.parts),
-        batch.ids,
-        batch.mode,
-        tuple(each for each in applied.created if each in roots),
+    loaded = replace(
+        load.loaded(batch, applied.created),
+        created=tuple(each for each in applied.created if each not in roots),
+        skipped=tuple(bead.id for bead in found.unchanged),
     )
     status = "updated" if applied.updated or applied.orphaned or applied.created else "unchanged"
     data = loaded.to_json(annotated=order.annotate, file_changed=changed)
-    data |= applied.to_json() | {"database_status": status} | _about(opened, built, found.items.warnings())
-    warnings = (*_warnings(built, opened), *found.items.warnings())
-    return Answer(data, lambda console: _show_applied(console, opened, applied), warnings)
+    more = (*found.warnings(), *found.items.warnings())
+    data |= applied.to_json() | {"database_status": status} | _about(opened, met.built, more)
+    if found.kept:
+        data["beads_kept"] = [change.bead.id for change in found.kept]
+    warnings = (*_warnings(met.built, opened), *more)
+    return Answer(data, lambda console: _show_applied(console, opened, applied, found), warnings)
 
 
 def _about(opened: OpenStore, built: Built, more: Sequence[Fault] = ()) -> dict[str, Any]:
@@ -213,12 +258,15 @@ def _show_loaded(console: Console, opened: OpenStore, loaded: load.Loaded, batch
     console.print(f"✓ {plural(len(loaded.created), 'bead')} inserted{poured}{skipped}")
 
 
-def _show_applied(console: Console, opened: OpenStore, applied: plandiff.Applied) -> None:
+def _show_applied(console: Console, opened: OpenStore, applied: apply.Applied, found: Diff) -> None:
     console.print(f"[dim]{opened.why}[/dim]")
     rows = (("+", "green", applied.created), ("~", "yellow", applied.updated), ("-", "red", applied.orphaned))
     for mark, colour, ids in rows:
         for bead_id in ids:
             console.print(f"[{colour}]{mark}[/{colour}] {bead_id}")
+    for change in found.kept:
+        fields = several([name.removeprefix("metadata.") for name in change.kept])
+        console.print(f"[dim]= {change.bead.id} keeps what was changed in the store: {escape(fields)}[/dim]")
     for bead_id in applied.left_alone:
         console.print(f"[dim]= {bead_id} is in progress or closed: left alone[/dim]")
     console.print(

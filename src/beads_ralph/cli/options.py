@@ -33,6 +33,10 @@ NoAgentCheck = Annotated[
     bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
 MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
+Prefer = Annotated[
+    Literal["plan", "store"] | None,
+    Option("--prefer", help="Whose value counts where the plan and a person have both changed it."),
+]
 Reason = Annotated[str, Option("--reason", help="Why, for those who look at it later.")]
 BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
 BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]

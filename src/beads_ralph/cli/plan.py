@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural, several
-from beads_ralph.cli import options
+from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.text import escape, lines
-from beads_ralph.compile import diff as plandiff
+from beads_ralph.cli.text import lines
 from beads_ralph.compile import load
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
+from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.compile.setting import Setting, without_verifier
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import gathered
 from beads_ralph.plan import Sprint, draw
 from beads_ralph.store import registry
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Format = Literal["text", "mermaid", "dot", "json"]
 
@@ -110,13 +107,12 @@ def diff(
 ) -> Answer:
     """Show what an edited plan would add, change or orphan in the store."""
     space = workspace.find(config_file=config)
-    setting, built = compiled(space, plan, agent_check=not no_agent_check)
-    opened = registry.open_store(space, store)
-    found, _ = difference(built, setting, load.held(opened.store, built.plan, setting.plan_file))
+    opened = cache(lambda: registry.open_store(space, store))
+    met = reconcile(space, plan, lambda: opened().store, agent_check=not no_agent_check)
     return Answer(
-        {"store": opened.store.kind, **found.to_json()},
-        lambda console: _show_diff(console, found),
-        tuple(dict.fromkeys((*built.warnings, *opened.warnings))),
+        {"store": met.store.kind, **met.diff.to_json()},
+        lambda console: differences.show(console, met.diff),
+        tuple(dict.fromkeys((*met.built.warnings, *opened().warnings))),
     )
 
 
@@ -127,46 +123,3 @@ def compiled(space: Workspace, plan: Path, *, agent_check: bool = True) -> tuple
     built = build(read, setting)
     load.require_valid(built, [sprint.id.text for sprint in read.sprints])
     return setting, built
-
-
-def difference(built: Built, setting: Setting, stored: load.StoredPlan) -> tuple[plandiff.Diff, load.Batch]:
-    """The plan against the store, with sprints matched to what they have already; and what it plans."""
-    again = build(built.plan, stored.known_to(setting))
-    planned = load.require_valid(again, [sprint.id.text for sprint in built.plan.sprints])
-    return plandiff.compare(stored, planned), planned
-
-
-def _show_diff(console: Console, found: plandiff.Diff) -> None:
-    for bead in found.added:
-        console.print(f"[green]+ {bead.id}[/green]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}")
-    for change in found.changed:
-        lock = f"  [dim]({change.bead.status}: left alone)[/dim]" if change.locked else ""
-        console.print(f"[yellow]~ {change.bead.id}[/yellow]  {change.bead.metadata.plan_sprint_id}{lock}")
-        for name, (old, new) in change.fields.items():
-            before, after = _around_difference(old, new)
-            console.print(f"    {name}: [red]{escape(before)}[/red] → [green]{escape(after)}[/green]")
-    for bead in found.orphaned:
-        lock = f"  [dim]({bead.status}: left alone)[/dim]" if plandiff.is_locked(bead) else ""
-        console.print(f"[red]- {bead.id}[/red]  {bead.metadata.plan_sprint_id}  {escape(bead.title)}{lock}")
-    for item in found.items.added:
-        console.print(f"[green]+ {item.id}[/green]  {item.issue_type}  {escape(item.title)}")
-    for warning in found.items.warnings():
-        console.print(f"[dim]= {escape(warning.message)}[/dim]")
-    if found.empty:
-        console.print("✓ the store agrees with the plan")
-
-
-def _around_difference(old: Any, new: Any) -> tuple[str, str]:
-    """Both values as text; long ones only from where they begin to differ."""
-    before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
-    same = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
-    start = max(0, same - MAX_SHOWN // 4) if max(len(before), len(after)) > MAX_SHOWN else 0
-    return _window(before, start), _window(after, start)
-
-
-def _window(text: str, start: int) -> str:
-    end = start + MAX_SHOWN
-    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")
-
-
-MAX_SHOWN = 100

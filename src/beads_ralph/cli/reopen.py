@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from beads_ralph.bead import run_state
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.cli import options
@@ -19,7 +23,12 @@ from beads_ralph.store.query import Query, UnreadableBead
 AUTHOR = "beads-ralph"
 
 
-def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
+def retry(
+    bead: options.BeadId,
+    again: Annotated[bool, typer.Option("--again", help="Also one that is closed with its proof.")] = False,
+    store: options.Store = None,
+    json_: options.Json = False,
+) -> Answer:
     """Open a blocked bead again, or one closed without a proof; heal one that cannot be read."""
     space = workspace.find()
     opened = registry.open_store(space, store)
@@ -28,9 +37,10 @@ def retry(bead: options.BeadId, store: options.Store = None, json_: options.Json
         return _healed(opened.store, broken[0])
     found = opened.store.show(bead)
     proven = closed_beads.is_proven(found, Ledger(space.home).rows().get(bead))
-    if found.status not in ("blocked", "closed") or proven:
+    if found.status not in ("blocked", "closed") or (proven and not again):
         standing = "closed with its proof" if proven else found.status
-        raise RalphError(Code.CONFLICT, f"{bead} is {standing}, not blocked")
+        action = f"To have it done again all the same: beads-ralph retry {bead} --again" if proven else None
+        raise RalphError(Code.CONFLICT, f"{bead} is {standing}, not blocked", suggested_action=action)
     if found.status == "closed":
         Ledger(space.home).reopen(bead)
     _open_again(opened.store, bead, found.status, found.metadata, RunState(proven=None, accepted=None))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
+from beads_ralph.cli.differences import asked, tell
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.files.plugins import ExecutorName, ForgeName
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Store
 
+PlanChanges = Literal["apply", "refuse"]
 Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
 Forge = Annotated[ForgeName | None, typer.Option("--forge", help="Where pull requests are opened.")]
 
@@ -45,6 +47,10 @@ def run(  # noqa: PLR0913 - one parameter an option
     force_gates: Annotated[
         bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
+    plan_changes: Annotated[
+        PlanChanges | None, typer.Option("--plan-changes", help="What becomes of an edited plan.")
+    ] = None,
+    prefer: options.Prefer = None,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -66,13 +72,15 @@ def run(  # noqa: PLR0913 - one parameter an option
         dry_run=dry_run,
         stop_on_failure=stop_on_failure,
         force_gates=force_gates,
+        plan_changes=plan_changes,
+        prefer=prefer,
         executor=executor,
         forge=forge_name,
         store=store,
         config=config,
     )
     say = speaker(current_style())
-    planned = app.plan_run(request, progress=say)
+    planned = app.plan_run(request, progress=say, settle=asked, tell=lambda found: tell(found, say))
     if dry_run:
         return _rehearsed(planned)
     return ended_answer(planned, planned.start(lambda journal: Board(journal, current_style()), say))
@@ -114,6 +122,7 @@ WORDS: dict[str, str] = {
     "stopped": "[yellow]■ stopped[/yellow]",
     "interrupted": "[yellow]■ interrupted[/yellow]",
     "no_progress": "[yellow]? no progress[/yellow]",
+    "plan_differs": "[yellow]≠ the plan differs[/yellow]",
 }
 
 

@@ -354,6 +354,7 @@ def setting_of(workspace: Workspace, file: Path) -> Setting:
         branches=workspace.branches(),
         checked_out=workspace.repository.current_branch() if workspace.repository else None,
         warnings=workspace.warnings,
+        checkout=workspace.checkout,
     )
 
 

@@ -1,87 +1,84 @@
-"""An edited plan against the store: what it would add, change or orphan, and how to apply it."""
+"""An edited plan against the store: what it would add, change or orphan, what people have changed, and where
+both have changed the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Literal
 
-from beads_ralph.bead import graph, personas, run_state
+from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import CONTAINERS
+from beads_ralph.bead.words import several
+from beads_ralph.compile import base
+from beads_ralph.compile.base import LISTS, ORPHANED, PLACE, Base
+from beads_ralph.compile.item_diff import NO_ITEMS, ItemDiff, compare_items, fields_json
 from beads_ralph.compile.load import Batch, StoredPlan, stored_of
-from beads_ralph.compile.molecule import Molecule
-from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.store.protocol import Changes, Progress, Store, Stored, silent
+from beads_ralph.errors import Code, Fault, gathered
 
-ORPHANED: Final = "orphaned"
-AUTHOR: Final = "beads-mason"
-CORE_FIELDS: Final = ("title", "description", "priority", "issue_type", "labels", "dependencies")
+Fields = Mapping[str, tuple[Any, Any]]
+"""Field → (stored, planned)."""
+Choice = Literal["plan", "store"]
+Choose = Callable[["Change", str], Choice]
+WORK: Final = (
+    *("title", "description", "metadata.dev_prompts", "metadata.acceptance_criteria", "metadata.dod"),
+    *("metadata.branches_to_merge",),
+)
+"""The fields that say what is to be done, and when it is."""
+WORDLESS: Final = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A bead whose plan text was edited: field → (stored, planned)."""
+    """A bead and its sprint as it is now, where they differ."""
 
     bead: Bead
     planned: Bead
-    fields: Mapping[str, tuple[Any, Any]]
+    fields: Fields
+    """What the plan has changed."""
+    kept: Fields = field(default_factory=dict)
+    """What a person has changed in the store: it stays."""
+    conflicts: Fields = field(default_factory=dict)
+    """What both have changed."""
+    reading: str = ""
+    """How the sprint reads now; empty where nobody has looked."""
+    is_stale: bool = False
+    """True where the plan as last compiled is to be written down anew, if nothing else is."""
+    is_taken_as_done: bool = False
+    """True for finished work that reads differently, and that a person lets stand."""
 
     @property
     def locked(self) -> bool:
         return is_locked(self.bead)
 
+    @property
+    def is_moved(self) -> bool:
+        """True for finished work whose sprint has another number or file now."""
+        return self.bead.status == "closed" and bool(self.place)
 
-@dataclass(frozen=True)
-class ItemChange:
-    """A step for a person, or a gate, that the plan or its formula says differently now."""
+    @property
+    def place(self) -> Fields:
+        old, new = (each.metadata.to_json() for each in (self.bead, self.planned))
+        keys = (name.removeprefix("metadata.") for name in PLACE)
+        return {f"metadata.{key}": (old.get(key), new[key]) for key in keys if old.get(key) != new[key]}
 
-    item: Item
-    fields: Mapping[str, tuple[Any, Any]]
+    @property
+    def reads_differently(self) -> bool:
+        """True for finished work that the plan asks for otherwise now."""
+        return self.bead.status == "closed" and bool(self.fields)
 
-
-@dataclass(frozen=True)
-class ItemDiff:
-    """The same of what formulas make beside beads. Of these only new ones are applied: what a person
-    may have read already is left to a person."""
-
-    added: tuple[Item, ...] = ()
-    changed: tuple[ItemChange, ...] = ()
-    gone: tuple[Item, ...] = ()
-    kept: tuple[Item, ...] = ()
-
-    def warnings(self) -> list[Fault]:
-        """Warnings about what is left alone, and what to do about it."""
-        told = []
-        for change in self.changed:
-            both = (f"{name} is {old!r}, planned {new!r}" for name, (old, new) in change.fields.items())
-            said = f"keeps what it says: {', '.join(both)}"
-            told.append((change.item, said, "Do what the plan says, then"))
-        for item in self.gone:
-            said = "is no longer in the plan, and stays open"
-            told.append((item, said, "Where nothing is left to do"))
-        return [
-            Fault(
-                Code.CONSTRAINT,
-                f"{item.id} ({item.title}) {said}",
-                suggested_action=f"{when}: beads-ralph close {item.id}",
-            )
-            for item, said, when in told
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "added": [_item_row(item) for item in self.added],
-            "changed": [
-                {**_item_row(change.item), "fields": _fields_json(change.fields)} for change in self.changed
-            ],
-            "gone": [_item_row(item) for item in self.gone],
-        }
-
-
-def _item_row(item: Item) -> dict[str, Any]:
-    return {"item_id": item.id, "issue_type": item.issue_type, "title": item.title, "status": item.status}
+    def settled(self, choose: Choose) -> Change:
+        """Without conflicts: the plan's values are taken over, the store's are kept."""
+        sides = {name: choose(self, name) for name in self.conflicts}
+        taken = {name: self.conflicts[name] for name, side in sides.items() if side == "plan"}
+        left = {name: self.conflicts[name] for name, side in sides.items() if side == "store"}
+        stale = self.is_stale or bool(left)
+        return replace(
+            self, fields={**self.fields, **taken}, kept={**self.kept, **left}, conflicts={}, is_stale=stale
+        )
 
 
 @dataclass(frozen=True)
@@ -89,31 +86,100 @@ class Diff:
     """Beads to add, to change, and those whose sprint is gone from the plan."""
 
     added: tuple[Bead, ...]
-    changed: tuple[Change, ...]
+    changes: tuple[Change, ...]
+    """Of every bead whose sprint is in the plan."""
     orphaned: tuple[Bead, ...]
-    unchanged: tuple[Bead, ...]
-    items: ItemDiff = ItemDiff()
+    items: ItemDiff = NO_ITEMS
+    moved_from: str | None = None
+    """The file that the plan was when it was last compiled."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def changed(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.fields)
+
+    @cached_property
+    def unchanged(self) -> tuple[Bead, ...]:
+        return tuple(change.bead for change in self.changes if not change.fields and not change.conflicts)
+
+    @cached_property
+    def kept(self) -> tuple[Change, ...]:
+        """Those that a person has changed, and that are not done."""
+        return tuple(change for change in self.changes if change.kept and not change.locked)
+
+    @cached_property
+    def conflicts(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.conflicts)
+
+    @cached_property
+    def reread(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.reads_differently)
 
     @property
     def empty(self) -> bool:
         items = self.items
-        return not (self.added or self.changed or self.orphaned or items.added or items.changed or items.gone)
+        beads = self.added or self.changed or self.orphaned or self.conflicts
+        return not (beads or items.added or items.changed or items.gone)
+
+    @property
+    def is_first(self) -> bool:
+        """True where the store has nothing of the plan yet."""
+        return not (self.changes or self.orphaned or self.items.kept)
+
+    def settled(self, choose: Choose) -> Diff:
+        return replace(self, changes=tuple(change.settled(choose) for change in self.changes))
+
+    def taken_as_done(self) -> Diff:
+        """Finished work that reads differently is let stand."""
+        stand = (
+            replace(change, fields={}, is_taken_as_done=True) if change.reads_differently else change
+            for change in self.changes
+        )
+        return replace(self, changes=tuple(stand))
+
+    def open_ends(self) -> list[Fault]:
+        """What keeps the plan from being done although every bead may be closed."""
+        left = [change for change in self.changed if not change.reads_differently]
+        lines = [(bead.metadata.plan_sprint_id, "has no bead yet") for bead in self.added]
+        lines += [
+            (change.planned.metadata.plan_sprint_id, f"says otherwise than {change.bead.id}")
+            for change in (*left, *self.conflicts)
+        ]
+        lines += [
+            (bead.metadata.plan_sprint_id, f"is not in the plan any more, but {bead.id} is open")
+            for bead in self.orphaned
+            if bead.status != "closed"
+        ]
+        action = "See it: beads-ralph plan diff PLAN; then run it again: beads-ralph run PLAN"
+        ends = [
+            Fault(Code.CONFLICT, f"sprint {name} {said}", suggested_action=action) for name, said in lines
+        ]
+        return [*ends, *self.warnings()]
+
+    def warnings(self) -> list[Fault]:
+        """Finished work that the plan asks for otherwise now."""
+        return [_reread(change) for change in self.reread]
 
     def to_json(self) -> dict[str, Any]:
+        more = {
+            "kept": [{**_row(change.bead), "fields": fields_json(change.kept)} for change in self.kept],
+            "conflicts": [
+                {**_row(change.bead), "fields": fields_json(change.conflicts)} for change in self.conflicts
+            ],
+            "moved_from": self.moved_from,
+            "warnings": [warning.to_json() for warning in self.warnings()],
+        }
         return {
             "added": [_row(bead) for bead in self.added],
             "changed": [
-                {**_row(change.bead), "locked": change.locked, "fields": _fields_json(change.fields)}
+                {**_row(change.bead), "locked": change.locked, "fields": fields_json(change.fields)}
                 for change in self.changed
             ],
             "orphaned": [{**_row(bead), "locked": is_locked(bead)} for bead in self.orphaned],
             "unchanged": [bead.id for bead in self.unchanged],
-            **({"items": self.items.to_json()} if self.items != ItemDiff() else {}),
+            **({"items": self.items.to_json()} if self.items != NO_ITEMS else {}),
+            **{key: value for key, value in more.items() if value},
         }
-
-
-def _fields_json(fields: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    return {name: {"stored": old, "planned": new} for name, (old, new) in fields.items()}
 
 
 def _row(bead: Bead) -> dict[str, Any]:
@@ -125,25 +191,72 @@ def _row(bead: Bead) -> dict[str, Any]:
     }
 
 
+def _reread(change: Change) -> Fault:
+    name, sprint = change.bead.id, change.planned.metadata.plan_sprint_id
+    fields = several([name.removeprefix("metadata.") for name in change.fields])
+    again = f"To have it done again: beads-ralph retry {name} --again"
+    stand = "to let it stand: beads-ralph mason PLAN --update --prefer store"
+    message = f"sprint {sprint} reads differently since {name} was closed: {fields}"
+    return Fault(Code.CONFLICT, message, suggested_action=f"{again}; {stand}")
+
+
 def is_locked(bead: Bead) -> bool:
     """Work that runs or is done is not touched by an edit of the plan."""
     return bead.status in ("in_progress", "closed")
+
+
+# --- comparing --------------------------------------------------------------------------------------
 
 
 def compare(stored: StoredPlan, planned: Batch) -> Diff:
     """`planned` carries the ids of what the store holds of the same sprints already."""
     _require_same_kind(stored, planned)
     by_id = {bead.id: bead for bead in stored.beads}
-    wanted = [bead for bead in planned.beads if isinstance(bead, Bead)]
-    changes = [_change(by_id[bead.id], bead) for bead in wanted if bead.id in by_id]
-    gone = [bead for bead in by_id.values() if _is_gone(bead, planned)]
+    wanted = _past_closed([bead for bead in planned.beads if isinstance(bead, Bead)], by_id)
+    reading = planned.readings.get
+    changes = [
+        _change(by_id[bead.id], bead, by_id.keys(), reading(bead.metadata.plan_sprint_id, ""))
+        for bead in wanted
+        if bead.id in by_id
+    ]
+    ids = {bead.id for bead in wanted}
+    gone = [bead for bead in stored.first_ones if bead.id not in ids and ORPHANED not in bead.labels]
     return Diff(
         added=tuple(bead for bead in wanted if bead.id not in by_id),
-        changed=tuple(change for change in changes if change.fields),
-        orphaned=tuple(bead for bead in gone if ORPHANED not in bead.labels),
-        unchanged=tuple(change.bead for change in changes if not change.fields),
-        items=_compare_items(stored, planned),
+        changes=tuple(changes),
+        orphaned=tuple(gone),
+        items=compare_items(stored, planned),
+        moved_from=stored.moved_from,
+        readings=planned.readings,
     )
+
+
+def _past_closed(wanted: list[Bead], stored: Mapping[str, Bead]) -> list[Bead]:
+    """A sprint that was put before finished work holds up what comes after that work: finished beads keep
+    what they waited for, so their dependents wait for it themselves."""
+    closed = {
+        bead.id: bead.dependencies
+        for bead in wanted
+        if bead.id in stored and stored[bead.id].status == "closed"
+    }
+    late = {
+        name: [other for other in needs if other not in stored[name].dependencies]
+        for name, needs in closed.items()
+    }
+    if not any(late.values()):
+        return wanted
+    inner = {name: [other for other in needs if other in closed] for name, needs in closed.items()}
+    behind: dict[str, dict[str, None]] = {}
+    for name in (name for wave in graph.waves(inner) for name in wave):
+        further = (one for other in inner[name] for one in behind[other])
+        behind[name] = dict.fromkeys((*late[name], *further))
+    return [bead if bead.id in closed else _waiting_for(bead, behind) for bead in wanted]
+
+
+def _waiting_for(bead: Bead, behind: Mapping[str, Mapping[str, None]]) -> Bead:
+    more = (one for name in bead.dependencies for one in behind.get(name, ()))
+    needs = [*dict.fromkeys((*bead.dependencies, *more))]
+    return bead if needs == bead.dependencies else bead.model_copy(update={"dependencies": needs})
 
 
 def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
@@ -165,166 +278,63 @@ def _require_same_kind(stored: StoredPlan, planned: Batch) -> None:
         raise gathered(faults, "the plan")
 
 
-def _is_gone(bead: Bead, planned: Batch) -> bool:
-    """True where its sprint left the plan, or its step left the formula, or the one became the other.
-
-    A sprint may have more beads or molecules than the plan makes now: those of --id-suffix.
-    """
-    sprint, molecule = bead.metadata.plan_sprint_id, bead.metadata.molecule
-    part = planned.parts.get(sprint)
-    if not isinstance(part, Molecule):
-        return part is None or molecule is not None
-    left = molecule == part.root.id and bead.id not in {member.id for member in part.members}
-    return molecule is None or left
-
-
-def _compare_items(stored: StoredPlan, planned: Batch) -> ItemDiff:
-    there = {item.id: item for item in (*stored.roots, *stored.items)}
-    wanted = [each for each in planned.stored if isinstance(each, Item)]
-    both = [(there[item.id], item) for item in wanted if item.id in there]
-    changes = [ItemChange(old, _item_fields(old, new)) for old, new in both if _is_waiting(old)]
-    # Not those of --id-suffix, molecules beside the one that the plan means.
-    meant = {name: part.root.id for name, part in planned.parts.items() if isinstance(part, Molecule)}
-    named = ((root.id, str(root.metadata.get("plan_sprint_id"))) for root in stored.roots)
-    current = {root for root, sprint in named if meant.get(sprint, root) == root}
-    gone = [item for item in stored.items if _root_of(item, there) in current]
-    ids = {item.id for item in wanted}
-    return ItemDiff(
-        added=tuple(item for item in wanted if item.id not in there),
-        changed=tuple(change for change in changes if change.fields),
-        gone=tuple(item for item in gone if item.id not in ids and _is_waiting(item)),
-        kept=tuple(there.values()),
+def _change(stored: Bead, planned: Bead, own: Any, reading: str) -> Change:
+    """Sort what differs by who has changed it. What is closed is compared in its work only."""
+    before = Base.of(stored, own)
+    old, new = base.fields_of(stored), base.fields_of(planned)
+    names = base.differing(old, new)
+    found = Change(
+        stored, planned, {}, reading=reading, is_stale=bool(reading) and before.reading not in ("", reading)
     )
+    if not names or (stored.status == "closed" and not _is_asked_otherwise(before, names, old, new, reading)):
+        return found
+    if stored.status == "closed":
+        return replace(found, fields={name: (old.get(name), new.get(name)) for name in names if name in WORK})
+    sides: dict[str, dict[str, tuple[Any, Any]]] = {"plan": {}, "person": {}, "both": {}}
+    for name in names:
+        side, value = _merged(before, name, old.get(name), new.get(name))
+        sides[side][name] = (old.get(name), value)
+    return replace(found, fields=sides["plan"], kept=sides["person"], conflicts=sides["both"])
 
 
-def _is_waiting(item: Item) -> bool:
-    """True where a person or the world still has to act; containers follow their members."""
-    return item.status != "closed" and item.issue_type not in CONTAINERS
+def _merged(before: Base, name: str, stored: Any, planned: Any) -> tuple[base.Side, Any]:
+    if name not in LISTS:
+        return before.changed_by(name, stored, planned), planned
+    merged = before.merged(name, stored, planned)
+    return ("person", planned) if base.is_same(name, merged, stored) else ("plan", merged)
 
 
-def _root_of(item: Item, there: Mapping[str, Item]) -> str:
-    while item.parent is not None and item.parent in there:
-        item = there[item.parent]
-    return item.id
+def _is_asked_otherwise(
+    before: Base, names: list[str], old: Mapping[str, Any], new: Mapping[str, Any], reading: str
+) -> bool:
+    """Whether the plan asks for something else than what was done: its text was changed, not the settings
+    around it nor the program that reads it."""
+    work = [name for name in names if name in WORK]
+    if not work or (before.reading and reading):
+        return bool(work) and before.reading != reading
+    if before.said is not None:
+        return any(base.digest(new.get(name)) != before.said.get(name, base.NOTHING) for name in work)
+    words = (name for name in work if name in ("title", "metadata.dev_prompts"))
+    return any(WORDLESS.sub("", str(old.get(name))) != WORDLESS.sub("", str(new.get(name))) for name in words)
 
 
-def _item_fields(stored: Item, planned: Item) -> dict[str, tuple[Any, Any]]:
-    old, new = stored.model_dump(mode="json"), planned.model_dump(mode="json")
-    fields = {name: (old[name], new[name]) for name in ITEM_FIELDS if _differs(name, old, new)}
-    if stored.gate != planned.gate:
-        fields["gate"] = (stored.metadata.get("gate"), planned.metadata.get("gate"))
-    return fields
+# --- both have changed it ---------------------------------------------------------------------------
 
 
-ITEM_FIELDS: Final = ("title", "description", "notes", "issue_type", "priority", "labels", "dependencies")
+def refuse_conflicts(found: Diff) -> Diff:
+    """Nobody is there to be asked: both values, and how to say which counts."""
+    faults = [fault for change in found.conflicts for fault in _conflict_faults(change)]
+    if faults:
+        raise gathered(faults, "the plan")
+    return found
 
 
-def _change(stored: Bead, planned: Bead) -> Change:
-    old, new = stored.to_json(), planned.to_json()
-    fields = {name: (old.get(name), new.get(name)) for name in CORE_FIELDS if _differs(name, old, new)}
-    before, after = (personas.without_sessions(said["metadata"]) for said in (old, new))
-    for name in sorted({*before, *after} - run_state.KEYS):
-        if name in after and before.get(name) != after[name]:
-            fields[f"metadata.{name}"] = (before.get(name), after[name])
-        elif name in PLAN_ONLY and before.get(name) is not None and name not in after:
-            fields[f"metadata.{name}"] = (before[name], None)
-    return Change(stored, planned, fields)
-
-
-PLAN_ONLY: Final = frozenset({"dod", "acceptance_criteria", "may_change", "formula", "template"})
-"""Optional keys that only a plan writes: gone from the plan means gone from the bead."""
-
-
-def _differs(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    if name in ("labels", "dependencies"):
-        return sorted(old.get(name) or []) != sorted(new.get(name) or [])
-    return bool(old.get(name) != new.get(name))
-
-
-# --- applying it ------------------------------------------------------------------------------------
-
-
-@dataclass
-class Applied:
-    """The changes so far, and what was left alone because work on it runs or is done."""
-
-    created: list[str]
-    updated: list[str] = field(default_factory=list)
-    orphaned: list[str] = field(default_factory=list)
-    left_alone: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "beads_updated": list(self.updated),
-            "beads_orphaned": list(self.orphaned),
-            "beads_left_alone": list(self.left_alone),
-        }
-
-
-def apply(store: Store, diff: Diff, progress: Progress = silent) -> Applied:
-    """New beads first, since changed ones may come to depend on them; running and closed ones stay.
-
-    A failure half-way says what was applied before it; applying again does the rest.
-    """
-    order = _safe_order(diff)
-    fresh: list[Stored] = [*diff.items.added, *diff.added]
-    done = Applied(store.create(fresh, progress) if fresh else [])
-    try:
-        for change in sorted(diff.changed, key=lambda change: order.get(change.bead.id, 0)):
-            taken = _update(store, change.bead, _changes(change))
-            (done.updated if taken else done.left_alone).append(change.bead.id)
-        for bead in diff.orphaned:
-            # Blocked, not closed: closed would claim that its work was done.
-            taken = _update(store, bead, Changes(status="blocked", labels=[*bead.labels, ORPHANED]))
-            if taken:
-                gone = f"Sprint {bead.metadata.plan_sprint_id} is no longer in the plan."
-                store.comment(bead.id, AUTHOR, gone)
-            (done.orphaned if taken else done.left_alone).append(bead.id)
-    except RalphError as error:
-        error.data |= {"beads_created": done.created, **done.to_json()}
-        raise
-    return done
-
-
-def _update(store: Store, bead: Bead, changes: Changes) -> bool:
-    """Change a bead, unless it is locked or became so since we looked."""
-    if is_locked(bead):
-        return False
-    try:
-        store.update(bead.id, replace(changes, expected_status=bead.status))
-    except RalphError as error:
-        if error.code != Code.CONFLICT:
-            raise
-        return False
-    return True
-
-
-def _changes(change: Change) -> Changes:
-    planned = change.planned.to_json()
-    core = {name: planned[name] for name in CORE_FIELDS if name in change.fields}
-    metadata = {
-        name.removeprefix("metadata."): new
-        for name, (_, new) in change.fields.items()
-        if name.startswith("metadata.")
-    }
-    revived = ORPHANED in change.bead.labels and change.bead.status == "blocked"
-    return Changes(**core, metadata=metadata or None, status="open" if revived else None)
-
-
-def _safe_order(diff: Diff) -> dict[str, int]:
-    """An order in which no update closes a cycle for a moment: what a bead will wait for comes first.
-
-    Locked beads keep their old dependencies, which may not fit the edited ones; that is refused.
-    """
-    changed = [change.bead if change.locked else change.planned for change in diff.changed]
-    items = (*diff.items.kept, *diff.items.added)
-    after: list[Stored] = [*diff.unchanged, *diff.orphaned, *diff.added, *items, *changed]
-    edges = {each.id: each.dependencies for each in after}
-    path = graph.cycle(edges)
-    if path:
-        raise RalphError(
-            Code.CYCLE_DETECTED,
-            f"Circular dependency: {' → '.join(path)}",
-            suggested_action="Beads in progress keep their old dependencies: wait for them, or edit the plan",
+def _conflict_faults(change: Change) -> Iterator[Fault]:
+    for name, (stored, planned) in change.conflicts.items():
+        field_name = name.removeprefix("metadata.")
+        message = (
+            f"{change.bead.id}: {field_name} was changed in the plan and in the store: "
+            f"the plan says {planned!r}, the store {stored!r}"
         )
-    return {node: number for number, wave in enumerate(graph.waves(edges)) for node in wave}
+        action = "Say which counts: --prefer plan or --prefer store; or write the same into the plan"
+        yield Fault(Code.CONFLICT, message, field=name, suggested_action=action)

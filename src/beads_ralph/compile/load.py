@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from beads_ralph.bead import schema
@@ -12,10 +11,13 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
-from beads_ralph.compile.build import Built, build, concerning, plan_setting, read_plan
+from beads_ralph.compile.base import with_base
+from beads_ralph.compile.build import Built, concerning
+from beads_ralph.compile.identity import Handle, former_file, matched, without_twins
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
-from beads_ralph.config.workspace import Workspace
+from beads_ralph.compile.sprints import unique
+from beads_ralph.compile.taken import damaged, refuse_taken
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.plan import Plan
 from beads_ralph.store.protocol import AnyBead, Progress, Store, Stored, silent
@@ -29,6 +31,8 @@ class Batch:
     """The chosen part of a compiled plan: sprint → its bead or its molecule, in the order of the plan."""
 
     parts: Mapping[str, AnyBead | Molecule]
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """Sprint → a hash of how it reads, where the plan was read from a file."""
 
     @property
     def molecules(self) -> list[Molecule]:
@@ -117,7 +121,7 @@ def choose(plan: Plan, wanted: Iterable[str] | None) -> list[str]:
     return [sprint for sprint in order if sprint in asked]
 
 
-def require_valid(built: Built, chosen: Collection[str]) -> Batch:
+def require_valid(built: Built, chosen: Collection[str], readings: Mapping[str, str] | None = None) -> Batch:
     """The chosen beads and molecules, or every fault that concerns them. Nothing goes in past a fault.
 
     Poured sprints that a chosen one waits for concern it: only with them is it known which beads those are.
@@ -127,7 +131,7 @@ def require_valid(built: Built, chosen: Collection[str]) -> Batch:
     if faults := concerning(built, dict.fromkeys((*chosen, *before))):
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
-    return Batch({sprint: parts[sprint] for sprint in chosen})
+    return Batch({sprint: parts[sprint] for sprint in chosen}, readings or {})
 
 
 # --- what is there already --------------------------------------------------------------------------
@@ -140,34 +144,88 @@ class StoredPlan:
     beads: tuple[Bead, ...]
     roots: tuple[Item, ...] = ()
     items: tuple[Item, ...] = ()
+    matches: Mapping[str, Handle] = field(default_factory=dict)
+    """Sprint → what the store has of it."""
+    moved_from: str | None = None
+    """The file that the plan was when these were made."""
 
     def known_to(self, setting: Setting) -> Setting:
         """The same setting, where sprints keep the ids, branches, worktrees and teams they have."""
-        return replace(setting, known=by_sprint(self.beads), molecules=self._molecules())
+        known = {name: found.thing for name, found in self.matches.items() if isinstance(found.thing, Bead)}
+        molecules = {
+            name: self._molecule(found.thing)
+            for name, found in self.matches.items()
+            if isinstance(found.thing, Item)
+        }
+        taken = frozenset(found.id for found in self.matches.values())
+        return replace(setting, known=known, molecules=molecules, taken=taken)
 
-    def _molecules(self) -> dict[str, KnownMolecule]:
-        """The first molecule of each sprint; a run with an id suffix may have made more."""
-        known: dict[str, KnownMolecule] = {}
-        for root in self.roots:
-            steps = {
-                bead.metadata.step: bead
-                for bead in self.beads
-                if bead.metadata.molecule == root.id and bead.metadata.step
-            }
-            sprint = str(root.metadata.get("plan_sprint_id"))
-            known.setdefault(sprint, KnownMolecule(root.id, root.metadata.get("branch"), steps))
-        return known
+    def _molecule(self, root: Item) -> KnownMolecule:
+        steps = {
+            bead.metadata.step: bead
+            for bead in self.beads
+            if bead.metadata.molecule == root.id and bead.metadata.step
+        }
+        return KnownMolecule(root.id, root.metadata.get("branch"), steps)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        everything: tuple[Stored, ...] = (*self.beads, *self.roots, *self.items)
+        return frozenset(each.id for each in everything)
+
+    @property
+    def first_ones(self) -> list[Bead]:
+        """Its beads without those that a run with an id suffix has made beside them."""
+        handles = _handles(self.beads, self.roots)
+        twins = {handle.id for handle in handles} - {handle.id for handle in without_twins(handles)}
+        return [bead for bead in self.beads if (bead.metadata.molecule or bead.id) not in twins]
 
 
-def held(store: Store, plan: Plan, plan_file: str) -> StoredPlan:
-    listing = store.find(Query(plan_file=plan_file))
-    beads = (*listing.beads, *map(_as_planned, listing.unreadable))
-    poured = any(sprint.is_poured for sprint in plan.sprints)
-    if not poured and not any(bead.metadata.molecule for bead in beads):
-        return StoredPlan(beads)
+def held(store: Store, plan: Plan, setting: Setting) -> StoredPlan:
+    """What the store has of the plan, also where the plan's file has been moved since."""
+    mine = _listed(store, Query(plan_file=setting.plan_file))
+    roots = _roots(store, plan, mine, {setting.plan_file})
+    matches = _matches(plan, mine, roots)
+    former = None
+    if len(matches) < len({sprint.id.text for sprint in plan.sprints}):
+        others = [bead for bead in store.find(Query()).beads if bead.metadata.plan_file != setting.plan_file]
+        left = [sprint for sprint in plan.sprints if sprint.id.text not in matches]
+        former = former_file(left, _handles(others, ()), setting.has_file)
+    if former is not None:
+        mine = (*mine, *_listed(store, Query(plan_file=former)))
+        roots = _roots(store, plan, mine, {setting.plan_file, former})
+        matches = _matches(plan, mine, roots)
+    return StoredPlan(mine, tuple(roots), tuple(_below(store, roots)), matches, former)
+
+
+def _listed(store: Store, query: Query) -> tuple[Bead, ...]:
+    listing = store.find(query)
+    return (*listing.beads, *map(_as_planned, listing.unreadable))
+
+
+def _roots(store: Store, plan: Plan, beads: Sequence[Bead], files: Collection[str]) -> list[Item]:
+    """The roots of the plan's molecules; of a moved plan they are known by their beads."""
+    below = {bead.metadata.molecule for bead in beads} - {None}
+    if not below and not any(sprint.is_poured for sprint in plan.sprints):
+        return []
     found = store.items.find(ItemQuery(types=[MOLECULE]))
-    roots = [root for root in found if root.metadata.get("plan_file") == plan_file and not root.ephemeral]
-    return StoredPlan(beads, tuple(roots), tuple(_below(store, roots)))
+    return [
+        root
+        for root in found
+        if not root.ephemeral and (root.id in below or root.metadata.get("plan_file") in files)
+    ]
+
+
+def _handles(beads: Iterable[Bead], roots: Iterable[Item]) -> list[Handle]:
+    written = (bead for bead in beads if bead.metadata.molecule is None)
+    return [*map(Handle.of, written), *map(Handle.of, roots)]
+
+
+def _matches(plan: Plan, beads: Iterable[Bead], roots: Iterable[Item]) -> dict[str, Handle]:
+    """A sprint that is poured has a molecule, one that is written out a bead."""
+    sprints = list(unique(plan.sprints))
+    poured = matched([sprint for sprint in sprints if sprint.is_poured], _handles((), roots))
+    return {**matched([one for one in sprints if not one.is_poured], _handles(beads, ())), **poured}
 
 
 def _as_planned(broken: UnreadableBead) -> Bead:
@@ -176,7 +234,7 @@ def _as_planned(broken: UnreadableBead) -> Bead:
     planned = {key: said[key] for key in said.keys() - KEYS} if isinstance(said, dict) else said
     found = schema.check({**broken.raw, "metadata": planned}, "4.1a").bead
     if not isinstance(found, Bead):
-        raise gathered(broken.faults, "the store")
+        raise damaged(broken.id, broken.faults)
     return found
 
 
@@ -189,26 +247,38 @@ def _below(store: Store, above: Sequence[Item]) -> list[Item]:
     return found
 
 
-def by_sprint(beads: Iterable[Bead]) -> dict[str, Bead]:
-    """The first bead of each sprint that was written out; a run with an id suffix may have made more."""
-    known: dict[str, Bead] = {}
-    for bead in beads:
-        if bead.metadata.molecule is None:
-            known.setdefault(bead.metadata.plan_sprint_id, bead)
-    return known
-
-
 # --- into the store ---------------------------------------------------------------------------------
 
 
-def load(store: Store, batch: Batch, *, check_existing: bool, progress: Progress = silent) -> Loaded:
-    """Insert the batch, all of it or nothing. What exists is skipped where asked for, an error otherwise."""
-    existing = _existing(store, batch) if check_existing else frozenset[str]()
-    fresh = [each for each in batch.stored if each.id not in existing]
-    created = set(store.create(fresh, progress) if fresh else [])
+def create(
+    store: Store, fresh: Sequence[Stored], readings: Mapping[str, str], progress: Progress = silent
+) -> list[str]:
+    """All or none, each bead with the plan that it was made of; an id that is taken is explained."""
+    if not fresh:
+        return []
+    beads = [with_base(each, readings.get(_sprint_of(each), "")) for each in fresh]
+    try:
+        return store.create(beads, progress)
+    except RalphError as error:
+        if error.code is Code.DUPLICATE_ID:
+            refuse_taken(store, fresh)
+        raise
+
+
+def _sprint_of(thing: Stored) -> str:
+    return "" if isinstance(thing, Item) else thing.metadata.plan_sprint_id
+
+
+def load(store: Store, batch: Batch, progress: Progress = silent) -> Loaded:
+    """Insert the batch, all of it or nothing; what exists is an error."""
+    return loaded(batch, create(store, batch.stored, batch.readings, progress))
+
+
+def loaded(batch: Batch, created: Collection[str], skipped: Collection[str] = ()) -> Loaded:
+    """The result of a run of mason that has inserted these."""
     return Loaded(
         created=tuple(each.id for each in batch.members if each.id in created),
-        skipped=tuple(each.id for each in batch.members if each.id in existing),
+        skipped=tuple(each.id for each in batch.members if each.id in skipped),
         sprints=tuple(batch.parts),
         bead_ids=batch.ids,
         mode=batch.mode,
@@ -216,37 +286,12 @@ def load(store: Store, batch: Batch, *, check_existing: bool, progress: Progress
     )
 
 
-def _existing(store: Store, batch: Batch) -> frozenset[str]:
-    """The ids that are there already; an id that another plan has taken is no such thing."""
-    planned = {each.id: each for each in batch.stored}
-    listing = store.find(Query(ids=list(planned)))
-    faults = [
-        _taken(bead.id, "bead", bead.metadata.to_json())
-        for bead in listing.beads
-        if isinstance(other := planned[bead.id], Item) or other.metadata.plan_file != bead.metadata.plan_file
-    ]
-    there = {bead.id for bead in listing.beads} | {bead.id for bead in listing.unreadable}
-    if batch.molecules:
-        items = store.items.find(ItemQuery(ids=list(planned)))
-        faults += [
-            _taken(item.id, item.issue_type, item.metadata)
-            for item in items
-            if not _same_item(item, planned[item.id])
-        ]
-        there |= {item.id for item in items}
-    faults = faults or list(_halves(batch, there))
+def missing(batch: Batch, there: Collection[str]) -> list[Stored]:
+    """What the store does not have yet; a sprint that it has a part of is refused."""
+    faults = list(_halves(batch, there))
     if faults:
         raise gathered(faults, "the plan")
-    return frozenset(there)
-
-
-def _same_item(stored: Item, planned: Stored) -> bool:
-    """A root says whose it is; what lies below one has it as its parent, or another that has."""
-    if not isinstance(planned, Item) or stored.issue_type != planned.issue_type:
-        return False
-    keys = ("plan_file", "plan_sprint_id") if planned.issue_type == MOLECULE else ()
-    same = all(stored.metadata.get(key) == planned.metadata.get(key) for key in keys)
-    return same and stored.parent == planned.parent
+    return [each for each in batch.stored if each.id not in there]
 
 
 def _halves(batch: Batch, there: Collection[str]) -> Iterator[Fault]:
@@ -254,52 +299,8 @@ def _halves(batch: Batch, there: Collection[str]) -> Iterator[Fault]:
     look, then = "beads-ralph plan diff PLAN", "beads-ralph mason PLAN --update"
     action = f"See what is different with: {look}, then apply it with: {then}"
     for name, part in batch.parts.items():
-        missing = [each.id for each in stored_of(part) if each.id not in there]
-        if 0 < len(missing) < len(stored_of(part)):
-            said = f"sprint {name} is in the store, but without {', '.join(missing)}"
+        lacking = [each.id for each in stored_of(part) if each.id not in there]
+        if 0 < len(lacking) < len(stored_of(part)):
+            said = f"sprint {name} is in the store, but without {', '.join(lacking)}"
             message = f"{said}: its formula or its values changed"
             yield Fault(Code.CONFLICT, message, suggested_action=action)
-
-
-def _taken(identity: str, kind: str, said: Mapping[str, Any]) -> Fault:
-    plan, sprint = said.get("plan_file"), said.get("plan_sprint_id")
-    whose = f" of {plan}, sprint {sprint}" if plan else ""
-    action = "Give the sprint a **Bead Name** of its own, or run mason with --id-suffix"
-    return Fault(Code.DUPLICATE_ID, f"{identity} is a {kind}{whose}", suggested_action=action)
-
-
-# --- a plan beside the store ------------------------------------------------------------------------
-
-
-def with_known(built: Built, setting: Setting, held: StoredPlan) -> Built:
-    """The plan compiled again, its sprints matched to the beads that the store has of it."""
-    return built if held == StoredPlan(()) else build(built.plan, held.known_to(setting))
-
-
-class PlanBeads:
-    """A valid plan beside the store that its beads go into: what is there, and what would be."""
-
-    def __init__(self, workspace: Workspace, path: Path, open_store: Callable[[], Store]) -> None:
-        plan = read_plan(path)
-        setting = plan_setting(workspace, plan)
-        self._sprints = [sprint.id.text for sprint in plan.sprints]
-        built = build(plan, setting)
-        require_valid(built, self._sprints)  # before the store is even opened
-        self._store = open_store()
-        self._held = held(self._store, plan, setting.plan_file)
-        self._batch = require_valid(with_known(built, setting, self._held), self._sprints)
-
-    @property
-    def beads(self) -> list[Bead]:
-        """As the plan has them."""
-        return [bead for bead in self._batch.beads if isinstance(bead, Bead)]
-
-    @property
-    def stored(self) -> Sequence[Bead]:
-        """As the store has them, or would."""
-        there = {bead.id: bead for bead in self._held.beads}
-        return [there.get(bead.id, bead) for bead in self.beads]
-
-    def insert(self, progress: Progress = silent) -> Loaded:
-        """Put those into the store that it does not have yet, all of them or none."""
-        return load(self._store, self._batch, check_existing=True, progress=progress)

@@ -59,6 +59,10 @@ class Setting:
     plan names others: a new title must not part a bead from the work done for it."""
     molecules: Mapping[str, KnownMolecule] = field(default_factory=dict)
     """The same of the sprints whose formulas are poured already."""
+    taken: frozenset[str] = frozenset()
+    """The ids that the plan's beads have already: a new sprint gets another one."""
+    checkout: Path | None = None
+    """The working tree that we stand in, where that is a worktree beside the main one."""
     formulas: Mapping[str, Formula | RalphError] = field(default_factory=dict)
     """The formulas of the plan by name, or why one cannot be read."""
 
@@ -79,6 +83,10 @@ class Setting:
             "repo": self.repo_name,
         }
         return _filled(template, names).rstrip("-/")
+
+    def has_file(self, plan_file: str) -> bool:
+        """True where the file of a plan is still where its beads say."""
+        return any((place / plan_file).exists() for place in (self.root, self.checkout) if place)
 
     def is_impossible(self, branch: str) -> bool:
         """`main/x` beside a `main` that was made since: git will not have it, so no work can be there."""

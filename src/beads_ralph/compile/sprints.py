@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -231,7 +231,7 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
     faults: list[tuple[str, Fault]] = []
     for sprint in unique(plan.sprints):
         known, _ = setting.known_place(sprint)
-        ids[sprint.id.text] = known or bead_id(sprint, setting.id_suffix)
+        ids[sprint.id.text] = known or _free_id(bead_id(sprint, setting.id_suffix), setting.taken)
         if sprint.bead_name is None and not slug(sprint.title) and known is None:
             message = f"sprint {sprint.id}: the title '{sprint.title}' has no letter to name a bead by"
             action = "Add a line such as: **Bead Name**: setup"
@@ -245,6 +245,12 @@ def name_beads(plan: Plan, setting: Setting) -> tuple[dict[str, str], list[tuple
             fault = Fault(Code.DUPLICATE_ID, message, plan.file, sprint.line, None, action)
             faults.append((sprint.id.text, fault))
     return ids, faults
+
+
+def _free_id(wanted: str, taken: Collection[str]) -> str:
+    """`bd-1-1-start-2` where a bead of another sprint, renumbered since, has the plain one."""
+    names = (wanted, *(f"{wanted}-{number}" for number in range(TWO, len(taken) + TWO + 1)))
+    return next(name for name in names if name not in taken)
 
 
 def bead_id(sprint: Sprint, suffix: str = "") -> str:

@@ -282,6 +282,11 @@ class Config(Section):
         description="What a bead counts for that somebody closed without a proof.",
         examples=["accept"],
     )
+    plan_changes: Literal["apply", "refuse"] = Field(
+        "apply",
+        description="What `run PLAN` does with a plan that was edited since it was compiled.",
+        examples=["refuse"],
+    )
     source_moves: Literal["keep", "restore", "follow"] = Field(
         "keep",
         description="What it means for a run that a source branch is moved while it is on.",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile import load
+from beads_ralph.compile import base, load
 from beads_ralph.compile.build import build
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
@@ -138,9 +138,10 @@ def _compile(root: Path) -> Demonstration:
     plan = parse(text, str(plan_file))
     setting = Setting(root, space.relative(plan_file), datetime.now(UTC), space.config, space.branches())
     built = build(plan, setting)
-    beads = load.require_valid(built, [sprint.id.text for sprint in plan.sprints])
+    names = [sprint.id.text for sprint in plan.sprints]
+    beads = load.require_valid(built, names, base.readings(text, plan))
     store = registry.open_store(space, "embedded").store
-    loaded = load.load(store, beads, check_existing=False)
+    loaded = load.load(store, beads)
     text_files.write_text(plan_file, annotate(text, plan, loaded.bead_ids))
     nodes = [draw.Node(s.id.text, built.ids[s.id.text], s.title, s.line) for s in plan.sprints]
     return Demonstration(

@@ -67,9 +67,10 @@ class DryRun:
 
 
 def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> DryRun:
-    """Foresee a run; `planned` are beads that it would put into the store."""
+    """Foresee a run; `planned` are beads as it would put them into the store."""
     stored = store.find(Query(wisps=scope.wisps)).beads
-    beads = [*{bead.id: bead for bead in (*planned, *stored)}.values()]
+    new = {bead.id: bead for bead in planned}
+    beads = [*new.values(), *(bead for bead in stored if bead.id not in new)]
     left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
     seen = blockers.overview(store, left, beads)
     require_sources(root, beads, scope, seen)

@@ -19,7 +19,7 @@ from beads_ralph.loop.blockers import Overview, Wait
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.store.query import UnreadableBead
 
-Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress"]
+Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress", "plan_differs"]
 
 
 @dataclass(frozen=True)

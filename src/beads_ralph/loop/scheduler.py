@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -88,6 +89,8 @@ class Loop:
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
         self.tally = RunTally()
+        self.last_look: Callable[[Ended], Ended] = lambda ended: ended
+        """Asked once more before the end is told: whoever gave the run its beads may know of others."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
@@ -126,6 +129,7 @@ class Loop:
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         parts = (self.pool, self.gating, self.waiting, self.parking)
         ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
+        ended = self.last_look(ended)
         self.journal.emit(ended.told)
         return ended
 

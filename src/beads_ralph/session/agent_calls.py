@@ -155,7 +155,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
 @asynccontextmanager
 async def _quarantine(task: AgentTask, tools: Tools) -> AsyncIterator[Quarantine | None]:
     """A repository of its own for whoever commits and is closed in."""
-    if not task.closed_in or task.role == "qa":
+    if not task.closed_in or task.role == "qa" or not task.git_folders:
         yield None
         return
     place = quarantine.around(tools.root, task.cwd, task.branch)
