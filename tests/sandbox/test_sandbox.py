@@ -68,6 +68,26 @@ def test_the_worktree_and_the_programs_own_state_can_be_written_and_nothing_else
     assert may_write(place, path.format(place=place)) == writable
 
 
+def test_downloads_have_a_cache_of_their_own_that_stays(place: Place) -> None:
+    """npm and others fail where they cannot write to their cache, and the user's is not theirs to fill."""
+    (place.home / ".npm").mkdir()
+    ended = place.run('echo kept > "$npm_config_cache/package"; printenv npm_config_cache GOCACHE')
+    own = place.home / ".cache" / "beads-ralph" / "sandbox"
+    assert ended.stdout.split() == [str(own / ".npm"), str(own / ".cache" / "go-build")]
+    assert place.run('cat "$npm_config_cache/package"').stdout == "kept\n"
+    assert list((place.home / ".npm").iterdir()) == []
+
+
+@pytest.mark.parametrize(("network", "writes"), [(False, []), (True, [".npm"])])
+def test_the_users_caches_serve_where_they_are_worth_more(
+    place: Place, network: bool, writes: list[str]
+) -> None:
+    sandbox = Sandbox(place.root, network=network, writes=tuple(place.home / name for name in writes))
+    env = sandbox.wrap(Job(("true",), place.tree, env={"HOME": str(place.home)})).env or {}
+    assert "npm_config_cache" not in env
+    assert ("GOCACHE" in env) == network
+
+
 def test_the_link_to_the_repository_cannot_be_replaced(place: Place) -> None:
     """A folder in its place would bring settings that name programs, for the next git outside to run."""
     ended = place.run("rm -f .git; mv .git x; mkdir .git; git config core.fsmonitor evil; ls -d .git/*; true")

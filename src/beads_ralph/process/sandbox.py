@@ -12,7 +12,8 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -74,6 +75,28 @@ NONE_HERE: Final = "there can be no sandbox: "
 FIRST_COPY: Final = 7
 """The descriptor of the first file that is copied; shells know only those of one digit."""
 DROPPED: Final = ("XDG_RUNTIME_DIR",)
+CACHES: Final = {
+    "npm_config_cache": ".npm",
+    "npm_config_store_dir": ".local/share/pnpm/store",
+    "YARN_CACHE_FOLDER": ".cache/yarn",
+    "BUN_INSTALL_CACHE_DIR": ".bun/install/cache",
+    "DENO_DIR": ".cache/deno",
+    "PIP_CACHE_DIR": ".cache/pip",
+    "UV_CACHE_DIR": ".cache/uv",
+    "POETRY_CACHE_DIR": ".cache/pypoetry",
+    "PRE_COMMIT_HOME": ".cache/pre-commit",
+    "GOCACHE": ".cache/go-build",
+    "GOMODCACHE": "go/pkg/mod",
+    "CARGO_HOME": ".cargo",
+    "GRADLE_USER_HOME": ".gradle",
+    "NUGET_PACKAGES": ".nuget/packages",
+    "PUB_CACHE": ".pub-cache",
+    "COMPOSER_CACHE_DIR": ".cache/composer",
+    "CCACHE_DIR": ".cache/ccache",
+}
+"""Variables that tell programs where their downloads go, and where that is below a home."""
+OWN_CACHES: Final = ".cache/beads-ralph/sandbox"
+"""Below a home: the caches of what is closed in. Nothing outside reads them."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +120,27 @@ class Sandbox:
             env.pop(name, None)
         if env.get("TMPDIR") not in PRIVATE:
             env["TMPDIR"] = "/tmp"  # noqa: S108 - its own
-        inside = (self.program, *self._options(replace(job, env=env)), "--", *job.argv)
+        caches = self._caches(env)
+        env |= {name: str(path) for name, path in caches.items()}
+        own = replace(job, env=env, writes=(*job.writes, *caches.values()))
+        inside = (self.program, *self._options(own), "--", *job.argv)
         return replace(job, argv=(*_opened(job.copied), *inside), env=env, keeper=PROGRAM)
+
+    def _caches(self, env: Mapping[str, str]) -> dict[str, Path]:
+        """Where programs put what they download, since the user's own caches cannot be written, unless the
+        settings say so. Without the network those are worth more, as they are."""
+        home = env.get("HOME")
+        if not (home and self.network):
+            return {}
+        found = {
+            name: Path(home, OWN_CACHES, place)
+            for name, place in CACHES.items()
+            if name not in env and not any(Path(home, place).is_relative_to(one) for one in self.writes)
+        }
+        for path in found.values():
+            with suppress(OSError):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return found
 
     def _options(self, job: Job) -> Iterator[str]:
         yield from NAMESPACES

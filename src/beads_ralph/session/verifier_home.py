@@ -16,30 +16,36 @@ from beads_ralph.process.room import RoomMount
 
 TOOLS: Final = (
     # Python
-    *(".pyenv", ".local/share/uv", ".cache/uv", ".cache/pip", ".local/share/pipx", ".local/pipx", ".rye"),
+    *(".pyenv", ".local/share/uv", ".cache/pip", ".local/share/pipx", ".local/pipx", ".rye"),
     *(".pixi", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".cache/pre-commit"),
-    *(".cache/pypoetry/artifacts", ".cache/pypoetry/cache"),
     # Rust and Go
     *(".rustup", ".cargo/bin", ".cargo/registry/index", ".cargo/registry/cache", ".cargo/git/db"),
     *("go/bin", "go/pkg/mod", "go/pkg/sumdb", "sdk"),
     # JavaScript
-    *(".nvm", ".volta", ".fnm", ".local/share/fnm", ".npm/_cacache", ".npm-global", ".cache/node"),
-    *(".cache/yarn", ".yarn/berry/cache", ".local/share/pnpm", ".bun/bin", ".bun/install/cache"),
-    *(".deno/bin", ".cache/deno", ".cache/ms-playwright", ".cache/puppeteer", ".cache/Cypress"),
+    *(".nvm", ".volta", ".fnm", ".local/share/fnm", ".npm-global", ".cache/node"),
+    *(
+        ".local/share/pnpm",
+        ".bun/bin",
+        ".deno/bin",
+        ".cache/ms-playwright",
+        ".cache/puppeteer",
+        ".cache/Cypress",
+    ),
     # Java and its kin
-    *(".sdkman", ".jenv", ".m2/repository", ".m2/wrapper", ".gradle/caches/modules-2", ".gradle/wrapper"),
+    *(".sdkman", ".jenv", ".m2/repository", ".m2/wrapper", ".gradle/wrapper"),
     *(".gradle/jdks", ".ivy2/cache", ".cache/coursier", ".sbt/boot", ".konan"),
     # others
     *(".rbenv", ".rvm", ".gem", ".local/share/gem", ".asdf", ".tool-versions", ".local/share/mise"),
     *(".dotnet", ".nuget/packages", ".pub-cache", ".hex/packages", ".mix/archives", ".cabal/packages"),
     *(".cabal/store", ".ghcup", ".stack/programs", ".opam", ".elan", ".juliaup", ".julia", ".swiftly"),
-    *(".composer/cache", ".cache/composer", ".foundry", ".nix-profile", ".local/state/nix"),
+    *(".foundry", ".nix-profile", ".local/state/nix"),
     *(".cache/bazelisk", ".cache/huggingface/hub", ".cache/torch/hub", ".cache/electron", ".cache/selenium"),
     *(".docker/cli-plugins", "Android/Sdk", ".local/bin", "bin"),
 )
 """Programs and downloads below a home. Not settings (.cargo/config.toml, .npmrc), nor what remembers that
 something passed (.cache/go-build), nor what is unpacked from a download once and not compared with it again
-(.cargo/registry/src, .npm/_npx)."""
+(.cargo/registry/src, .npm/_npx), nor caches whose program fails where it cannot write to them (.npm/_cacache,
+.gradle/caches): it downloads anew."""
 PROGRAMS: Final = ("bin", "sbin", ".bin", "shims", "Scripts")
 """Folders whose programs need what lies beside them."""
 DEEP_ENOUGH: Final = 3

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -31,8 +32,8 @@ if TYPE_CHECKING:  # the program starts without the models
     from beads_ralph.agents.protocol import AgentTask, Reply
 
 SCRIPT: Final = "BEADS_RALPH_SCRIPT"
-STATE: Final = ".local/state/beads-ralph"
-"""Below HOME: it remembers there which steps were taken."""
+MARKS: Final = "BEADS_RALPH_SCRIPT_MARKS"
+"""The folder where it remembers which `once` steps were taken; only a script that has some needs it."""
 OPTION: Final = "--script"
 MODULE: Final = "beads_ralph.agents.adapters.scripted"
 FAILED: Final = 1
@@ -46,7 +47,9 @@ class Scripted:
     agents that name none, by that variable in the environment of the run itself."""
 
     name = "scripted"
-    profile = Profile("the scripted agent", session_is_given=True, reads_prompts=False, state=(STATE,))
+    profile = Profile(
+        "the scripted agent", session_is_given=True, reads_prompts=False, state_variables=(MARKS,)
+    )
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self.inherited = inherited
@@ -60,7 +63,7 @@ class Scripted:
             transcript,
             # -P: a worktree may hold a yaml.py of its own, which must not be taken for the library.
             argv=(sys.executable, "-P", "-m", MODULE),
-            env={**env, SCRIPT: script} if script else env,
+            env={**env, SCRIPT: script, **_marks(Path(script), env)} if script else env,
             stdin=task.prompt,
         )
 
@@ -68,6 +71,15 @@ class Scripted:
         from beads_ralph.agents import reply_reader
 
         return reply_reader.read(ended, lines)
+
+
+def _marks(script_file: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """In the user's home rather than in the repository, of which a reviewer has another one each time."""
+    with suppress(OSError, UnicodeDecodeError):
+        if "once" in script_file.read_text("utf-8"):
+            states = env.get("XDG_STATE_HOME") or Path(env.get("HOME") or Path.home(), ".local", "state")
+            return {MARKS: str(Path(states, "beads-ralph"))}
+    return {}
 
 
 def _named(options: Sequence[str]) -> str | None:
@@ -153,13 +165,11 @@ class _Player:
             take(step.value)
 
     def once(self, steps: list[dict[str, Any]]) -> None:
-        """Marked before they are taken, which may be the last thing we do; not in the repository, of which
-        a reviewer has another one each time."""
+        """Marked before they are taken: they may well be the last thing we do."""
         call = self.call
         place = str(Path(_given(SCRIPT)).resolve())
         facts = json.dumps([place, call.bead_id, call.role, call.agent, call.attempt, steps])
-        states = os.environ.get("XDG_STATE_HOME")
-        folder = Path(states, Path(STATE).name) if states else Path.home() / STATE
+        folder = Path(_given(MARKS))
         mark = folder / f"once-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
         if not mark.exists():
             folder.mkdir(parents=True, exist_ok=True)
