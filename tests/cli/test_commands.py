@@ -340,7 +340,7 @@ def test_list_and_show_for_people(repo: Path) -> None:
     assert "Merge [b]all[/b]" in shown
     assert "waits for    bd-1-2a-left, bd-1-2b-right" in shown
     assert "• Do the work" in shown
-    assert "no beads yet" in ralph("list", "--plan", "nope.md", cwd=repo).out
+    assert "no bead fits --plan nope.md" in ralph("list", "--plan", "nope.md", cwd=repo).out
 
 
 def test_show_gives_the_bead_as_it_was_stored(repo: Path) -> None:

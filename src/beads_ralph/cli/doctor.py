@@ -152,9 +152,9 @@ def _proofs(space: Workspace) -> Check:
 
 
 def _doubt(bead: Bead, row: LedgerRow | None, root: Path) -> str:
-    standing, why = closed_beads.trust(bead, row, before=True)
+    _, why = closed_beads.trust(bead, row, before=True)
     proof = bead.metadata.proven
-    if standing != "proven" or proof is None or not proof.commit:
+    if not closed_beads.is_proven(bead, row) or proof is None or not proof.commit:
         return why
     branch = f"{HEADS}{bead.metadata.branch}"
     there = commands.commit_of(branch, root)
