@@ -224,7 +224,7 @@ def _dry_run(built: Built, batch: load.Batch) -> Answer:
 
 def _require_writable(path: Path) -> None:
     """Better to know before the beads are in the store."""
-    if not (os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)):
+    if path.is_file() and not (os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)):
         raise RalphError(Code.PERMISSION_DENIED, f"cannot annotate {path}: permission denied")
 
 

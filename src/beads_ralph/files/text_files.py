@@ -65,7 +65,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     return _bounded(data, str(path), limit)
 
 
-GIVEN_OPEN: Final = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+GIVEN_OPEN: Final = ("/dev/fd/", "/dev/stdin")
 """Where the shell puts what it has opened for us."""
 
 

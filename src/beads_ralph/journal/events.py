@@ -74,9 +74,9 @@ class BaseEvent(Frozen):
 class RunStarted(BaseEvent):
     max_parallel: int
     actor: str
-    sandbox: str = ""
+    sandbox: str = seldom("")
     """What agents and checks are sandboxed with, `none` for nothing; empty in journals of older versions."""
-    sandbox_note: str = ""
+    sandbox_note: str = seldom("")
     """Why there is no sandbox, what that means, and how to get one; empty where there is one."""
 
 

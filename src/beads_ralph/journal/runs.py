@@ -21,6 +21,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.journal import NAME
+from beads_ralph.process import process_table
 from beads_ralph.process.jobs import Transcript
 
 RUNS: Final = "runs"
@@ -34,7 +35,6 @@ SWEPT: Final = "swept"
 UNFINISHED: Final = "unfinished"
 """In a run's folder until it has told its end; holds the machine's start as long as the run's process has
 not ended in order."""
-BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 CONTROL: Final = "control"
 ORDERS: Final = ("pause", "stop")
 LOCK_SECONDS: Final = 0.3
@@ -151,10 +151,7 @@ def settle(folder: RunFolder) -> None:
 
 def machine_start() -> str:
     """A name for the time since the machine was started, where it has one."""
-    try:
-        return BOOT.read_text("utf-8").strip()
-    except OSError:
-        return "unknown"
+    return process_table.boot_id() or "unknown"
 
 
 def actor_name(root: Path, run_id: str) -> str:

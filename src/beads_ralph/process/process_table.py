@@ -181,11 +181,15 @@ def is_running(name: str) -> bool:
 def _start_name(pid: int) -> str:
     """Its start in ticks since boot, with the boot; empty where the system does not tell."""
     process = read_process(pid)
+    return f"{boot_id()[:8]}-{process.started}" if process else ""
+
+
+def boot_id() -> str:
+    """The machine's start, as the kernel names it; empty where it does not."""
     try:
-        boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii")[:8]
+        return (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
-        boot = ""
-    return f"{boot}-{process.started}" if process else ""
+        return ""
 
 
 # --- files of /proc ---------------------------------------------------------------------------------

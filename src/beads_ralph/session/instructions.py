@@ -20,6 +20,7 @@ IN_HOME: Final = (
     *(".copilot/*.md", ".cursor/rules/*", ".aider*"),
 )
 """Not what programs write to by themselves, such as .claude.json and .codex/config.toml."""
+NOTHING: Final = "{}\n"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,15 @@ class Instructions:
 
 def _in_home(home: Path | None) -> list[str]:
     found = (path for pattern in IN_HOME for path in home.glob(pattern)) if home else ()
-    return sorted(str(path) for path in found if path.is_file())
+    return sorted(str(path) for path in found if path.is_file() and _says_something(path))
+
+
+def _says_something(path: Path) -> bool:
+    """Not an empty file, such as a sandbox makes so that nobody else can."""
+    try:
+        return path.stat().st_size > len(NOTHING) or path.read_text("utf-8") not in ("", NOTHING)
+    except (OSError, UnicodeDecodeError):
+        return True
 
 
 def _above(checkout: Path, moment: int) -> Iterator[str]:

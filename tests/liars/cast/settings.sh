@@ -464,7 +464,7 @@ two open
 -
 three open
 
-#=== filter-that-the-project-tracks config=filter.mend.smudge:./a-smudge.sh
+#=== filter-for-every-file-that-the-project-tracks config=filter.mend.smudge:./a-smudge.sh
 # What the checkout shows is not what the commit holds.
 bad
 printf '#!/bin/sh\nsed s/41/42/\n' > a-smudge.sh
