@@ -16,8 +16,10 @@ from tests.loop.plans import Project, git, passes, soon, sprint, work
 
 ONE = sprint("1.1", "One")
 BEAD = "bd-1-1-one"
-GROW = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(600)'"
-STAY = f"{sys.executable} -c 'import time; held = bytearray(300 << 20); time.sleep(2)'"
+PYTHON = Path(sys.executable).resolve()
+"""Not that of a virtual environment, which may lie below /tmp: a check has a folder of its own there."""
+GROW = f"{PYTHON} -c 'import time; held = bytearray(300 << 20); time.sleep(600)'"
+STAY = f"{PYTHON} -c 'import time; held = bytearray(300 << 20); time.sleep(2)'"
 
 
 def findings(project: Project) -> list[str]:

@@ -18,6 +18,9 @@ BEAD: Final = "bd-1-1-one"
 MODES: Final = ("auto", "none")
 """In a room where there can be one, and without."""
 
+PYTHON = Path(sys.executable).resolve()
+"""Not that of a virtual environment, which may lie below /tmp: a check has a folder of its own there."""
+
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
@@ -341,7 +344,7 @@ def test_a_script_that_a_command_names_is_found_and_must_be_what_it_was(
     script = home() / "own" / "check.py"
     script.parent.mkdir()
     script.write_text("print('old')\n", "utf-8")
-    command = f"{sys.executable} {name.format(home=home())} | grep old"
+    command = f"{PYTHON} {name.format(home=home())} | grep old"
     project = make(repo, mode, command.replace('"$HOME"', "$HOME"))
     assert project.run().code == 0, verdict(project)
 
@@ -368,7 +371,7 @@ def test_without_a_network_a_check_has_loopback_and_nothing_else(repo: Path) -> 
             "raise SystemExit(1)\n",
             "utf-8",
         )
-        project = make(repo, "auto", f"{sys.executable} look.py", verifier_network=False)
+        project = make(repo, "auto", f"{PYTHON} look.py", verifier_network=False)
         assert project.run().code == 0, verdict(project)
 
 
