@@ -314,11 +314,13 @@ def test_a_large_file_that_is_not_what_its_name_says_proves_nothing(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_large_files(repo, monkeypatch)
+    # A file as young as the index is read anew by git, and its object written again.
+    settle = "touch -d 2001-01-01 one.bin && git add one.bin"
     swap = f'cd {repo}/.git/lfs/objects && f=$(find . -type f) && chmod u+w "$f" && echo right > "$f"'
     project = Project.make(
         repo,
         sprint("1.1", "One", verify="`grep -qx right one.bin`"),
-        script={"1.1": {"dev": [*work("one.bin", "wrong\n"), {"run": swap}]}},
+        script={"1.1": {"dev": [*work("one.bin", "wrong\n"), {"run": settle}, {"run": swap}]}},
         plan_settings={"max_retry_attempts": 1},
     )
     ran = project.run()
