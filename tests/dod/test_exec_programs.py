@@ -142,13 +142,18 @@ def test_the_stand_ins_of_the_settings_serve_the_program_of_the_command_line(pla
 
 
 def test_each_program_goes_on_with_its_own_session(place: Path) -> None:
+    """The first works, meets a limit, and is asked again once it has lifted, which the second waits for."""
     put(place / "a.json", bead("test -f done.txt"))
-    first = program(place, "first", limit(timedelta(), when="[ $N = 2 ]"))
-    second = program(place, "second", "exit 0")
-    third = "[ $N = 3 ] && touch done.txt; exit 0"
-    program(place, "first", limit(timedelta(), when="[ $N = 2 ]") + third)
+    lifts = '{\\"reset_at\\": \\"$(date -u -d "+1 second" +%FT%TZ)\\"}'
+    first = program(
+        place,
+        "first",
+        f'[ $N = 2 ] && echo "BEADS_RALPH_LIMIT {lifts}" >&2 && exit 1\n[ $N = 3 ] && touch done.txt\nexit 0',
+    )
+    second = program(place, "second", "sleep 3")
     assert one(played(place, first, second))["status"] == "completed"
     assert len(set(sessions(place, "first"))) == 1
+    assert len(sessions(place, "first")) == 3
     assert set(sessions(place, "first")).isdisjoint(sessions(place, "second"))
 
 
