@@ -47,7 +47,7 @@ from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread
-from beads_ralph.process.jobs import Executor
+from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
     Tools,
@@ -64,7 +64,6 @@ from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
 
 SPARE_THREADS = 8
-RUN_ID = "BEADS_RALPH_RUN_ID"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # --- a run ------------------------------------------------------------------------------------------

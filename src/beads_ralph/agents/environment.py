@@ -25,7 +25,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Code, Fault, gathered
-from beads_ralph.process.jobs import Job
+from beads_ralph.process.jobs import RUN_ID, Job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:
         "BEADS_RALPH_ATTEMPT": str(task.attempt),
         "BEADS_RALPH_WORKTREE": str(task.cwd),
         "BEADS_RALPH_BRANCH": task.branch,
-        "BEADS_RALPH_RUN_ID": task.run_id,
+        RUN_ID: task.run_id,
         "BEADS_RALPH_MODEL": task.model,
         SESSION: task.session_id or fresh_session(task, transcript),
     }

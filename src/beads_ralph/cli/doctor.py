@@ -24,7 +24,7 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
-from beads_ralph.git.merges import HEADS
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
 from beads_ralph.loop import closed_beads
 from beads_ralph.process import jobs, sandbox

@@ -19,7 +19,8 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.files.text_files import make_folder, ralph_dir
 from beads_ralph.git import commands, locking, proofs
-from beads_ralph.git.merges import HEADS, ORIGIN
+from beads_ralph.git.git_files import HEADS
+from beads_ralph.git.merges import ORIGIN
 from beads_ralph.journal import runs
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Order, Outcome, SessionHost, pipe, work

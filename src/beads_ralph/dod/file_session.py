@@ -36,7 +36,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.runs import Shelf
 from beads_ralph.process import process_tree
 from beads_ralph.process.calls import Retry, in_thread
-from beads_ralph.process.jobs import Executor
+from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.session import Order, Tools, confinement, verify
 from beads_ralph.session.agent_calls import players
 from beads_ralph.session.history import BeadHistory
@@ -74,7 +74,7 @@ class Desk:
 
     def tools(self, folder: runs.RunFolder, key: str) -> Tools:
         config = self.config.model_copy(update={"dev_agent_timeout": self.config.exec_agent_timeout})
-        own = {"BEADS_RALPH_RUN_ID": folder.run_id, "BEADS_RALPH_BEAD": key}
+        own = {RUN_ID: folder.run_id, "BEADS_RALPH_BEAD": key}
         known = {**passed_on(os.environ, config.agent_env), **own}
         return Tools(self.root, config, self.executor, folder, known, self.select, self.forge)
 
@@ -94,9 +94,7 @@ def at_work(found: BeadFile, desk: Desk) -> Iterator[tuple[FileSession, Journal]
     run_id = runs.new_run_id()
     folder = runs.RunFolder(shelf.home, run_id)
     with runs.exclusive(shelf.home, run_id, subject=f"{found.key} is worked on"):
-        left = [
-            (old, process_tree.sweep("BEADS_RALPH_RUN_ID", old.run_id)) for old in runs.unswept(shelf.home)
-        ]
+        left = [(old, process_tree.sweep(RUN_ID, old.run_id)) for old in runs.unswept(shelf.home)]
         with closing(Journal(folder.journal, run_id)) as journal:
             for old, pids in left:
                 runs.mark_swept(old)

@@ -97,11 +97,15 @@ def _remove_left(folder: Path) -> bool:
     return True
 
 
-def remove(folder: Path) -> None:
-    """The folder and everything in it, also what its makers made read-only."""
+def remove(path: Path) -> None:
+    """A file, or a folder and everything in it, also what its makers made read-only. A link goes, not what it
+    leads to."""
     import shutil
 
-    shutil.rmtree(folder, onerror=_writable_first)
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, onerror=_writable_first)
 
 
 def _writable_first(remove: Callable[[str], Any], name: str, _problem: object) -> None:

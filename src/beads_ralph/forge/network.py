@@ -12,7 +12,7 @@ from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import Proposal
 from beads_ralph.git import commands, guard, large_files, proofs, settings
-from beads_ralph.git.guard import HEADS
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit
 

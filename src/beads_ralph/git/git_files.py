@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+HEADS: Final = "refs/heads/"
 COMMIT: Final = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
-OF_COMMITS: Final = ("refs/heads/", "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
+OF_COMMITS: Final = (HEADS, "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
 """Refs that lead to commits; a tag may stand between."""
 UNREADABLE: Final = (OSError, ValueError)
 PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
@@ -35,7 +37,7 @@ def branch_at(tree: Path) -> str | None:
     """The branch that is checked out at the top of a working tree; None where git has to be asked."""
     folders = _folders(tree)
     symbolic = SYMBOLIC.fullmatch(_line(folders[1] / "HEAD")) if folders else None
-    name = symbolic[1].removeprefix("refs/heads/") if symbolic else None
+    name = symbolic[1].removeprefix(HEADS) if symbolic else None
     return None if name == ".invalid" else name  # what a reftable leaves there
 
 
@@ -73,6 +75,20 @@ def refs(folder: Path) -> dict[str, str]:
             found[Path(place, name).relative_to(folder).as_posix()] = _line(Path(place, name))
     led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
     return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def write_refs(folder: Path, known: Mapping[str, str]) -> None:
+    """Write the refs of a repository that has none yet; a value may name another ref behind `ref: `."""
+    direct = {ref: to for ref, to in known.items() if not to.startswith("ref: ")}
+    rows = "".join(f"{direct[ref]} {ref}\n" for ref in sorted(direct, key=os.fsencode))
+    _write(folder / "packed-refs", f"# pack-refs with: sorted \n{rows}")
+    for ref in known.keys() - direct.keys():
+        (folder / ref).parent.mkdir(parents=True, exist_ok=True)
+        _write(folder / ref, f"{known[ref]}\n")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8", "surrogateescape")
 
 
 def is_symbolic(folder: Path, ref: str) -> bool:

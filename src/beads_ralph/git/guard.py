@@ -15,9 +15,9 @@ from typing import Final
 
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, git_files, locking, proofs, settings
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.settings import GitSettings, guarded_files
 
-HEADS: Final = "refs/heads/"
 MOVED: Final = "refs/beads-ralph/moved"
 """Nothing is lost: what a ref was moved to can still be looked at."""
 REPLACING: Final = "refs/replace/"

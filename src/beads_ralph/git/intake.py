@@ -6,11 +6,9 @@ must be well formed, and must find what it refers to.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +23,6 @@ SECONDS: Final = 1800.0
 FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 LOOSE: Final = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 PACK: Final = re.compile(r"pack-[0-9a-f]+\.(?:pack|idx)")
-LARGE_FILE: Final = re.compile(r"[0-9a-f]{64}")
 MANY: Final = 100
 """So many objects stay a pack, as with git's own fetch."""
 EMPTY_TREES: Final = frozenset(
@@ -160,27 +157,5 @@ def _kept(folder: Path, named: re.Pattern[str], *, folders: bool = False) -> Ite
         fits = entry.is_dir(follow_symlinks=False) if folders else entry.is_file(follow_symlinks=False)
         if fits and named.fullmatch(entry.name):
             yield Path(entry.path)
-        elif entry.is_dir(follow_symlinks=False):
-            scratch.remove(Path(entry.path))
         else:
-            os.unlink(entry.path)  # noqa: PTH108
-
-
-# --- files that git-lfs keeps beside the objects ------------------------------------------------------
-
-
-def take_large_files(quarantine: Path, common: Path) -> None:
-    """Take over the files whose content is what their name says."""
-    for file in (quarantine / "lfs" / "objects").glob("??/??/*"):
-        name = file.name
-        target = common / "lfs" / "objects" / name[:2] / name[2:4] / name
-        with suppress(OSError):
-            if LARGE_FILE.fullmatch(name) and not target.exists() and _hash(file) == name:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(file, target)
-
-
-def _hash(path: Path) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+            scratch.remove(Path(entry.path))

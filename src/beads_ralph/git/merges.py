@@ -13,6 +13,7 @@ from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.git import commands, locking, settings, worktree_status
+from beads_ralph.git.git_files import HEADS
 
 MARKER: Final = re.compile(r"^(?:<{7} .*|\|{7}(?: .*)?|={7}|>{7} .*)$")
 MERGE_MESSAGE: Final = re.compile(r"^Merge (?:remote-tracking )?branch '([^']+)'")
@@ -60,7 +61,6 @@ class MergeOutcome:
 
 # --- branches -----------------------------------------------------------------------------------------
 
-HEADS: Final = "refs/heads/"
 ORIGIN: Final = "refs/remotes/origin/"
 
 

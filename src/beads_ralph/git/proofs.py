@@ -265,8 +265,7 @@ class Proofs:
         self._lend_objects(own / "objects")
         settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
         tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
-        rows = (f"{one} {ref}\n" for ref, one in sorted({**tags, **refs}.items()))
-        (own / "packed-refs").write_text("# pack-refs with: sorted \n" + "".join(rows), "utf-8")
+        git_files.write_refs(own, {**tags, **refs})
         shutil.copyfile(index, own / "index")
         view = self.settings.view / "info"
         for file in (self.path / "shallow", view / "exclude", view / "attributes"):

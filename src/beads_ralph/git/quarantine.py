@@ -9,7 +9,6 @@ Every other ref and setting stays behind, and is told. Until that is done the qu
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -23,14 +22,15 @@ from typing import Any, Final
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, scratch, text_files
-from beads_ralph.git import commands, git_files, locking, settings, untrusted
-from beads_ralph.git.intake import Intake, take_large_files
+from beads_ralph.git import commands, git_files, large_files, locking, settings, untrusted
+from beads_ralph.git.git_files import HEADS
+from beads_ralph.git.guard import MOVED
+from beads_ralph.git.intake import Intake
 from beads_ralph.git.settings import GitSettings, Rows
 from beads_ralph.process.jobs import Mount
+from beads_ralph.process.sandbox import real
 
 PLACE: Final = "beads-ralph/quarantine"
-HEADS: Final = "refs/heads/"
-MOVED: Final = "refs/beads-ralph/moved"
 STASH: Final = "refs/stash"
 ITS_OWN: Final = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 """Refs of one working tree."""
@@ -124,7 +124,7 @@ class Quarantine:
         ):
             (new / name).mkdir(parents=True)
         refs, kept = self._refs_for(before)
-        untrusted.write_refs(new, {**refs, **kept})
+        git_files.write_refs(new, {**refs, **kept})
         untrusted.write_listing(self.place / "refs", {**refs, **kept})
         if STASH in kept:  # git finds stashes by the log of their ref
             untrusted.write(new / "logs" / STASH, before["stash"])
@@ -136,7 +136,7 @@ class Quarantine:
 
     def mounts(self) -> Iterator[Mount]:
         """What the sandbox shows, in this order."""
-        common = _real(self.settings.common)
+        common = real(self.settings.common)
         yield Mount(self.folder, common, writable=True)
         yield Mount(common / "objects", common / BORROWED)
         if (self.folder / LENT).is_dir():
@@ -177,11 +177,11 @@ class Quarantine:
     def _copy_files(self, new: Path) -> None:
         """What else lies in `.git`: small files are copied, folders are shown as they are."""
         common = self.settings.common
-        borrowed = [_real(common) / BORROWED]
+        borrowed = [real(common) / BORROWED]
         if (common / "lfs").is_dir():
             (new / LENT / "lfs").mkdir(parents=True)
             (new / LENT / "objects").mkdir()
-            borrowed.append(_real(common) / LENT / "objects")
+            borrowed.append(real(common) / LENT / "objects")
         if (common / "rr-cache").is_dir():
             (new / "rr-cache").mkdir()
         untrusted.write(new / "objects" / "info" / "alternates", "".join(f"{place}\n" for place in borrowed))
@@ -212,7 +212,7 @@ class Quarantine:
         refs, given = untrusted.refs(self.folder), untrusted.read_listing(self.place / "refs")
         branch = f"{HEADS}{known['branch']}"
         came = self._branch(branch, untrusted.led(refs, branch), known.get("commit"), given)
-        take_large_files(self.folder, self.settings.common)
+        large_files.take_over(self.folder, self.settings)
         if came is not None and known["worktree"] == self._mark():
             self._bring_worktree(branch, refs, whole=came)
         self._tell_changes(branch, refs, given)
@@ -380,7 +380,7 @@ def _sweep(known: GitSettings) -> None:
 def _of(root: Path, tree: Path) -> Quarantine | None:
     known = settings.of(root)
     own = known.own_folder(tree)
-    if own is None or _real(tree) == known.root or (known.common / "reftable").exists():
+    if own is None or real(tree) == known.root or (known.common / "reftable").exists():
         return None
     return Quarantine(known, own)
 
@@ -396,10 +396,6 @@ def _rows(file: Path, _content: bytes) -> Rows:
 
 
 # --- files --------------------------------------------------------------------------------------------
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def _is_written(file: Path) -> bool:

@@ -57,7 +57,7 @@ def mirror(source: Path, target: Path, fixed: Callable[[str], bool], depth: int 
         wanted = {entry.name: entry for entry in entries if _is_plain(entry) and not fixed(entry.name)}
     for path in list(target.iterdir()):
         if path.name not in wanted and not fixed(path.name):
-            scratch.remove(path) if is_folder(path) else path.unlink()
+            scratch.remove(path)
     for name, entry in wanted.items():
         there = target / name
         if not entry.is_dir(follow_symlinks=False):
@@ -123,18 +123,8 @@ def led(known: Mapping[str, str], ref: str) -> str | None:
     return None
 
 
-def write_refs(folder: Path, known: Mapping[str, str]) -> None:
-    """Refs as git keeps them in files."""
-    direct = {ref: to for ref, to in known.items() if not to.startswith(SYMBOLIC)}
-    rows = "".join(f"{direct[ref]} {ref}\n" for ref in sorted(direct, key=os.fsencode))
-    write(folder / "packed-refs", f"# pack-refs with: sorted \n{rows}")
-    for ref in known.keys() - direct.keys():
-        (folder / ref).parent.mkdir(parents=True, exist_ok=True)
-        write(folder / ref, f"{known[ref]}\n")
-
-
 def write_listing(path: Path, known: Mapping[str, str]) -> None:
-    """The same for our own eyes."""
+    """Keep refs for our own eyes."""
     write(path, "".join(f"{to}\t{ref}\n" for ref, to in known.items()))
 
 

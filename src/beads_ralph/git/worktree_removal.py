@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, merges, quarantine, worktree_status
-from beads_ralph.git.merges import HEADS
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.worktrees import Worktree, find, listed
 
 PROTECTED: Final = frozenset({"main", "master", "develop"})

@@ -10,7 +10,8 @@ from typing import Final
 
 from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.git import commands, locking, merges, worktree_status
-from beads_ralph.git.merges import HEADS, NOTHING, Branch, Conflict, MergeOutcome, Proven
+from beads_ralph.git.git_files import HEADS
+from beads_ralph.git.merges import NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 INITIALIZING: Final = "initializing"
 """What git writes into a worktree's lock until it is whole; it stays when git is killed."""

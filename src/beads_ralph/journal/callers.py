@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.journal import runs
+from beads_ralph.process.jobs import RUN_ID
 from beads_ralph.process.process_table import read_process, variable_of
 
-RUN_ID: Final = "BEADS_RALPH_RUN_ID"
 PLACES: Final = (runs.RUNS, f"*/{runs.RUNS}", f"*/*/{runs.RUNS}")
 """Below `.ralph`, where folders of runs are: those of `run`, of `ask` and of gates, of `exec`."""
 MOST: Final = 200

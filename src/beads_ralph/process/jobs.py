@@ -46,6 +46,10 @@ class JobReport:
     """Which of its lines are read: a regular expression for how they begin."""
 
 
+RUN_ID: Final = "BEADS_RALPH_RUN_ID"
+"""The variable by which processes of a run are found."""
+
+
 @dataclass(frozen=True)
 class Mount:
     """A place that shows what lies elsewhere, to a job that is closed in."""

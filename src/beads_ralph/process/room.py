@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.sandbox import PROGRAM, SECRETS
+from beads_ralph.process.sandbox import PROGRAM, SECRETS, real
 
 NAMESPACES: Final = ("--die-with-parent", "--unshare-pid", "--unshare-ipc", "--as-pid-1")
 FIRST: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
@@ -143,8 +143,3 @@ def without_credentials(home: Path) -> Iterator[RoomMount]:
     for path in (real(home / name) for name in SECRETS):
         if path.exists():
             yield RoomMount(path, "hide") if path.is_dir() else RoomMount(path, "show", Path(os.devnull))
-
-
-def real(path: Path) -> Path:
-    """bwrap cannot mount over a link."""
-    return Path(os.path.realpath(path))

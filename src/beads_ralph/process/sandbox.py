@@ -158,10 +158,10 @@ class Sandbox:
         yield from _overlaid(job)
         yield from _fixed(job)
         for number, path in enumerate(job.copied):
-            yield from ("--bind-data", str(FIRST_COPY + number), str(_real(path)))
+            yield from ("--bind-data", str(FIRST_COPY + number), str(real(path)))
         for mount in job.mounts:
             yield from ("--bind" if mount.writable else "--ro-bind", str(mount.source), str(mount.target))
-        yield from ("--chdir", str(_real(job.cwd)))
+        yield from ("--chdir", str(real(job.cwd)))
 
     def _places(self, job: Job) -> Iterator[str]:
         """What it can write to, without what is hidden, but with what of that it needs."""
@@ -174,12 +174,11 @@ class Sandbox:
 
     def _shown(self, job: Job) -> Iterator[Path]:
         """What of the private places must be seen all the same."""
-        env = job.env or {}
         yield from (self.repository, *_homes(job), *job.reads, *(path.parent for path in job.files))
         yield Path("/etc/resolv.conf")
-        words = [*job.argv, *(part for value in env.values() for part in value.split(os.pathsep))]
-        yield from (Path(word) for word in words if word.startswith(os.sep) and "\0" not in word)
-        yield from _installed(job.argv[0], env.get("PATH", os.defpath)) if job.argv else ()
+        yield from _named(job)
+        search = (job.env or {}).get("PATH", os.defpath)
+        yield from _installed(job.argv[0], search) if job.argv else ()
         if job.argv and job.argv[0] == sys.executable:
             yield from (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
 
@@ -193,17 +192,14 @@ class Sandbox:
             *(home / name for home in _homes(job) for name in SECRETS),
             *(folder / name for folder in (self.repository, job.cwd) for name in OF_THE_STORE),
         ]
-        allowed = [_real(path) for path in (*self.reads, *job.reads)]
+        allowed = [real(path) for path in (*self.reads, *job.reads)]
         found = [path for path in _present(places) if not any(path.is_relative_to(one) for one in allowed)]
         return [path for path in found if not any(path != one and path.is_relative_to(one) for one in found)]
 
     def _revealed(self, job: Job, hidden: list[Path]) -> list[Path]:
         """What of the hidden it needs all the same: what it was given, and what it was given the name of."""
-        env = job.env or {}
-        words = [*job.argv, *(part for value in env.values() for part in value.split(os.pathsep))]
-        named = [Path(word) for word in words if word.startswith(os.sep) and "\0" not in word]
-        given = [_real(path.parent) / path.name for path in job.files]  # they are written after this
-        wanted = _present((*named, *self.reads, *job.reads, self.repository / BORROWED))
+        given = [real(path.parent) / path.name for path in job.files]  # they are written after this
+        wanted = _present((*_named(job), *self.reads, *job.reads, self.repository / BORROWED))
         return _below(hidden, [*wanted, *given])
 
 
@@ -223,6 +219,12 @@ class Sandboxed:
 # --- places -------------------------------------------------------------------------------------------
 
 
+def _named(job: Job) -> list[Path]:
+    """What the command line and the environment name by its path."""
+    words = [*job.argv, *(part for value in (job.env or {}).values() for part in value.split(os.pathsep))]
+    return [Path(word) for word in words if word.startswith(os.sep) and "\0" not in word]
+
+
 def _homes(job: Job) -> list[Path]:
     """The job's, and the user's own, where their settings may lie."""
     said = [(job.env or {}).get("HOME"), os.environ.get("HOME")]
@@ -240,7 +242,7 @@ def _below(hidden: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if any(path != one and path.is_relative_to(one) for one in folders)]
 
 
-def _real(path: Path) -> Path:
+def real(path: Path) -> Path:
     """bwrap cannot mount over a link."""
     return Path(os.path.realpath(path))
 
@@ -248,7 +250,7 @@ def _real(path: Path) -> Path:
 def _present(paths: Iterable[Path]) -> list[Path]:
     """In an order in which none hides another: what contains comes first."""
     # os.path, since a word that only looks like a path may be too long for one
-    found = {_real(path) for path in paths if os.path.exists(path)}  # noqa: PTH110
+    found = {real(path) for path in paths if os.path.exists(path)}  # noqa: PTH110
     return sorted(found, key=lambda path: (len(path.parts), path))
 
 
@@ -271,7 +273,7 @@ def _installed(program: str, search: str) -> Iterator[Path]:
     if found is None:
         return
     yield Path(found)
-    path = _real(Path(found))
+    path = real(Path(found))
     yield path.parent
     packages = [parent for parent in path.parents if parent.name == "node_modules"]
     yield from packages[-1:]
@@ -301,7 +303,7 @@ def _fixed(job: Job) -> Iterator[str]:
     yield from _bound("--ro-bind", _present([*in_git, *job.settings]))
     for folder in folders:
         if not (folder / SETTINGS_OF_A_WORKTREE).exists():
-            yield from ("--ro-bind", os.devnull, str(_real(folder) / SETTINGS_OF_A_WORKTREE))
+            yield from ("--ro-bind", os.devnull, str(real(folder) / SETTINGS_OF_A_WORKTREE))
 
 
 # --- whether it can be had ----------------------------------------------------------------------------

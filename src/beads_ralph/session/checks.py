@@ -100,8 +100,7 @@ def _put_back(clean: Checkout, before: set[str]) -> list[str]:
     new = clean.untracked() - before
     made = sorted(name for name in new if gate_files.misleads(clean.path, name))
     for name in made:
-        path = clean.path / name
-        scratch.remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        scratch.remove(clean.path / name)
     return [*clean.rewritten(), *made]
 
 

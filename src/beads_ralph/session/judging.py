@@ -12,6 +12,7 @@ from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
@@ -116,7 +117,7 @@ def _mended(case: BeadSession) -> bool:
     if not case.proofs.restore(case.base):
         return False
     if not proofs.has(case.tools.root, worktree_status.head(case.worktree)):
-        ref = f"{merges.HEADS}{case.metadata.branch}"
+        ref = f"{HEADS}{case.metadata.branch}"
         locking.run("update-ref", ref, case.base, cwd=case.tools.root)
     return True
 
@@ -173,7 +174,7 @@ class Surroundings:
 
 def _surroundings(root: Path, source: str) -> Surroundings:
     names = (name for name in worktree_status.uncommitted(root) if not name.startswith(OWN))
-    return Surroundings(frozenset(names), commands.commit_of(f"{merges.HEADS}{source}", root))
+    return Surroundings(frozenset(names), commands.commit_of(f"{HEADS}{source}", root))
 
 
 def _strayed(before: Surroundings, after: Surroundings) -> list[str]:

@@ -12,6 +12,7 @@ from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.standing import standing_text
 from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.git import commands, guard, merges
+from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.events import PullRequestOpened, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session.order import Halted, Outcome
@@ -35,7 +36,7 @@ async def propose(case: BeadSession, commit: str) -> Outcome:
     if pull.commit != commit:
         where = pull.url or pull.branch
         raise Halted("broken", f"{where} holds {pull.commit[:12]}, not {commit[:12]}, which passed")
-    guard.expect(case.tools.root, {f"{merges.HEADS}{pull.branch}": commit})
+    guard.expect(case.tools.root, {f"{HEADS}{pull.branch}": commit})
     case.tell(_opened(case.record.attempts, pull))
     if case.claimed_pull not in (None, pull.url):
         text = f"the scrum-master named {case.claimed_pull}, but the pull request is {pull.url or 'none'}"

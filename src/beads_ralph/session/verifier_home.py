@@ -13,6 +13,7 @@ from beads_ralph.files import snapshot
 from beads_ralph.files.snapshot import Snapshot
 from beads_ralph.process import room
 from beads_ralph.process.room import RoomMount
+from beads_ralph.process.sandbox import real
 
 TOOLS: Final = (
     # Python
@@ -78,8 +79,8 @@ class Home:
     def taken(cls, path: Path, settings: Sequence[str], search: Sequence[Path]) -> Home:
         """As it is now; `settings` are the names that the user wants to be kept, `search` is PATH."""
         tools = [path / name for name in (*TOOLS, *settings)]
-        found = [one for one in search if room.real(one).is_relative_to(path)]
-        around = [installation(room.real(one), tools) for one in found]
+        found = [one for one in search if real(one).is_relative_to(path)]
+        around = [installation(real(one), tools) for one in found]
         kept = tuple(one for one in dict.fromkeys([*tools, *around]) if one.exists())
         files = [str(path / name) for name in settings if (path / name).is_file()]
         programs = {str(one): Snapshot.of(snapshot.programs(str(one))) for one in found}
@@ -99,7 +100,7 @@ class Home:
     def link(self, own: Path, named: Iterable[Path], *, everything: bool) -> None:
         """Links in another home to what is kept or named; all of it, or only what lies elsewhere."""
         for source in (*self.kept, *(one for one in named if one.is_relative_to(self.path))):
-            target, link = room.real(source), own / source.relative_to(self.path)
+            target, link = real(source), own / source.relative_to(self.path)
             if (everything or target != source) and not link.is_symlink() and not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target)
@@ -113,7 +114,7 @@ class Home:
 def of_user(environment: Mapping[str, str]) -> Path | None:
     """The user's home; None where there is none that another one could stand in for."""
     said = environment.get("HOME", "")
-    found = room.real(Path(said)) if said.startswith(os.sep) else None
+    found = real(Path(said)) if said.startswith(os.sep) else None
     return found if found is not None and found.is_dir() and len(found.parts) > 1 else None
 
 

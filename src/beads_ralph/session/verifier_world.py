@@ -29,16 +29,16 @@ from beads_ralph.files import scratch, snapshot
 from beads_ralph.files.snapshot import FolderSurvey, Snapshot
 from beads_ralph.git import settings
 from beads_ralph.process import jobs, room, sandbox
-from beads_ralph.process.jobs import Job
+from beads_ralph.process.jobs import RUN_ID, Job
 from beads_ralph.process.room import Room, RoomMount
-from beads_ralph.process.sandbox import Sandbox
+from beads_ralph.process.sandbox import Sandbox, real
 from beads_ralph.session import lent_files, verifier_home
 from beads_ralph.session.instructions import Instructions
 from beads_ralph.session.verifier_home import DEEP_ENOUGH, PROGRAMS, Home, installation
 from beads_ralph.session.verify import Bench
 
 TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - replaced by folders of the check's own
-MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", "BEADS_RALPH_RUN_ID")
+MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", RUN_ID)
 """By these we find processes of ours; in a room they are found without."""
 NAMED: Final = re.compile(r"(?<![\w.$}~/:-])/[^\s'\"`;|&<>()$*?\[\]{}\\,=:]+")
 """An absolute path in a command."""
@@ -91,7 +91,10 @@ class CheckPlace:
     def trees(self) -> list[Path]:
         """The worktree, and the folder of all worktrees, where the worktree lies in it by its branch."""
         top = str(self.worktree).removesuffix(f"/{self.branch}")
-        return [room.real(self.worktree), *([room.real(Path(top))] if top != str(self.worktree) else [])]
+        return [
+            real(self.worktree),
+            *([real(Path(top))] if top != str(self.worktree) else []),
+        ]
 
 
 @dataclass(frozen=True)
@@ -159,13 +162,13 @@ class VerifierWorld:
 
     def _borrowed(self, place: CheckPlace) -> list[Path]:
         """Environments of the main checkout that this one has none of its own for."""
-        top = room.real(self.root)
+        top = real(self.root)
         return [one for one in self.environments if not (place.checkout / one.relative_to(top)).exists()]
 
     def _search(self, place: CheckPlace, borrowed: Sequence[Path], instead: Mapping[str, Path]) -> str:
         """PATH: a folder of the repository's is looked for in the checkout, and nothing lies in a worktree
         or a temporary folder."""
-        top = room.real(self.root)
+        top = real(self.root)
         hidden = [*map(Path, _temporary_places(self.environment)), *place.trees]
         words: list[Path] = []
         for path, where in self.search:
@@ -233,7 +236,7 @@ class VerifierWorld:
 
     def _hidden(self, place: CheckPlace) -> Iterator[RoomMount]:
         agents = os.path.expanduser(self.config.agent_home or ".")  # noqa: PTH111 - pathlib raises for ~nobody
-        for path in (room.real(self.root), room.real(self.root / agents), *place.trees):
+        for path in (real(self.root), real(self.root / agents), *place.trees):
             if path.is_dir() and len(path.parts) > 1:
                 yield RoomMount(path, "hide")
 
@@ -241,7 +244,7 @@ class VerifierWorld:
         """What a command or a variable of the user's names by its path is meant to be seen, unless it is the
         repository's or a worktree's. Of what is not there yet, the folder is."""
         placed = room.in_order(mounts)
-        ours = [room.real(self.root), *place.trees]
+        ours = [real(self.root), *place.trees]
         for named in self._named_paths(place):
             path = named if named.exists() else named.parent
             is_whole = len(path.parts) < DEEP_ENOUGH or any(mount.place == path for mount in placed)
@@ -257,11 +260,11 @@ class VerifierWorld:
         values = [self.environment.get(name, "") for name in self.config.agent_env]
         words = {part for value in values for part in value.split(os.pathsep) if part.startswith(os.sep)}
         words |= {word for text in place.commands for word in NAMED.findall(text)}
-        found = {room.real(Path(word)) for word in words}
+        found = {real(Path(word)) for word in words}
         if self.home is not None:
             below = {name for text in place.commands for name in AT_HOME.findall(text)}
-            found |= {path for name in below if _runs(path := room.real(self.home.path / name))}
-        return sorted(path for path in found if not path.is_relative_to(room.real(self.root)))
+            found |= {path for name in below if _runs(path := real(self.home.path / name))}
+        return sorted(path for path in found if not path.is_relative_to(real(self.root)))
 
 
 # --- the beginning of a run ---------------------------------------------------------------------------
@@ -272,8 +275,8 @@ def begin(
 ) -> VerifierWorld:
     """The world as it is now; agents are in that sandbox."""
     said = dict.fromkeys(environment.get("PATH", os.defpath).split(os.pathsep))
-    search = tuple((Path(word), room.real(Path(word))) for word in said if word.startswith(os.sep))
-    top, home = room.real(root), verifier_home.of_user(environment)
+    search = tuple((Path(word), real(Path(word))) for word in said if word.startswith(os.sep))
+    top, home = real(root), verifier_home.of_user(environment)
     inside = {installation(where, [top]) for _, where in search if where.is_relative_to(top)}
     outside = [path for path, where in search if not where.is_relative_to(top)]
     began = _moment()
@@ -342,7 +345,7 @@ def _lendable(root: Path, config: Config) -> list[str]:
 
 def _temporary_places(environment: Mapping[str, str]) -> list[str]:
     said = (*TEMPORARY, tempfile.gettempdir(), environment.get("TMPDIR", ""))
-    return sorted({str(room.real(Path(one))) for one in said if one.startswith(os.sep)})
+    return sorted({str(real(Path(one))) for one in said if one.startswith(os.sep)})
 
 
 def _without(changed: Sequence[str], folder: Path) -> dict[str, Path]:

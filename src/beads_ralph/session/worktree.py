@@ -25,7 +25,8 @@ from beads_ralph.git import (
     worktree_status,
     worktrees,
 )
-from beads_ralph.git.merges import HEADS, ORIGIN
+from beads_ralph.git.git_files import HEADS
+from beads_ralph.git.merges import ORIGIN
 from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.calls import in_thread

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
 from beads_ralph.process import jobs, reaper
-from beads_ralph.process.jobs import Exit, Job, Limit
+from beads_ralph.process.jobs import RUN_ID, Exit, Job, Limit
 from beads_ralph.process.process_table import has_table, is_gone, start_of
 from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 from beads_ralph.process.supervise import (
@@ -34,7 +34,6 @@ from beads_ralph.process.supervise import (
     watch,
 )
 
-RUN_ID: Final = "BEADS_RALPH_RUN_ID"
 OPTION: Final = "@beads_ralph_job"
 """Where a session of ours keeps the mark of its job."""
 TMUX_SECONDS: Final = 10.0
