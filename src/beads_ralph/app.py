@@ -103,25 +103,31 @@ class PlannedRun:
     scope: Scope
     planned: Sequence[Bead]
     settings: Settings
+    foreseen: preflight.Rehearsal
+    """What it would do, and what it would stumble over."""
 
-    def rehearse(self) -> preflight.DryRun:
+    def rehearse(self) -> preflight.Rehearsal:
         """The waves that would start, and why the others would not."""
-        return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
+        red = preflight.waiting_gates(self.space.root, self.opened.store)
+        return replace(self.foreseen, waiting={**self.foreseen.waiting, **red})
 
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
         what a person should know."""
-        beads = preflight.check(self.space, self.opened.store, self.scope)
+        beads = self.foreseen.scene.beads
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             tools = tools_at(root, self.config, folder)
+            for remark in self.foreseen.remarks:
+                note(f"note: {remark}")
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
+                loop.refusal = self.foreseen.refusal
                 loop.last_look = self._beside_plan
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
@@ -149,9 +155,7 @@ class PlannedRun:
 
     @property
     def config(self) -> Config:
-        """The settings, with what the request says instead."""
-        said = {"executor": self.request.executor, "forge": self.request.forge}
-        return self.space.config.model_copy(update={key: value for key, value in said.items() if value})
+        return _config(self.space, self.request)
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -170,20 +174,21 @@ def plan_run(
     if space.repository is None:
         raise commands.no_repository(space.root)
     scope = _scope(space, request)
-    planned: Sequence[Bead] = ()
+    plan: Reconciled | None = None
     if request.plan is not None:
         plan = reconcile(space, request.plan, lambda: open_store(space, request.store).store)
         plan = _decided(plan, request, space, settle)
-        planned = plan.beads
-        preflight.require_sources(space.root, planned, scope)
-        tell(plan.diff)
-        if not request.dry_run:
-            plan.apply(progress)
+    planned = plan.beads if plan else ()
     opened = open_store(space, request.store)
     found = named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
-    return PlannedRun(request, space, opened, scope, planned, _settings(space, request))
+    foreseen = preflight.rehearse(space, _config(space, request), opened.store, scope, planned)
+    if plan is not None:
+        tell(plan.diff)
+        if not request.dry_run:
+            plan.apply(progress)
+    return PlannedRun(request, space, opened, scope, planned, _settings(space, request), foreseen)
 
 
 def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Settle) -> Reconciled:
@@ -191,6 +196,12 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
     if (request.plan_changes or space.config.plan_changes) == "refuse":
         plan = plan.settled(refuse_changes)
     return plan.settled(preferring(request.prefer) if request.prefer else settle)
+
+
+def _config(space: Workspace, request: RunRequest) -> Config:
+    """The settings, with what the request says instead."""
+    said = {"executor": request.executor, "forge": request.forge}
+    return space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 
 def _scope(space: Workspace, request: RunRequest) -> Scope:

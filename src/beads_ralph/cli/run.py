@@ -94,14 +94,23 @@ def _rehearsed(planned: PlannedRun) -> Answer:
         for number, wave in enumerate(waves, 1):
             console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
         for bead_id, reason in waiting.items():
-            console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+            console.print(f"[yellow]✗[/yellow] {bead_id}  {escape(reason)}")
         if bare:
             console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
+        for remark in found.remarks:
+            console.print(f"[yellow]![/yellow] {escape(remark)}")
         console.print("nothing was started" if waves or waiting else "nothing is left to do")
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
     store = planned.opened.store.kind
-    data = {"dry_run": True, "waves": waves, "waiting": rows, "without_verifier": bare, "store": store}
+    data = {
+        "dry_run": True,
+        "waves": waves,
+        "waiting": rows,
+        "without_verifier": bare,
+        "remarks": [*found.remarks],
+        "store": store,
+    }
     return Answer(data, show)
 
 

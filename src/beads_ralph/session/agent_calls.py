@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from beads_ralph.agents import environment, reply_reader
-from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
@@ -21,16 +21,17 @@ from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
+from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.process import executors, jobs
+from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
-from beads_ralph.session import agents_bd, confinement
+from beads_ralph.session import agents_bd, confinement, programs
 from beads_ralph.session.order import Order, Tools
 
 SUMMARY: Final = 500
@@ -121,7 +122,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
-    _require_program(job)
+    job = _located(job, tools.root)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
         attempt=asked.attempt,
@@ -213,18 +214,13 @@ class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code sa
     """The program that plays an agent is not there."""
 
 
-def _require_program(job: Job) -> None:
-    """Three attempts with a program that is not there would blame the bead for it."""
+def _located(job: Job, root: Path) -> Job:
+    """The job with its program where that lies. Three attempts with a program that is not there would blame
+    the bead for it."""
     program, env = job.argv[0], job.env or os.environ
-    if os.sep in program:
-        there = not program.startswith(os.sep) or os.access(program, os.X_OK)  # relative: to the worktree
-    else:
-        there = jobs.which(program, env.get("PATH", os.defpath)) is not None
-    if not there:
-        action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
-        raise ProgramMissing(
-            Code.FILE_NOT_FOUND, f"cannot run {program!r}: no such program", suggested_action=action
-        )
+    if why := programs.why_not(program, root, env.get("PATH", os.defpath)):
+        raise ProgramMissing(Code.FILE_NOT_FOUND, why, suggested_action=programs.remedy(program, root))
+    return replace(job, argv=(programs.path_of(program, root), *job.argv[1:]))
 
 
 # --- what is asked ------------------------------------------------------------------------------------
@@ -282,6 +278,22 @@ def _persona(spec: AgentSpec, root: Path) -> Persona | None:
 # --- who plays an agent: its own program, and those that stand in for it, in order --------------------
 
 
+class AgentChoice(Protocol):
+    """What decides which program plays an agent."""
+
+    @property
+    def root(self) -> Path:
+        """The repository, whose files say which model suits a persona."""
+
+    @property
+    def config(self) -> Config:
+        """The settings, with defaults for agents that name no program."""
+
+    @property
+    def select(self) -> Callable[[str], AgentCLI]:
+        """The adapter of a program."""
+
+
 @dataclass(frozen=True)
 class Player:
     """A program for an agent."""
@@ -297,7 +309,7 @@ class Player:
         return self.spec.executable or CLAUDE
 
 
-def players(spec: AgentSpec, tools: Tools) -> list[Player]:
+def players(spec: AgentSpec, tools: AgentChoice) -> list[Player]:
     """The agent's own program first; nobody twice."""
     own = with_defaults(spec, tools)
     found = {own.executable or CLAUDE: own}
@@ -310,7 +322,7 @@ def players(spec: AgentSpec, tools: Tools) -> list[Player]:
     return [Player(key, as_played) for key, as_played in found.items()]
 
 
-def _stand_in(spec: AgentSpec, program: str, model: str, tools: Tools) -> AgentSpec:
+def _stand_in(spec: AgentSpec, program: str, model: str, tools: AgentChoice) -> AgentSpec:
     """The same agent for another program: options and models of the first one mean nothing to it."""
     asked = _model(spec, tools)  # one of Claude's words, which every other CLI takes for its own default
     chosen = model or (asked if asked in MODELS else personas.DEFAULT_MODEL)
@@ -318,14 +330,14 @@ def _stand_in(spec: AgentSpec, program: str, model: str, tools: Tools) -> AgentS
     return with_defaults(spec.model_copy(update=changes), tools)
 
 
-def _model(spec: AgentSpec, tools: Tools) -> str:
+def _model(spec: AgentSpec, tools: AgentChoice) -> str:
     defaults = tools.config.agent_defaults
     return personas.resolve_model(
         spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
     )
 
 
-def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
+def with_defaults(spec: AgentSpec, tools: AgentChoice) -> AgentSpec:
     """The configured program and options where the persona names none of its own."""
     defaults = tools.config.agent_defaults
     given = spec.model_fields_set
@@ -338,12 +350,17 @@ def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
     return spec.model_copy(update=changes)
 
 
-def of_bead(bead: Bead, tools: Tools) -> Iterator[list[str]]:
+def of_bead(bead: Bead, tools: AgentChoice) -> Iterator[list[str]]:
     """For each of a bead's agents, by their keys, those that can play it."""
+    for spec in agents_of(bead):
+        yield [player.key for player in players(spec, tools)]
+
+
+def agents_of(bead: Bead) -> list[AgentSpec]:
+    """The agents that a run may call for the bead."""
     place = bead.metadata
     own = [place.scrum_master_agent] if names_scrum_master(bead) else []
-    for spec in (*own, *place.dev_agents, *place.qa_agents):
-        yield [player.key for player in players(spec, tools)]
+    return [*own, *place.dev_agents, *place.qa_agents]
 
 
 def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
