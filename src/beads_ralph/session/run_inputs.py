@@ -53,8 +53,10 @@ class RunInputs:
         return cls(root, home, files, utc_text(datetime.now(UTC)), _marks(root, files))
 
     def since_last_run(self) -> str:
-        """Names what was changed while the last run was on, and is still so; empty for nothing. The note is this
-        run's from now on."""
+        """Names what was changed while the last run was on, and is still so; empty for nothing.
+
+        From now on the note is this run's.
+        """
         said = _read(self.home / NAME)
         left = [name for name, mark in said.get("changed", {}).items() if self.before.get(name, "") == mark]
         if said.get("running"):  # it was killed before it could look
