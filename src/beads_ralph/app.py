@@ -61,6 +61,7 @@ from beads_ralph.session.asking import Heard, Talk
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
+from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
 
@@ -108,6 +109,13 @@ class PlannedRun:
     def rehearse(self) -> preflight.DryRun:
         """The waves that would start, and why the others would not."""
         return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
+
+    def peoples_items(self) -> list[PersonsItem]:
+        """The open steps of people in the scope of the run: who names beads or teams asks for these alone."""
+        scope = self.scope
+        if scope.beads or scope.teams:
+            return []
+        return peoples_items(self.opened.store, only_open=True, plan_file=scope.plan_file, wisps=scope.wisps)
 
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
