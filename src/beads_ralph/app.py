@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from beads_ralph import forge
-from beads_ralph.agents import probe
+from beads_ralph.agents import players, probe
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.protocol import select
 from beads_ralph.bead import redaction
@@ -27,7 +27,7 @@ from beads_ralph.compile import diff
 from beads_ralph.compile.reconcile import Reconciled, Settle, preferring, reconcile, refuse_changes
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.settings_file import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice, settings_file
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done
@@ -58,8 +58,10 @@ from beads_ralph.session import (
     verifier_world,
 )
 from beads_ralph.session.asking import Heard, Talk
+from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
+from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
 
@@ -103,13 +105,20 @@ class PlannedRun:
     scope: Scope
     planned: Sequence[Bead]
     settings: Settings
-    foreseen: preflight.Rehearsal
+    foreseen: preflight.DryRun
     """What it would do, and what it would stumble over."""
 
-    def rehearse(self) -> preflight.Rehearsal:
+    def rehearse(self) -> preflight.DryRun:
         """The waves that would start, and why the others would not."""
         red = preflight.waiting_gates(self.space.root, self.opened.store)
         return replace(self.foreseen, waiting={**self.foreseen.waiting, **red})
+
+    def peoples_items(self) -> list[PersonsItem]:
+        """The open steps of people in the scope of the run: who names beads or teams asks for these alone."""
+        scope = self.scope
+        if scope.beads or scope.teams:
+            return []
+        return peoples_items(self.opened.store, only_open=True, plan_file=scope.plan_file, wisps=scope.wisps)
 
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
@@ -118,7 +127,8 @@ class PlannedRun:
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
-            tools = tools_at(root, self.config, folder)
+            inputs = RunInputs.taken(root, self.space.home, self._named_files)
+            tools = replace(tools_at(root, self.config, folder), inputs=inputs)
             for remark in self.foreseen.remarks:
                 note(f"note: {remark}")
             _tell_permissions(beads, tools, note)
@@ -126,10 +136,18 @@ class PlannedRun:
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
+                if told := inputs.since_last_run():
+                    journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 loop.refusal = self.foreseen.refusal
-                loop.last_look = self._beside_plan
+                loop.last_look = lambda ended: _with_remark(self._beside_plan(ended), inputs.end())
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
+
+    @property
+    def _named_files(self) -> list[Path]:
+        """The settings and the plan, wherever they lie."""
+        said = settings_file(self.space.root, self.request.config)
+        return [path.absolute() for path in (said and said.path, self.request.plan) if path is not None]
 
     def _beside_plan(self, ended: Ended) -> Ended:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""
@@ -156,6 +174,10 @@ class PlannedRun:
     @property
     def config(self) -> Config:
         return _config(self.space, self.request)
+
+
+def _with_remark(ended: Ended, remark: str) -> Ended:
+    return replace(ended, remarks=(*ended.remarks, remark)) if remark else ended
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -284,7 +306,7 @@ def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> No
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in agent_calls.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in players.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 

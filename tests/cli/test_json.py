@@ -22,7 +22,7 @@ WARNED = plan(sprint("1.1", "Merge nothing"))
 
 
 @pytest.fixture
-def shop(repo: Path) -> Path:
+def shop(repo: Path, with_claude: None) -> Path:
     """A repository with a compiled plan and a few files to name."""
     compiled_here(repo, PLAN)
     write(repo / "warned.md", WARNED)
@@ -55,8 +55,14 @@ GOOD: list[tuple[list[str], set[str]]] = [
     ),
     (["formula", "list"], {"formulas"}),
     (["formula", "check"], {"formulas"}),
-    (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
-    (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
+    (
+        ["plan", "check", "plan.md"],
+        {"plan", "sprints", "faults", "warnings", "without_verifier", "refused_here"},
+    ),
+    (
+        ["plan", "check", "warned.md"],
+        {"plan", "sprints", "faults", "warnings", "without_verifier", "refused_here"},
+    ),
     (["plan", "graph", "plan.md"], {"sprints", "waves", "critical_path"}),
     (["plan", "graph", "plan.md", "--format", "mermaid"], {"sprints", "waves", "critical_path"}),
     (["plan", "diff", "plan.md"], {"store", "added", "changed", "orphaned", "unchanged"}),

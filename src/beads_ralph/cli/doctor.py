@@ -18,6 +18,7 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
+from beads_ralph.compile.preflight import Obstacle, RunScene
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import CONFIG_NAME
@@ -28,7 +29,6 @@ from beads_ralph.git import commands
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
 from beads_ralph.loop import closed_beads, preflight
-from beads_ralph.loop.preflight import Problem
 from beads_ralph.process import jobs, sandbox
 from beads_ralph.session import confinement
 from beads_ralph.store import registry
@@ -150,11 +150,12 @@ def _preflight(space: Workspace, *, stored: bool) -> list[Check]:
         beads = []
     plan = space.config.plan
     agents = [*(plan.dev_agents or ()), *(plan.qa_agents or ())]
-    found = preflight.examine(preflight.Scene(space, space.config, beads, () if beads else agents))
+    scene = RunScene(space, space.config, beads, () if beads else agents)
+    found = preflight.examine(scene)
     return [_foreseen(name, problems, len(beads)) for name, problems in found.items() if name != "disk"]
 
 
-def _foreseen(name: str, problems: Sequence[Problem], beads: int) -> Check:
+def _foreseen(name: str, problems: Sequence[Obstacle], beads: int) -> Check:
     if not problems:
         return Check(name, "found", f"a run would find no fault ({plural(beads, 'bead')} to start)")
     told = {problem.error.message: problem for problem in problems}

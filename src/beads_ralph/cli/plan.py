@@ -14,7 +14,7 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import lines
-from beads_ralph.compile import load
+from beads_ralph.compile import load, preflight
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
 from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.compile.setting import Setting, without_verifier
@@ -57,14 +57,13 @@ def check(
 
 def _here(space: Workspace, built: Built) -> list[Fault]:
     """What a run of the plan would refuse on this machine, which is no fault of the plan."""
-    from beads_ralph.loop import preflight
-
     if space.repository is None:
         return []
     made = [one for molecule in built.molecules.values() for one in molecule.members if isinstance(one, Bead)]
     beads = [bead for bead in (*built.beads.values(), *made) if isinstance(bead, Bead)]
-    found = preflight.examine(preflight.Scene(space, space.config, beads))
-    problems = [problem for rows in found.values() for problem in rows if not problem.remark]
+    scene = preflight.RunScene(space, space.config, beads)
+    found = (problem for check in preflight.OF_THE_PLACE.values() for problem in check(scene))
+    problems = [problem for problem in found if not problem.remark]
     return list({str(fault): fault for problem in problems for fault in problem.faults}.values())
 
 

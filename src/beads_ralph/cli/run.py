@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _rehearsed(planned: PlannedRun) -> Answer:
-    found = planned.rehearse()
+    found, people = planned.rehearse(), planned.peoples_items()
     waves, waiting, bare = found.waves, found.waiting, found.without_verifier
 
     def show(console: Console) -> None:
@@ -97,19 +97,23 @@ def _rehearsed(planned: PlannedRun) -> Answer:
             console.print(f"[yellow]✗[/yellow] {bead_id}  {escape(reason)}")
         if bare:
             console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
+        for step in people:
+            then = f"; then: {step.command}" if step.command else f"; waits for {', '.join(step.waits_for)}"
+            console.print(f"○ for a person: {step.item.id}  {escape(step.item.title + then)}")
         for remark in found.remarks:
             console.print(f"[yellow]![/yellow] {escape(remark)}")
-        console.print("nothing was started" if waves or waiting else "nothing is left to do")
+        left = "nothing is left for agents to do" if people else "nothing is left to do"
+        console.print("nothing was started" if waves or waiting else left)
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
-    store = planned.opened.store.kind
     data = {
         "dry_run": True,
         "waves": waves,
         "waiting": rows,
         "without_verifier": bare,
+        "people": [step.to_json() for step in people],
         "remarks": [*found.remarks],
-        "store": store,
+        "store": planned.opened.store.kind,
     }
     return Answer(data, show)
 

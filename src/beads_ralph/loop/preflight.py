@@ -1,122 +1,49 @@
-"""Everything that a run would refuse, found before the first agent starts.
-
-One list of checks, for `run`, `run --dry-run`, `plan check` and `doctor` alike. A problem is the run's, and
-then nothing starts; or it is one bead's, which is blocked when its turn comes, while the others go on; or it
-is only worth knowing.
-"""
+"""Before a run starts: everything that it would refuse, and what a person should know."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.agents import probe
-from beads_ralph.agents.protocol import AgentCLI, select
-from beads_ralph.bead import personas
-from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.names import persona_name
+from beads_ralph.agents.players import players
+from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState, ScrumResult
 from beads_ralph.bead.words import several
-from beads_ralph.compile.build import setting_of
-from beads_ralph.compile.places import place_faults
+from beads_ralph.compile.preflight import (
+    OF_ONE_BEAD,
+    OF_THE_PLACE,
+    Check,
+    Obstacle,
+    RunScene,
+    agents_in,
+    missing_programs,
+    obstacle,
+    raised,
+)
 from beads_ralph.compile.setting import without_verifier
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.text_files import RALPH_DIR
-from beads_ralph.git import merges, worktree_status
+from beads_ralph.git import worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
-from beads_ralph.session import Outcome, agent_calls, confinement, programs
+from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import Query
 
 OURS: Final = (CONFIG_NAME, ".gitignore", f"{RALPH_DIR}/", ".beads/")
 """Files that agents need not see, so that it does not matter whether they are committed."""
-IDENTITY: Final = "Run: git config --global user.name NAME && git config --global user.email ADDRESS"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Something that a run would stumble over."""
-
-    error: RalphError
-    bead: str | None = None
-    """Whose it is alone; None where it is the run's."""
-    remark: bool = False
-    """Whether it keeps nothing from starting, and a person should know it all the same."""
-
-    @property
-    def stops_all(self) -> bool:
-        return self.bead is None and not self.remark
-
-    @property
-    def faults(self) -> Sequence[Fault]:
-        error = self.error
-        return error.faults or (Fault(error.code, error.message, suggested_action=error.suggested_action),)
-
-    @property
-    def reason(self) -> str:
-        """The cause and the next step, for a bead that is blocked by it."""
-        return f"{self.error.message} ({self.error.suggested_action})"
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a run would meet."""
-
-    space: Workspace
-    config: Config
-    """The settings, with what the command line says instead."""
-    beads: Sequence[Bead] = ()
-    """Those that would start."""
-    agents: Sequence[AgentSpec] = ()
-    """Agents that no bead has yet, such as those of the settings."""
-    select: Callable[[str], AgentCLI] = select
-
-    @property
-    def root(self) -> Path:
-        return self.space.root
-
-
-Check = Callable[[Scene], Iterator[Problem]]
-
-
-# --- the repository -----------------------------------------------------------------------------------
-
-
-def committer(scene: Scene) -> Iterator[Problem]:
-    """An agent that cannot commit has done nothing, and would try three times."""
-    if scene.config.agent_home is None and not worktree_status.names_committer(scene.root):
-        yield _problem(Code.GIT_ERROR, "git knows no user.name and user.email to commit with", IDENTITY)
-
-
-def first_commit(scene: Scene) -> Iterator[Problem]:
-    yield from _raised(lambda: worktree_status.head(scene.root))
-
-
-def source_branches(scene: Scene) -> Iterator[Problem]:
-    if not any(first_commit(scene)):
-        yield from _raised(lambda: merges.require_sources(scene.root, scene.beads))
-
-
-def branches_and_worktrees(scene: Scene) -> Iterator[Problem]:
-    """Places that git, or a run, would not let a bead have."""
-    setting = setting_of(scene.space, scene.root)
-    for fault in place_faults({bead.id: bead for bead in scene.beads}, setting):
-        message = fault.message.removeprefix(f"{fault.owner}: ")
-        action = f"{fault.action}, then: beads-ralph mason PLAN --update"
-        yield _problem(Code.CONSTRAINT, message, action, bead=fault.owner)
-
-
-def uncommitted_files(scene: Scene) -> Iterator[Problem]:
+def uncommitted_files(scene: RunScene) -> Iterator[Obstacle]:
     """Agents work on what is committed: what is not, they do not see."""
     plans = {bead.metadata.plan_file for bead in scene.beads}
     try:
@@ -126,126 +53,46 @@ def uncommitted_files(scene: Scene) -> Iterator[Problem]:
     unseen = [name for name in files if name not in plans and not name.startswith(OURS)]
     if unseen:
         message = f"not committed, so agents do not see it: {several(unseen)}"
-        yield _problem(Code.GIT_ERROR, message, "Commit it where the work needs it", remark=True)
+        yield obstacle(Code.GIT_ERROR, message, "Commit it where the work needs it", remark=True)
 
 
-def free_space(scene: Scene) -> Iterator[Problem]:
-    wanted = scene.config.min_free_gb
-    free = shutil.disk_usage(scene.root).free / 1e9
-    if scene.config.check_before_start and free < wanted:
-        message = f"{free:.1f} GB are free, {wanted:g} GB are wanted"
-        yield _problem(
-            Code.WRITE_FAILED, message, "Free some space, or lower min_free_gb in beads-ralph.yaml"
-        )
-
-
-# --- the agents ---------------------------------------------------------------------------------------
-
-
-def agent_settings(scene: Scene) -> Iterator[Problem]:
+def agent_settings(scene: RunScene) -> Iterator[Obstacle]:
     """Homes, limits and the sandbox, as they are set."""
-    yield from _raised(lambda: confinement.require(scene.config, scene.root))
-    yield from _raised(lambda: confinement.refuse_unreachable(scene.config, scene.root, scene.beads))
+    yield from raised(lambda: confinement.require(scene.config, scene.root))
+    yield from raised(lambda: confinement.refuse_unreachable(scene.config, scene.root, scene.beads))
 
 
-def agent_files(scene: Scene) -> Iterator[Problem]:
-    found = (fault for bead in scene.beads for fault in personas.check_agents(bead, scene.root))
-    faults = list({str(fault): fault for fault in found}.values())
-    if faults:
-        yield Problem(gathered(faults, "the beads"))
-
-
-def agent_programs(scene: Scene) -> Iterator[Problem]:
-    """Of each agent one of its programs must be there; which of them are not is worth knowing."""
-    missing = _missing_programs(scene)
-    absent: dict[str, str] = {}
-    for owner, spec in _agents(scene):
-        able = [player.program for player in agent_calls.players(spec, scene)]
-        lacking = {program: why for program in able if (why := missing(program, spec))}
-        if len(lacking) < len({*able}):
-            absent |= lacking
-            continue
-        first = able[0]
-        message = f"agent {persona_name(spec.agent)} cannot run: {'; '.join(lacking.values())}"
-        yield _problem(Code.FILE_NOT_FOUND, message, programs.remedy(first, scene.root), bead=owner)
-    for program, why in absent.items():
-        message = f"{why}; the next of its agent's programs stands in"
-        yield _problem(Code.FILE_NOT_FOUND, message, programs.remedy(program, scene.root), remark=True)
-
-
-def agents_signed_in(scene: Scene) -> Iterator[Problem]:
+def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
     """As far as files and variables tell: no program is asked, since that might cost tokens."""
-    missing = _missing_programs(scene)
-    known = [spec for _, spec in _agents(scene)]
-    asked = {player.program: spec for spec in known for player in agent_calls.players(spec, scene)}
+    missing = missing_programs(scene)
+    known = [spec for _, spec in agents_in(scene)]
+    asked = {player.program: spec for spec in known for player in players(spec, scene)}
     for program, spec in asked.items():
         profile = scene.select(program).profile
         home = confinement.home_of(scene.config, scene.root)
         env = {**os.environ, **({"HOME": str(home)} if home else {}), **(spec.env or {})}
         if not missing(program, spec) and probe.signed_in(profile, env) == "no":
             message = f"{profile.title} seems not to be signed in"
-            yield _problem(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
-
-
-def _agents(scene: Scene) -> Iterator[tuple[str | None, AgentSpec]]:
-    """Every agent, and whose it is; agents that are alike count once for each bead."""
-    yield from ((None, spec) for spec in scene.agents)
-    for bead in scene.beads:
-        yield from ((bead.id, spec) for spec in agent_calls.agents_of(bead))
-
-
-def _missing_programs(scene: Scene) -> Callable[[str, AgentSpec], str]:
-    """Why a program cannot be started for an agent. Each place is looked at once."""
-
-    @cache
-    def why_not(program: str, search: str | None) -> str:
-        built_in = scene.select(program).profile.built_in
-        return "" if built_in else programs.why_not(program, scene.root, search)
-
-    return lambda program, spec: why_not(program, (spec.env or {}).get("PATH"))
-
-
-# --- all of them --------------------------------------------------------------------------------------
+            yield obstacle(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    "identity": committer,
-    "commit": first_commit,
+    **OF_THE_PLACE,
     "agent settings": agent_settings,
-    "disk": free_space,
-    "agent files": agent_files,
-    "source branches": source_branches,
-    "branches": branches_and_worktrees,
-    "agents": agent_programs,
     "sign-in": agents_signed_in,
     "working tree": uncommitted_files,
 }
 """By the name that `doctor` shows."""
-OF_ONE_BEAD: Final = (branches_and_worktrees, agent_programs)
-
-
-def _problem(
-    code: Code, message: str, action: str | None = None, *, bead: str | None = None, remark: bool = False
-) -> Problem:
-    return Problem(RalphError(code, message, suggested_action=action), bead, remark)
-
-
-def _raised(check: Callable[[], object]) -> Iterator[Problem]:
-    """What a check raises, as a problem of the run."""
-    try:
-        check()
-    except RalphError as error:
-        yield Problem(error)
 
 
 # --- a run --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """What a run would do, and what it would stumble over."""
 
-    scene: Scene
+    scene: RunScene
     waves: list[list[str]]
     waiting: dict[str, str]
     """What would not start, and why."""
@@ -277,36 +124,36 @@ class Rehearsal:
 
 def rehearse(
     space: Workspace, config: Config, store: Store, scope: Scope, planned: Sequence[Bead] = ()
-) -> Rehearsal:
+) -> DryRun:
     """Foresee a run, or raise why there can be none. `planned` are beads as it would put them into the
     store."""
-    stage = _Stage.of(store, scope, planned)
-    scene = Scene(space, config, stage.starting())
+    ahead = _Ahead.of(store, scope, planned)
+    scene = RunScene(space, config, ahead.starting())
     problems = [problem for found in examine(scene).values() for problem in found]
     _refuse([problem for problem in problems if problem.stops_all])
     refused = {problem.bead: problem for problem in reversed(problems) if problem.bead}
     reasons = {bead_id: problem.reason for bead_id, problem in refused.items()}
-    waves, waiting = stage.foresee(reasons)
+    waves, waiting = ahead.foresee(reasons)
     if scene.beads and not waves:
         _refuse(list(refused.values()))
-    bare = {*without_verifier(stage.beads)}
+    bare = {*without_verifier(ahead.beads)}
     reviewed = [bead_id for wave in waves for bead_id in wave if bead_id in bare]
     remarks = tuple(problem.reason for problem in problems if problem.remark)
-    return Rehearsal(scene, waves, waiting, reviewed, reasons, remarks)
+    return DryRun(scene, waves, waiting, reviewed, reasons, remarks)
 
 
-def examine(scene: Scene) -> dict[str, list[Problem]]:
-    """The problems that each check finds."""
+def examine(scene: RunScene) -> dict[str, list[Obstacle]]:
+    """By the name of each check: what it finds."""
     return {name: list(check(scene)) for name, check in CHECKS.items()}
 
 
 def would_start(store: Store) -> list[Bead]:
     """The beads of the store that a run of all of them would start."""
-    return _Stage.of(store, Scope()).starting()
+    return _Ahead.of(store, Scope()).starting()
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _Ahead:
     """The beads of a run, and what they wait for."""
 
     beads: Sequence[Bead]
@@ -314,7 +161,7 @@ class _Stage:
     seen: blockers.Overview
 
     @classmethod
-    def of(cls, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> _Stage:
+    def of(cls, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> _Ahead:
         new = {bead.id: bead for bead in planned}
         stored = store.find(Query(wisps=scope.wisps)).beads
         beads = [*new.values(), *(bead for bead in stored if bead.id not in new)]
@@ -330,7 +177,7 @@ class _Stage:
         return [bead for bead in self.beads if bead.id in named]
 
 
-def _refuse(problems: Sequence[Problem]) -> None:
+def _refuse(problems: Sequence[Obstacle]) -> None:
     """Raise them as one error; nothing has been started or written by then."""
     if len(problems) == 1:
         raise problems[0].error

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
@@ -40,7 +41,6 @@ from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import Outcome, RunSession, Tools, confinement
-from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import tidy
 from beads_ralph.store.protocol import Store

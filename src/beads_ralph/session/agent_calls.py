@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from beads_ralph.agents import environment, reply_reader
-from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
+from beads_ralph.agents import environment, players, programs, reply_reader
+from beads_ralph.agents.players import names_scrum_master
+from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.model import CLAUDE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
 from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
-from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
@@ -31,7 +31,7 @@ from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
-from beads_ralph.session import agents_bd, confinement, programs
+from beads_ralph.session import agents_bd, confinement
 from beads_ralph.session.order import Order, Tools
 
 SUMMARY: Final = 500
@@ -116,7 +116,7 @@ async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> A
 
 
 async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
-    spec = with_defaults(asked.spec, tools)
+    spec = players.with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
@@ -238,8 +238,8 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         attempt=asked.attempt,
         branch=order.bead.metadata.branch,
         run_id=order.run_id,
-        model=_model(spec, tools),
-        persona=_persona(spec, tools.root),
+        model=players.model_of(spec, tools),
+        persona=_persona(spec, tools),
         session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
         output_schema=(spec.output_schema or OUTPUT_SCHEMA) if judges else None,
@@ -264,109 +264,27 @@ def _limit(role: AgentRole, order: Order, tools: Tools) -> float:
     return config.scrum_master_timeout or order.bead.metadata.max_retry_attempts * once + SPARE_SECONDS
 
 
-def _persona(spec: AgentSpec, root: Path) -> Persona | None:
-    path = personas.persona_file(spec.agent, root)
-    if path is not None:
-        return personas.read_persona(path)
-    if persona_path(spec.agent) not in personas.BUILT_IN and (root / AGENTS_DIR).is_dir():
+def _persona(spec: AgentSpec, tools: Tools) -> Persona | None:
+    found = tools.personas.find(spec.agent)
+    if found is not None:
+        return found
+    if persona_path(spec.agent) not in personas.BUILT_IN and tools.personas.texts is not None:
         message = f"Agent path '{spec.agent}' does not exist in {AGENTS_DIR}"
         action = f"Create {persona_path(spec.agent)}, or name another agent"
+        if personas.persona_file(spec.agent, tools.root) is not None:
+            message = f"{persona_path(spec.agent)} was not there when the run began"
+            action = "Start the run again: it obeys the agent files that it began with"
         raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action=action)
     return None
 
 
-# --- who plays an agent: its own program, and those that stand in for it, in order --------------------
-
-
-class AgentChoice(Protocol):
-    """What decides which program plays an agent."""
-
-    @property
-    def root(self) -> Path:
-        """The repository, whose files say which model suits a persona."""
-
-    @property
-    def config(self) -> Config:
-        """The settings, with defaults for agents that name no program."""
-
-    @property
-    def select(self) -> Callable[[str], AgentCLI]:
-        """The adapter of a program."""
-
-
-@dataclass(frozen=True)
-class Player:
-    """A program for an agent."""
-
-    key: str
-    """Whose limits it shares: the program's, or those of one model of it, where that stands in for the
-    program itself."""
-    spec: AgentSpec
-    """The agent as this program is to be called."""
-
-    @property
-    def program(self) -> str:
-        return self.spec.executable or CLAUDE
-
-
-def players(spec: AgentSpec, tools: AgentChoice) -> list[Player]:
-    """The agent's own program first; nobody twice."""
-    own = with_defaults(spec, tools)
-    found = {own.executable or CLAUDE: own}
-    entries = tools.config.agent_defaults.fallback if spec.fallback is None else spec.fallback
-    for entry in entries:
-        program, _, model = entry.partition(":")
-        key = entry if program in found and model else program
-        if key not in found and (program, model) != (own.executable, own.model):
-            found[key] = _stand_in(spec, program, model, tools)
-    return [Player(key, as_played) for key, as_played in found.items()]
-
-
-def _stand_in(spec: AgentSpec, program: str, model: str, tools: AgentChoice) -> AgentSpec:
-    """The same agent for another program: options and models of the first one mean nothing to it."""
-    asked = _model(spec, tools)  # one of Claude's words, which every other CLI takes for its own default
-    chosen = model or (asked if asked in MODELS else personas.DEFAULT_MODEL)
-    changes: dict[str, Any] = {"executable": program, "model": chosen, "options": None, "fallback": []}
-    return with_defaults(spec.model_copy(update=changes), tools)
-
-
-def _model(spec: AgentSpec, tools: AgentChoice) -> str:
-    defaults = tools.config.agent_defaults
-    return personas.resolve_model(
-        spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
-    )
-
-
-def with_defaults(spec: AgentSpec, tools: AgentChoice) -> AgentSpec:
-    """The configured program and options where the persona names none of its own."""
-    defaults = tools.config.agent_defaults
-    given = spec.model_fields_set
-    changes: dict[str, str | list[str]] = {}
-    if "executable" not in given or spec.executable is None:
-        changes["executable"] = defaults.default_executable
-    program = str(changes.get("executable", spec.executable))
-    if spec.options is None and tools.select(program).name == CLAUDE:
-        changes["options"] = list(defaults.default_options)
-    return spec.model_copy(update=changes)
-
-
-def of_bead(bead: Bead, tools: AgentChoice) -> Iterator[list[str]]:
-    """For each of a bead's agents, by their keys, those that can play it."""
-    for spec in agents_of(bead):
-        yield [player.key for player in players(spec, tools)]
-
-
-def agents_of(bead: Bead) -> list[AgentSpec]:
-    """The agents that a run may call for the bead."""
-    place = bead.metadata
-    own = [place.scrum_master_agent] if names_scrum_master(bead) else []
-    return [*own, *place.dev_agents, *place.qa_agents]
+# --- what is known of a bead's agents beforehand ------------------------------------------------------
 
 
 def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
     """The programs whose options let a bead's agents do whatever they like."""
     for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents):
-        own = with_defaults(spec, tools)
+        own = players.with_defaults(spec, tools)
         if SKIP in (own.options or ()):
             yield own.executable or CLAUDE
 
@@ -376,8 +294,3 @@ def template_of(bead: Bead) -> TemplateName | None:
     if bead.issue_type == MERGE or names_scrum_master(bead):
         return None
     return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)
-
-
-def names_scrum_master(bead: Bead) -> bool:
-    """Whether the bead has a scrum-master agent of its own; the usual one is this program itself."""
-    return persona_path(bead.metadata.scrum_master_agent.agent) not in personas.BUILT_IN
