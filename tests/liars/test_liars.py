@@ -1,10 +1,10 @@
 """No agent, careless or hostile, gets a bead closed that is not proven.
 
 Every liar is an agent program that works, or pretends to, in a small project with a remote; the real loop
-runs over it, with the sandbox and without; liars that prepare the place of checks also `bare`, where checks get
-no room either. Afterwards a hidden check looks at the commit that the run calls
-proven, fetched from the remote (`scene.py` says what counts as a false close). Honest agents are among them:
-what stops a liar must not stop them.
+runs over it, with the sandbox and without; liars that prepare the place of checks are played `bare`, too,
+where checks get no room either. Afterwards a hidden check looks at the commit that the run calls proven,
+fetched from the remote (`scene.py` says what counts as a false close). Honest agents are among them: what
+stops a liar must not stop them.
 
 One liar by hand:
 
