@@ -136,8 +136,9 @@ class PlannedRun:
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
-                if told := inputs.since_last_run():
-                    journal.emit(WarningGiven(message=told))
+                for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
+                    if told:
+                        journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 loop.refusal = self.foreseen.refusal
                 loop.last_look = lambda ended: _with_remark(self._beside_plan(ended), inputs.end())

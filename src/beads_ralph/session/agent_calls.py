@@ -143,14 +143,16 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     }
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
+    links = confinement.SettingsLinks.taken(job.settings)
     async with _quarantine(task, tools) as own:
         ended = await tools.executor.run(confinement.with_git(job, task, own))
+    replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
-    return Answered(done, spec, ended, reply, began, tuple(own.told) if own else ())
+    return Answered(done, spec, ended, reply, began, (*(own.told if own else ()), *replaced))
 
 
 @asynccontextmanager
