@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.names import CONTAINERS
+from beads_ralph.bead.names import CONTAINERS, MERGE, MERGE_WORDS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS
@@ -105,6 +105,15 @@ def _item_page(held: Held) -> Iterator[Line]:
     yield from (line(f"  {text}") for text in (item.description, item.notes) if text)
 
 
+def _merge(bead: BeadView) -> str:
+    """The branches, what becomes of the tasks, and what made it a merge. The bead does not know whether its
+    plan has a **Type** as well."""
+    branches = ", ".join(bead.metadata.get("branches_to_merge") or ())
+    then = "then the tasks are done" if bead.metadata["dev_prompts"] else "and that is all"
+    said = "; a merge by its title, or by **Type** in the plan" if MERGE_WORDS.search(bead.title) else ""
+    return f"{branches} (git first, {then}{said})"
+
+
 def _bead_page(bead: BeadView) -> Iterator[Line]:
     place, said = bead.metadata, bead.json
     yield _head(bead.id, bead.title, bead.status)
@@ -116,6 +125,7 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         ("worktree", place["worktree_path"]),
         *((("part of", bead.parent),) if bead.parent else ()),
         ("waits for", ", ".join(bead.dependencies) or "nothing"),
+        *((("merges", _merge(bead)),) if said["issue_type"] == MERGE else ()),
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),

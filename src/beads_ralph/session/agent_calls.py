@@ -17,7 +17,7 @@ from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
-from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
+from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -356,7 +356,7 @@ def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
 
 def template_of(bead: Bead) -> TemplateName | None:
     """The prompt template of its developers; None where they are not told what to do by us."""
-    if bead.issue_type == MERGE or names_scrum_master(bead):
+    if not bead.metadata.dev_prompts or names_scrum_master(bead):
         return None
     return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)
 

@@ -146,8 +146,8 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
     await worktree.bring_back(case)
     outside = await judging.look_around(case)
     problem, reason = await worktree.bring_together(case, attempt, feedback), "merge-conflict"
-    # What git merged by itself needs no developer, unless something was found wrong with it.
-    if not problem and not finished and not (case.merges and feedback is None):
+    # What git merged by itself needs no developer, unless there is more to do, or something wrong with it.
+    if not problem and not finished and (case.metadata.dev_prompts or feedback is not None):
         await worktree_setup.set_up(case)
         await checks.take_baseline(case)
         problem = await develop(case, attempt, feedback)
@@ -167,7 +167,8 @@ def _open_shelf(case: BeadSession) -> None:
 async def _taken_up(case: BeadSession) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     parked = case.metadata.parked
-    return parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    worked = parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    return worked and (case.record.was_given or not case.metadata.dev_prompts)
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -254,10 +255,17 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         "dev",
         **shared,
         source_branch=case.metadata.source_branch,
+        merged=_merged(case),
         title=case.bead.title,
         description=case.bead.description,
         guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
+
+
+def _merged(case: BeadSession) -> str:
+    """The end of the sentence on the branch: what git has put into it before the tasks."""
+    names = [prompts.code_span(branch) for branch in case.metadata.branches_to_merge or ()]
+    return f"; merged into it by git already: {', '.join(names)}" if names else ""
 
 
 def _criteria(case: BeadSession) -> list[str]:
