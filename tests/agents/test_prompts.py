@@ -25,6 +25,7 @@ PLACES: dict[Name, str] = {
     "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks context acceptance_criteria "
     "verifiers",
     "handover": "bead_id commits changed_files checks last_words",
+    "team": "bead_id worktree branch session done",
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria flags "
     "changed_files output_schema flaw nonce",
     "merge": "bead_id worktree branch merging branches conflicts feedback tasks verifiers",

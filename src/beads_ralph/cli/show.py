@@ -105,6 +105,30 @@ def _item_page(held: Held) -> Iterator[Line]:
     yield from (line(f"  {text}") for text in (item.description, item.notes) if text)
 
 
+def _team(bead: BeadView) -> str:
+    """Its name, and where its work is: the session that went on, or the bead that its team is at work on."""
+    team = str(bead.metadata["team_name"])
+    calls = bead.metadata.get("dev_agent_executions") or ()
+    of = next((one["session_of"] for one in reversed(calls) if one.get("session_of")), None)
+    if of is not None:
+        return f"{team} (went on in the session of {of})"
+    other = _at_work_of(bead.id) if bead.status == "open" else None
+    return f"{team} (waits for its session, in which {other} is worked on)" if other else team
+
+
+def _at_work_of(bead_id: str) -> str | None:
+    from beads_ralph.journal import journal, runs
+
+    home = workspace.place().home
+    folder = runs.latest(home) if runs.is_running(home) else None
+    if folder is None:
+        return None
+    from beads_ralph.cli.run_status import awaiting_team
+
+    waits = awaiting_team(journal.read(folder.journal))
+    return next((row["by"] for row in waits if row["bead"] == bead_id), None)
+
+
 def _merge(bead: BeadView) -> str:
     """The branches, what becomes of the tasks, and what made it a merge. The bead does not know whether its
     plan has a **Type** as well."""
@@ -120,7 +144,7 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
     attempts = f"{bead.attempts} of {place.get('max_retry_attempts', 3)}"
     rows = (
         ("sprint", f"{place['sprint']} of {place['plan_file']}"),
-        ("team", place["team_name"]),
+        ("team", _team(bead)),
         ("branch", f"{place['branch']} (from {place['source_branch']})"),
         ("worktree", place["worktree_path"]),
         *((("part of", bead.parent),) if bead.parent else ()),

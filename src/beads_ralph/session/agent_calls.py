@@ -21,6 +21,7 @@ from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
+from beads_ralph.config.model import AgentDefaults
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
@@ -183,8 +184,8 @@ def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCal
 
 def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
     if session is None:
-        return replace(call, session_id=None, session_usage=None)
-    return replace(call, session_id=session.id, session_usage=session.counted)
+        return replace(call, session_id=None, session_of=None, session_usage=None)
+    return replace(call, session_id=session.id, session_of=session.of, session_usage=session.counted)
 
 
 def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
@@ -201,12 +202,13 @@ def session_after(before: Session | None, reply: Reply) -> Session | None:
     """A call that broke off may not have told its session's count: then that of the call before holds."""
     if not reply.session_id:
         return None
-    known = before.counted if before and before.id == reply.session_id else Usage()
+    same = before if before and before.id == reply.session_id else Session(reply.session_id)
+    known = same.counted
     counts = {
         name: getattr(known, name) if (told := getattr(reply.session_usage, name)) is None else told
         for name in COUNTS
     }
-    return Session(reply.session_id, Usage(**counts))
+    return replace(same, counted=Usage(**counts))
 
 
 class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
@@ -333,9 +335,17 @@ def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
     if "executable" not in given or spec.executable is None:
         changes["executable"] = defaults.default_executable
     program = str(changes.get("executable", spec.executable))
-    if spec.options is None and tools.select(program).name == CLAUDE:
-        changes["options"] = list(defaults.default_options)
+    options = default_options(defaults, program, tools.select(program).name)
+    if spec.options is None and options is not None:
+        changes["options"] = list(options)
     return spec.model_copy(update=changes)
+
+
+def default_options(defaults: AgentDefaults, program: str, adapter: str) -> list[str] | None:
+    """Those of the program, however it is named, else of its adapter; None where nothing says any."""
+    named = (defaults.program_options.get(name) for name in (program, adapter))
+    own = next((options for options in named if options is not None), None)
+    return own if own is not None or adapter != CLAUDE else defaults.default_options
 
 
 def of_bead(bead: Bead, tools: Tools) -> Iterator[list[str]]:
