@@ -98,12 +98,14 @@ class EmbeddedStore:
         with self._database.reading() as connection:
             raws = list(rows.raws_of(connection, queries.found(connection, query)))
             convoys = not query.ids and connection.execute(OPEN_CONVOY).fetchone() is not None
-        return replace(rules.listing(raws, self._root), convoys=convoys)
+            people = not query.ids and queries.has_peoples(connection)
+        return replace(rules.listing(raws, self._root), convoys=convoys, people=people)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         with self._database.reading() as connection:
             raws = list(rows.raws_of(connection, queries.ready(connection, limit, wisps=wisps)))
-        return rules.listing(raws, self._root)
+            people = queries.has_peoples(connection)
+        return replace(rules.listing(raws, self._root), people=people)
 
     def snapshot(self, target: Path) -> int:
         with self._database.reading() as connection:
