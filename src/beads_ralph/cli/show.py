@@ -119,10 +119,8 @@ def _item_page(held: Held) -> Iterator[Line]:
 def _team(bead: BeadView) -> str:
     """Its name, and where its work is: the session that went on, or the bead that its team is at work on."""
     team = str(bead.metadata["team_name"])
-    calls = bead.metadata.get("dev_agent_executions") or ()
-    of = next((one["session_of"] for one in reversed(calls) if one.get("session_of")), None)
-    if of is not None:
-        return f"{team} (went on in the session of {of})"
+    if bead.session_of:
+        return f"{team} (went on in the session of {bead.session_of})"
     other = _at_work_of(bead.id) if bead.status == "open" else None
     return f"{team} (waits for its session, in which {other} is worked on)" if other else team
 
