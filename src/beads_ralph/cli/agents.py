@@ -53,7 +53,7 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> SmokeTest:
-    from beads_ralph.session.agent_calls import default_options
+    from beads_ralph.agents.players import default_options
     from beads_ralph.session.confinement import home_of
 
     space = workspace.find()

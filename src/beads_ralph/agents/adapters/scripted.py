@@ -53,6 +53,7 @@ class Scripted:
         resumes_elsewhere=True,
         reads_prompts=False,
         state_variables=(MARKS,),
+        built_in=True,
     )
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
