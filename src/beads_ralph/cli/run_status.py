@@ -48,7 +48,8 @@ def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
         return {"lease": {key: lease[key] for key in ("ports", "files", "setup")}}
     stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
     if isinstance(event, AgentStarted):
-        return stage | {"role": event.call.role, "agent": event.call.agent}
+        call = event.call
+        return stage | {"role": call.role, "agent": call.agent, "program": call.program}
     return stage
 
 
@@ -93,7 +94,7 @@ def execution(bead: str, told: Sequence[Event], *, running: bool) -> dict[str, A
 
 def progress(row: Mapping[str, Any]) -> str:
     """What a bead is at, and for how long."""
-    doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
+    doing = stage_of(row["stage"], row.get("role"), row.get("agent"), row.get("program")) or row["stage"]
     seconds = (datetime.now(UTC) - datetime.fromisoformat(row["since"])).total_seconds()
     return f"attempt {row['attempt']}  {doing}  {max(seconds, 0.0):.0f} s"
 
