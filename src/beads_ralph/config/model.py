@@ -287,6 +287,11 @@ class Config(Section):
         description="What `run PLAN` does with a plan that was edited since it was compiled.",
         examples=["refuse"],
     )
+    write_plan_status: bool = Field(
+        False,
+        description="Whether `run PLAN` marks in the plan, at its end, what has become of each sprint.",
+        examples=[True],
+    )
     source_moves: Literal["keep", "restore", "follow"] = Field(
         "keep",
         description="What it means for a run that a source branch is moved while it is on.",
