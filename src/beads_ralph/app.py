@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from beads_ralph import forge
-from beads_ralph.agents import probe
+from beads_ralph.agents import players, probe
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.protocol import select
 from beads_ralph.bead import redaction
@@ -105,10 +105,13 @@ class PlannedRun:
     scope: Scope
     planned: Sequence[Bead]
     settings: Settings
+    foreseen: preflight.DryRun
+    """What it would do, and what it would stumble over."""
 
     def rehearse(self) -> preflight.DryRun:
         """The waves that would start, and why the others would not."""
-        return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
+        red = preflight.waiting_gates(self.space.root, self.opened.store)
+        return replace(self.foreseen, waiting={**self.foreseen.waiting, **red})
 
     def peoples_items(self) -> list[PersonsItem]:
         """The open steps of people in the scope of the run: who names beads or teams asks for these alone."""
@@ -120,20 +123,24 @@ class PlannedRun:
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
         what a person should know."""
-        beads = preflight.check(self.space, self.opened.store, self.scope)
+        beads = self.foreseen.scene.beads
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             inputs = RunInputs.taken(root, self.space.home, self._named_files)
             tools = replace(tools_at(root, self.config, folder), inputs=inputs)
+            for remark in self.foreseen.remarks:
+                note(f"note: {remark}")
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
-                if told := inputs.since_last_run():
-                    journal.emit(WarningGiven(message=told))
+                for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
+                    if told:
+                        journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
+                loop.refusal = self.foreseen.refusal
                 loop.last_look = lambda ended: _with_remark(self._beside_plan(ended), inputs.end())
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
@@ -167,9 +174,7 @@ class PlannedRun:
 
     @property
     def config(self) -> Config:
-        """The settings, with what the request says instead."""
-        said = {"executor": self.request.executor, "forge": self.request.forge}
-        return self.space.config.model_copy(update={key: value for key, value in said.items() if value})
+        return _config(self.space, self.request)
 
 
 def _with_remark(ended: Ended, remark: str) -> Ended:
@@ -192,20 +197,21 @@ def plan_run(
     if space.repository is None:
         raise commands.no_repository(space.root)
     scope = _scope(space, request)
-    planned: Sequence[Bead] = ()
+    plan: Reconciled | None = None
     if request.plan is not None:
         plan = reconcile(space, request.plan, lambda: open_store(space, request.store).store)
         plan = _decided(plan, request, space, settle)
-        planned = plan.beads
-        preflight.require_sources(space.root, planned, scope)
-        tell(plan.diff)
-        if not request.dry_run:
-            plan.apply(progress)
+    planned = plan.beads if plan else ()
     opened = open_store(space, request.store)
     found = named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
-    return PlannedRun(request, space, opened, scope, planned, _settings(space, request))
+    foreseen = preflight.rehearse(space, _config(space, request), opened.store, scope, planned)
+    if plan is not None:
+        tell(plan.diff)
+        if not request.dry_run:
+            plan.apply(progress)
+    return PlannedRun(request, space, opened, scope, planned, _settings(space, request), foreseen)
 
 
 def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Settle) -> Reconciled:
@@ -213,6 +219,12 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
     if (request.plan_changes or space.config.plan_changes) == "refuse":
         plan = plan.settled(refuse_changes)
     return plan.settled(preferring(request.prefer) if request.prefer else settle)
+
+
+def _config(space: Workspace, request: RunRequest) -> Config:
+    """The settings, with what the request says instead."""
+    said = {"executor": request.executor, "forge": request.forge}
+    return space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 
 def _scope(space: Workspace, request: RunRequest) -> Scope:
@@ -295,7 +307,7 @@ def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> No
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in agent_calls.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in players.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 

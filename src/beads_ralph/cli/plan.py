@@ -14,13 +14,13 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import lines
-from beads_ralph.compile import load, plan_status
+from beads_ralph.compile import load, plan_status, preflight
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
 from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.compile.setting import Setting, without_verifier
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import gathered
+from beads_ralph.errors import Fault, gathered
 from beads_ralph.plan import Sprint, draw
 from beads_ralph.store import registry
 
@@ -35,21 +35,41 @@ def check(
     json_: options.Json = False,
 ) -> Answer:
     """Find every fault of a plan at once; exit 0 only when there is none."""
-    built = compile_plan(workspace.find(config_file=config), plan, agent_check=not no_agent_check)
+    space = workspace.find(config_file=config)
+    built = compile_plan(space, plan, agent_check=not no_agent_check)
     faults = built.all_faults or (built.warnings if strict else ())
     if faults:
         return Answer(error=gathered(faults, str(plan), built.warnings if built.all_faults else ()))
     count = len(built.beads) + len(built.molecules)
+    refused = [] if no_agent_check else _here(space, built)
     data = {
         "plan": str(plan),
         "sprints": count,
         "faults": [],
         "warnings": [warning.to_json() for warning in built.warnings],
         "without_verifier": (bare := _without_verifier(built)),
+        "refused_here": [fault.to_json() for fault in refused],
     }
     warned = f", {plural(len(built.warnings), 'warning')}" if built.warnings else ""
     summary = f"✓ {plan}: {plural(count, 'sprint')}, no faults{warned}"
-    return Answer(data, lines(summary, *_review_alone(bare)), built.warnings)
+    return Answer(data, lines(summary, *_review_alone(bare), *_refused(refused)), built.warnings)
+
+
+def _here(space: Workspace, built: Built) -> list[Fault]:
+    """What a run of the plan would refuse on this machine, which is no fault of the plan."""
+    if space.repository is None:
+        return []
+    made = [one for molecule in built.molecules.values() for one in molecule.members if isinstance(one, Bead)]
+    beads = [bead for bead in (*built.beads.values(), *made) if isinstance(bead, Bead)]
+    scene = preflight.RunScene(space, space.config, beads)
+    found = (problem for check in preflight.OF_THE_PLACE.values() for problem in check(scene))
+    problems = [problem for problem in found if not problem.remark]
+    return list({str(fault): fault for problem in problems for fault in problem.faults}.values())
+
+
+def _refused(faults: Sequence[Fault]) -> list[str]:
+    told = ((f"! a run here would refuse: {fault}", f"  → {fault.remedy}") for fault in faults)
+    return [text for pair in told for text in pair]
 
 
 def _without_verifier(built: Built) -> list[str]:

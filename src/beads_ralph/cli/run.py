@@ -113,19 +113,27 @@ def _rehearsed(planned: PlannedRun) -> Answer:
         for number, wave in enumerate(waves, 1):
             console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
         for bead_id, reason in waiting.items():
-            console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+            console.print(f"[yellow]✗[/yellow] {bead_id}  {escape(reason)}")
         if bare:
             console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
         for step in people:
             then = f"; then: {step.command}" if step.command else f"; waits for {', '.join(step.waits_for)}"
             console.print(f"○ for a person: {step.item.id}  {escape(step.item.title + then)}")
+        for remark in found.remarks:
+            console.print(f"[yellow]![/yellow] {escape(remark)}")
         left = "nothing is left for agents to do" if people else "nothing is left to do"
         console.print("nothing was started" if waves or waiting else left)
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
-    store = planned.opened.store.kind
-    data = {"dry_run": True, "waves": waves, "waiting": rows, "without_verifier": bare, "store": store}
-    data["people"] = [step.to_json() for step in people]
+    data = {
+        "dry_run": True,
+        "waves": waves,
+        "waiting": rows,
+        "without_verifier": bare,
+        "people": [step.to_json() for step in people],
+        "remarks": [*found.remarks],
+        "store": planned.opened.store.kind,
+    }
     return Answer(data, show)
 
 

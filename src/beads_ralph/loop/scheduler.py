@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
@@ -40,7 +41,6 @@ from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import Outcome, RunSession, Tools, confinement
-from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import tidy
 from beads_ralph.store.protocol import Store
@@ -89,6 +89,8 @@ class Loop:
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
         self.tally = RunTally()
+        self.refusal: Callable[[Bead], Outcome | None] = lambda _: None
+        """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
         self.last_look: Callable[[Ended], Ended] = lambda ended: ended
         """Asked once more before the end is told: whoever gave the run its beads may know of others."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
@@ -229,6 +231,10 @@ class Loop:
         if claimed is None:
             return
         self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
+        if refused := await in_thread(self.refusal, claimed):
+            self.changed = True
+            await self._block(claimed, refused)
+            return
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
         host = LoopHost(claimed, self.journal, self.programs, self.pool, self.meter, self.beside)

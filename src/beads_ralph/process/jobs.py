@@ -185,6 +185,8 @@ class Profile:
     """Folders of settings that it writes to while it works, though nothing of it need stay."""
     copied: tuple[str, ...] = ()
     """Files that are settings and notes in one; nothing that is written to them need stay."""
+    built_in: bool = False
+    """It comes with this program, so that there is nothing to install."""
     install: str = ""
     """What a user does to get it."""
     sign_in: str = ""

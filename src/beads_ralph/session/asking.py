@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from beads_ralph import prompts
+from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import persona_name, persona_path
@@ -20,7 +21,7 @@ from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import agent_calls
-from beads_ralph.session.agent_calls import Answered, Asked, Player, ProgramMissing, players
+from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
 from beads_ralph.session.order import Halted, Order, Parked, Tools
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.state import BeadSession

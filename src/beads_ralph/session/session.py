@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph import prompts
+from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
@@ -18,7 +19,7 @@ from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import checks, judging, worktree, worktree_rest, worktree_setup
-from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
+from beads_ralph.session.agent_calls import Answered, Asked, template_of
 from beads_ralph.session.asking import ask
 from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.order import (
