@@ -33,7 +33,7 @@ def shop(repo: Path, with_claude: None) -> Path:
     return repo
 
 
-CHECKED = {"plan", "sprints", "faults", "warnings", "without_verifier", "refused_here"}
+CHECKED = {"plan", "sprints", "faults", "warnings", "without_verifier", "merges_by_title", "refused_here"}
 GOOD: list[tuple[list[str], set[str]]] = [
     (["init"], {"store", "created", "kept", "checks"}),
     (["doctor"], {"healthy", "checks"}),

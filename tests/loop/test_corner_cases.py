@@ -648,7 +648,7 @@ def merging(repo: Path, merge: dict[str, Any], **settings: Any) -> Project:
         repo,
         sprint("1.1a", "Left", verify="`grep -q left app.txt`"),
         sprint("1.1b", "Right", verify="`grep -q right app.txt`"),
-        sprint("1.2", "Merge both", type="merge"),
+        sprint("1.2", "Merge both", type="merge", tasks=()),
         script=script,
         **settings,
     )
@@ -705,8 +705,8 @@ def test_a_line_that_both_sides_changed_is_merged_and_pointed_out(repo: Path) ->
         "1.1b": {"dev": work("app.txt", "def greet(name, polite=True):\n    pass\n")},
         "1.2": {"merge": work("app.txt", both)},
     }
-    sprints = [sprint("1.1a", "Left"), sprint("1.1b", "Right"), sprint("1.2", "Merge both", type="merge")]
-    project = Project.make(repo, *sprints, script=script)
+    merge = sprint("1.2", "Merge both", type="merge", tasks=())
+    project = Project.make(repo, sprint("1.1a", "Left"), sprint("1.1b", "Right"), merge, script=script)
     ran = project.run()
     assert (ran.code, ran.data["attempts"]) == (0, 3), ran.out
     flags = project.metadata(MERGE_BEAD)["last_verdict"]["flags"]
@@ -743,7 +743,7 @@ def test_a_clean_merge_whose_tests_fail_is_mended_by_a_developer(repo: Path) -> 
         repo,
         sprint("1.1a", "Left", verify=both),
         sprint("1.1b", "Right", verify=both),
-        sprint("1.2", "Merge both", type="merge"),
+        sprint("1.2", "Merge both", type="merge", tasks=()),
         script={
             "1.1a": {"dev": work("a.txt")},
             "1.1b": {"dev": work("b.txt")},

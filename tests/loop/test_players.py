@@ -83,6 +83,21 @@ def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any,
             {"fallback": ["codex", "gemini"]},
             [("codex", "codex", None, None), ("gemini", "gemini", "sonnet", None)],
         ),
+        (  # each program has its own, however it comes to play; what an agent names itself goes before
+            {"executable": "/opt/codex", "fallback": ["goose", "claude", "./mine"]},
+            {"program_options": {"codex": ["--c"], "goose": ["--g"], "./mine": ["--m"]}},
+            [
+                ("/opt/codex", "/opt/codex", None, ["--c"]),
+                ("goose", "goose", "sonnet", ["--g"]),
+                ("claude", "claude", "sonnet", OPTIONS),
+                ("./mine", "./mine", "sonnet", ["--m"]),
+            ],
+        ),
+        (
+            {"options": []},
+            {"program_options": {"claude": ["--c"]}, "fallback": ["claude:opus"]},
+            [("claude", "claude", None, []), ("claude:opus", "claude", "opus", ["--c"])],
+        ),
         ({"fallback": []}, {"fallback": ["codex"]}, [("claude", "claude", None, OPTIONS)]),
         (
             {},

@@ -11,7 +11,7 @@ from beads_ralph.bead import personas
 from beads_ralph.bead.model import CLAUDE, MODELS, AgentSpec, Bead
 from beads_ralph.bead.names import persona_path
 from beads_ralph.bead.personas import PersonaFiles
-from beads_ralph.config.model import Config
+from beads_ralph.config.model import AgentDefaults, Config
 
 
 class AgentChoice(Protocol):
@@ -84,9 +84,17 @@ def with_defaults(spec: AgentSpec, choice: AgentChoice) -> AgentSpec:
     if "executable" not in given or spec.executable is None:
         changes["executable"] = defaults.default_executable
     program = str(changes.get("executable", spec.executable))
-    if spec.options is None and choice.select(program).name == CLAUDE:
-        changes["options"] = list(defaults.default_options)
+    options = default_options(defaults, program, choice.select(program).name)
+    if spec.options is None and options is not None:
+        changes["options"] = list(options)
     return spec.model_copy(update=changes)
+
+
+def default_options(defaults: AgentDefaults, program: str, adapter: str) -> list[str] | None:
+    """Those of the program, however it is named, else of its adapter; None where nothing says any."""
+    named = (defaults.program_options.get(name) for name in (program, adapter))
+    own = next((options for options in named if options is not None), None)
+    return own if own is not None or adapter != CLAUDE else defaults.default_options
 
 
 def of_bead(bead: Bead, choice: AgentChoice) -> Iterator[list[str]]:

@@ -39,6 +39,7 @@ from beads_ralph.journal.events import (
     RunStarted,
     RunWaiting,
     StraysEnded,
+    TeamAwaited,
     VerdictGiven,
     VerifierEnded,
     WarningGiven,
@@ -93,13 +94,16 @@ def _work(event: Event) -> str:
         case BeadClaimed(title=title):
             text = f"▶ {bead}  attempt {event.attempt}  {title}"
         case AgentStarted(call=call):
-            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
+            goes_on = f", in the session of {call.session_of}" if call.session_of else ""
+            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model}){goes_on}"
         case VerdictGiven(ruling=ruling, message=message, flags=flags):
             text = "; look at: ".join([f"  {bead}  {ruling}: {message}", *flags])
         case ConflictForeseen(other=other, files=files):
             text = f"! {bead}  will conflict with {other} in {', '.join(files)}"
         case PullRequestOpened(url=url, branch=branch):
             text = f"  {bead}  pull request {url or branch}"
+        case TeamAwaited(by=other):
+            text = f"… {bead}  waits for the session of its team, in which {other} is worked on"
         case AttemptInterrupted():
             text = f"! {bead}  attempt {event.attempt} was interrupted; it goes on"
         case WarningGiven(message=message):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer
@@ -48,11 +49,13 @@ def check(
         "faults": [],
         "warnings": [warning.to_json() for warning in built.warnings],
         "without_verifier": (bare := _without_verifier(built)),
+        "merges_by_title": (by_title := _merges_by_title(built)),
         "refused_here": [fault.to_json() for fault in refused],
     }
     warned = f", {plural(len(built.warnings), 'warning')}" if built.warnings else ""
     summary = f"✓ {plan}: {plural(count, 'sprint')}, no faults{warned}"
-    return Answer(data, lines(summary, *_review_alone(bare), *_refused(refused)), built.warnings)
+    remarks = (*_review_alone(bare), *_told_by_title(by_title), *_refused(refused))
+    return Answer(data, lines(summary, *remarks), built.warnings)
 
 
 def _here(space: Workspace, built: Built) -> list[Fault]:
@@ -93,6 +96,30 @@ def _review_alone(bare: Sequence[str]) -> list[str]:
     ]
 
 
+def _merges_by_title(built: Built) -> list[str]:
+    """The sprints that merge what they wait for because of a word in their title, and of nothing else."""
+    return [sprint.id.text for sprint in built.plan.sprints if _merge_of(sprint, built) == "title"]
+
+
+def _merge_of(sprint: Sprint, built: Built) -> draw.MergeBy | None:
+    """What makes the sprint a merge; None where it is none."""
+    bead = built.beads.get(sprint.id.text)
+    if bead is None or bead.issue_type != MERGE:
+        return None
+    return "plan" if sprint.type or sprint.branches_to_merge else "title"
+
+
+def _told_by_title(merges: Sequence[str]) -> list[str]:
+    """A remark as well: mostly it is what was meant."""
+    if not merges:
+        return []
+    those = "sprint " if len(merges) == 1 else "sprints "
+    return [
+        f"! merged by git first, then worked on, because of its title: {those}{several(merges)}",
+        "  → add **Type**: merge to say so yourself, or **Type**: work",
+    ]
+
+
 def graph(
     plan: options.PlanFile,
     format_: Annotated[Format, typer.Option("--format", help="How to draw it.")] = "text",
@@ -115,7 +142,8 @@ def _node(sprint: Sprint, built: Built) -> draw.Node:
     members = molecule.members if molecule else ()
     steps = tuple(draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in members)
     formula = sprint.formula.value if sprint.formula else None
-    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, steps)
+    merge_by = _merge_of(sprint, built)
+    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, steps, merge_by)
 
 
 def diff(

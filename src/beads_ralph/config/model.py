@@ -99,6 +99,11 @@ class AgentDefaults(Section):
         description="The options of `claude`, for agents that name none.",
         examples=[["--permission-mode", "acceptEdits"]],
     )
+    program_options: dict[Filled, list[str]] = Field(
+        default_factory=dict,
+        description="By program, the options for agents that name none; goes before `default_options`.",
+        examples=[{"codex": ["--config=model_reasoning_effort=high"]}],
+    )
     role_models: dict[str, str] = Field(
         default_factory=dict,
         description="The model by role: `polecat`, `witness`, `mayor`.",

@@ -180,6 +180,11 @@ class BeadClaimed(BaseEvent):
     max_attempts: int
 
 
+class TeamAwaited(BaseEvent):
+    by: str
+    """The bead that its team is at work on."""
+
+
 class AttemptInterrupted(BaseEvent):
     holder: str
 
@@ -355,8 +360,9 @@ class UnknownEvent(BaseEvent):
 Known: TypeAlias = (
     RunStarted | StraysEnded | RunPaused | RunResumed | RunDraining | ParallelismChanged | RunWaiting
     | ItemsSettled | RunEnded | WarningGiven
-    | BeadClaimed | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken | ConflictForeseen
-    | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened | BeadParked
+    | BeadClaimed | TeamAwaited | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken
+    | ConflictForeseen | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened
+    | BeadParked
     | AgentStarted | AgentEnded | ProgramUnavailable | ProgramReplaced | ProgramRecovered
     | VerifierEnded | VerdictGiven | GateChecked | GatesOverridden | GatePassed
 )  # fmt: skip

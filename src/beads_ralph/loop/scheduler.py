@@ -25,6 +25,7 @@ from beads_ralph.journal.events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TeamAwaited,
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases, recovery
@@ -202,8 +203,15 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
+            if other := self.pool.teams.at_work(bead, self.running.values()):
+                self._await_team(bead, other)
+            elif recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
                 await self._claim(bead)
+
+    def _await_team(self, bead: Bead, other: Bead) -> None:
+        """Told once: it is ready, and its turn comes when the other one has ended, however that ends."""
+        if self.pool.teams.awaits(bead, other):
+            self._tell(bead, TeamAwaited(by=other.id))
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()

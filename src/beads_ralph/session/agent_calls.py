@@ -18,7 +18,7 @@ from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
-from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
+from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -186,8 +186,8 @@ def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCal
 
 def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
     if session is None:
-        return replace(call, session_id=None, session_usage=None)
-    return replace(call, session_id=session.id, session_usage=session.counted)
+        return replace(call, session_id=None, session_of=None, session_usage=None)
+    return replace(call, session_id=session.id, session_of=session.of, session_usage=session.counted)
 
 
 def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
@@ -204,12 +204,13 @@ def session_after(before: Session | None, reply: Reply) -> Session | None:
     """A call that broke off may not have told its session's count: then that of the call before holds."""
     if not reply.session_id:
         return None
-    known = before.counted if before and before.id == reply.session_id else Usage()
+    same = before if before and before.id == reply.session_id else Session(reply.session_id)
+    known = same.counted
     counts = {
         name: getattr(known, name) if (told := getattr(reply.session_usage, name)) is None else told
         for name in COUNTS
     }
-    return Session(reply.session_id, Usage(**counts))
+    return replace(same, counted=Usage(**counts))
 
 
 class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
@@ -293,6 +294,6 @@ def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
 
 def template_of(bead: Bead) -> TemplateName | None:
     """The prompt template of its developers; None where they are not told what to do by us."""
-    if bead.issue_type == MERGE or names_scrum_master(bead):
+    if not bead.metadata.dev_prompts or names_scrum_master(bead):
         return None
     return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)

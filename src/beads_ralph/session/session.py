@@ -150,8 +150,8 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
         await worktree_rest.settle(case)
         case.rest = None
     problem, reason = await worktree.bring_together(case, attempt, feedback), "merge-conflict"
-    # What git merged by itself needs no developer, unless something was found wrong with it.
-    if not problem and not finished and not (case.merges and feedback is None):
+    # What git merged by itself needs no developer, unless there is more to do, or something wrong with it.
+    if not problem and not finished and (case.metadata.dev_prompts or feedback is not None):
         await worktree_setup.set_up(case)
         if case.rest is None:
             await worktree_rest.note(case)
@@ -176,7 +176,8 @@ def _open_shelf(case: BeadSession) -> None:
 async def _taken_up(case: BeadSession) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     parked = case.metadata.parked
-    return parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    worked = parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    return worked and (case.record.was_given or not case.metadata.dev_prompts)
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -263,10 +264,17 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         "dev",
         **shared,
         source_branch=case.metadata.source_branch,
+        merged=_merged(case),
         title=case.bead.title,
         description=case.bead.description,
         guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
+
+
+def _merged(case: BeadSession) -> str:
+    """The end of the sentence on the branch: what git has put into it before the tasks."""
+    names = [prompts.code_span(branch) for branch in case.metadata.branches_to_merge or ()]
+    return f"; merged into it by git already: {', '.join(names)}" if names else ""
 
 
 def _criteria(case: BeadSession) -> list[str]:

@@ -50,6 +50,7 @@ class Scripted:
     profile = Profile(
         "the scripted agent",
         session_is_given=True,
+        resumes_elsewhere=True,
         reads_prompts=False,
         state_variables=(MARKS,),
         built_in=True,
