@@ -1,4 +1,4 @@
-"""plan check, plan graph, plan diff: a plan before anything is inserted."""
+"""plan check, plan graph, plan diff, plan status: a plan by itself, and beside the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import differences, options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import lines
-from beads_ralph.compile import load, preflight
+from beads_ralph.compile import load, plan_status, preflight
 from beads_ralph.compile.build import Built, build, compile_plan, plan_setting, read_plan, require_graph
 from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.compile.setting import Setting, without_verifier
@@ -113,9 +113,9 @@ def _told_by_title(merges: Sequence[str]) -> list[str]:
     """A remark as well: mostly it is what was meant."""
     if not merges:
         return []
-    those = "sprint " if len(merges) == 1 else "sprints "
+    those = f"sprint{'' if len(merges) == 1 else 's'} {several(merges)}"
     return [
-        f"! merged by git first, then worked on, because of its title: {those}{several(merges)}",
+        f"! a merge because of the title alone, so git merges before anybody works: {those}",
         "  → add **Type**: merge to say so yourself, or **Type**: work",
     ]
 
@@ -142,8 +142,10 @@ def _node(sprint: Sprint, built: Built) -> draw.Node:
     members = molecule.members if molecule else ()
     steps = tuple(draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in members)
     formula = sprint.formula.value if sprint.formula else None
-    merge_by = _merge_of(sprint, built)
-    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, steps, merge_by)
+    bead = built.beads.get(name)
+    team = bead.metadata.team_name if isinstance(bead, Bead) else ""
+    own = (formula, steps, _merge_of(sprint, built), team)
+    return draw.Node(name, built.ids[name], sprint.title, sprint.line, *own)
 
 
 def diff(
@@ -162,6 +164,34 @@ def diff(
         lambda console: differences.show(console, met.diff),
         tuple(dict.fromkeys((*met.built.warnings, *opened().warnings))),
     )
+
+
+def status(
+    plan: options.PlanFile,
+    write: Annotated[bool, typer.Option("--write", help="Mark it in the plan itself.")] = False,
+    store: options.Store = None,
+    config: options.ConfigFile = None,
+    json_: options.Json = False,
+) -> Answer:
+    """Say what has become of each sprint of a plan, and with --write mark it in the plan."""
+    space = workspace.find(config_file=config)
+    opened = cache(lambda: registry.open_store(space, store))
+    met = reconcile(space, plan, lambda: opened().store, agent_check=False)
+    found = plan_status.states(met)
+    written, left = plan_status.write(plan, found) if write else (False, [])
+    data = {
+        "plan": str(plan),
+        "store": met.store.kind,
+        "sprints": [state.to_json() for state in found],
+        "written": written,
+        "not_marked": left,
+    }
+    rows = [f"{state.sprint}  {state.words}  {state.title}" for state in found]
+    closed = sum(state.status == "closed" for state in found)
+    summary = f"{closed} of {plural(len(found), 'sprint')} closed"
+    notes = [f"{plan} is marked" if written else "the plan says so already"] if write else []
+    notes += [f"! not marked, since it would read differently: sprint {name}" for name in left]
+    return Answer(data, lines(*rows, summary, *notes), tuple(opened().warnings))
 
 
 def compiled(space: Workspace, plan: Path, *, agent_check: bool = True) -> tuple[Setting, Built]:

@@ -13,6 +13,7 @@ from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.differences import asked, tell
 from beads_ralph.cli.style import can_ask, current_style
 from beads_ralph.cli.text import escape
+from beads_ralph.errors import RalphError
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from beads_ralph.app import PlannedRun
     from beads_ralph.forge.protocol import PushTarget
     from beads_ralph.loop import Ended
-    from beads_ralph.store.protocol import Store
+    from beads_ralph.store.protocol import Progress, Store
 
 PlanChanges = Literal["apply", "refuse"]
 Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
@@ -86,7 +87,25 @@ def run(  # noqa: PLR0913 - one parameter an option
     )
     if dry_run:
         return _rehearsed(planned)
-    return ended_answer(planned, planned.start(lambda journal: Board(journal, current_style()), say))
+    ended = planned.start(lambda journal: Board(journal, current_style()), say)
+    if plan is not None and planned.space.config.write_plan_status:
+        _mark(planned, plan, say)
+    return ended_answer(planned, ended)
+
+
+def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
+    """The run is over, whatever becomes of this."""
+    from beads_ralph.compile import plan_status
+    from beads_ralph.compile.reconcile import reconcile
+
+    try:
+        met = reconcile(planned.space, plan, lambda: planned.opened.store, agent_check=False)
+        _, left = plan_status.write(plan, plan_status.states(met))
+    except RalphError as error:
+        say(f"the plan could not be marked: {error.message}")
+    else:
+        for name in left:
+            say(f"sprint {name} could not be marked in the plan: it would read differently")
 
 
 def _rehearsed(planned: PlannedRun) -> Answer:

@@ -59,7 +59,9 @@ class PlanDefaults(Section):
         examples=[["qa (haiku) - run the tests"]],
     )
     team: Filled | None = Field(
-        None, description="One team for all sprints; otherwise each has its own.", examples=["core"]
+        None,
+        description="One team for all sprints, which then follow one another; otherwise each has its own.",
+        examples=["core"],
     )
     labels: list[Filled] | None = Field(
         None, description="Labels for sprints that name none.", examples=[["backend"]]
@@ -296,6 +298,11 @@ class Config(Section):
         "apply",
         description="What `run PLAN` does with a plan that was edited since it was compiled.",
         examples=["refuse"],
+    )
+    write_plan_status: bool = Field(
+        False,
+        description="Whether `run PLAN` marks in the plan, at its end, what has become of each sprint.",
+        examples=[True],
     )
     source_moves: Literal["keep", "restore", "follow"] = Field(
         "keep",
