@@ -122,24 +122,18 @@ class PlannedRun:
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 loop = Loop(self.opened.store, tools, journal, *how)
-                loop.last_look = self._beside_plan
+                loop.open_ends = self._beside_plan
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
-    def _beside_plan(self, ended: Ended) -> Ended:
+    def _beside_plan(self) -> list[Fault]:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""
-        if self.request.plan is None or not ended.complete:
-            return ended
+        if self.request.plan is None:
+            return []
         try:
             found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            ends = found.diff.open_ends()
+            return found.diff.open_ends()
         except RalphError as error:
-            ends = [*error.faults] or [Fault(error.code, error.message)]
-        if not ends:
-            return ended
-        more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
-        reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
-        left = (*ended.remarks, *(f"{end.message}. {end.remedy}" for end in ends))
-        return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
+            return [*error.faults] or [Fault(error.code, error.message)]
 
     @property
     def sandbox(self) -> str:
@@ -200,7 +194,7 @@ def _scope(space: Workspace, request: RunRequest) -> Scope:
         store = open_store(space, request.store).store
         beads = beads.union(*(_beads_of(store, name) for name in request.convoys))
     plan_file = space.relative(request.plan) if request.plan else None
-    return Scope(beads, request.teams, plan_file, request.wisps)
+    return Scope(beads, request.teams, plan_file, request.wisps, request.convoys)
 
 
 def _beads_of(store: Store, name: str) -> frozenset[str]:

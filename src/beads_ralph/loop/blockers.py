@@ -130,16 +130,26 @@ def rule_of(item: Item) -> GateRule | None:
 # --- people's own steps -----------------------------------------------------------------------------
 
 
-def for_people(store: Store, above: Collection[str]) -> list[Item]:
-    """The open steps of people below these molecules and epics that nothing holds up any more."""
+@dataclass(frozen=True)
+class PeopleSteps:
+    """The open steps of people."""
+
+    steps: tuple[str, ...] = ()
+    """All of them."""
+    ready: tuple[Item, ...] = ()
+    """Those that nothing holds up any more."""
+
+
+def for_people(store: Store, above: Collection[str]) -> PeopleSteps:
+    """The open steps of people below these molecules and epics."""
     steps = [item for item in _below(store, above) if _is_a_persons(item)]
     needed = sorted({name for item in steps for name in item.dependencies})
-    if not needed:
-        return steps
-    beads = store.find(Query(ids=needed)).beads
-    met = {bead.id for bead in beads if bead.status == "closed"}
-    met |= {item.id for item in store.items.find(ItemQuery(ids=needed, statuses=("closed",)))}
-    return [item for item in steps if met.issuperset(item.dependencies)]
+    met: set[str] = set()
+    if needed:
+        met |= {bead.id for bead in store.find(Query(ids=needed)).beads if bead.status == "closed"}
+        met |= {item.id for item in store.items.find(ItemQuery(ids=needed, statuses=("closed",)))}
+    ready = tuple(item for item in steps if met.issuperset(item.dependencies))
+    return PeopleSteps(tuple(item.id for item in steps), ready)
 
 
 def _below(store: Store, above: Collection[str]) -> Iterator[Item]:

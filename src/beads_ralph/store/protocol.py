@@ -35,6 +35,8 @@ class Listing:
     unreadable: tuple[UnreadableBead, ...] = ()
     convoys: bool = False
     """True where the store holds an open convoy; known only where no ids were asked for."""
+    molecules: bool = False
+    """The same of open molecules."""
 
 
 @dataclass(frozen=True)

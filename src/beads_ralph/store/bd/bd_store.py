@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.names import CONVOY, MOLECULE
 from beads_ralph.bead.words import utc_text
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import ralph_dir
@@ -100,13 +101,13 @@ class BdStore:
     def find(self, query: Query) -> Listing:
         bd = self._bd
         if query.ids:
-            rows, convoys = sorted_ours(bd.by_ids(query.ids).values()), False
+            rows, left = sorted_ours(bd.by_ids(query.ids).values()), set[str]()
         else:
-            rows, convoys = bd.ours_and_convoys()
+            rows, left = bd.ours_and_containers()
         all_kinds = query.wisps or bool(query.ids)
         raws = (shape.seed(row) for row in rows if all_kinds or not shape.is_wisp(row))
         found = rules.listing([raw for raw in raws if _answers(raw, query)], self._root)
-        return replace(found, convoys=convoys)
+        return replace(found, convoys=CONVOY in left, molecules=MOLECULE in left)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         rows = self._list(self._bd, wisps=wisps)

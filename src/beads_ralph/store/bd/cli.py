@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.bead.names import CONVOY, ISSUE_TYPES
+from beads_ralph.bead.names import CONVOY, ISSUE_TYPES, MOLECULE
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files.text_files import make_folder, ralph_dir
 from beads_ralph.process import jobs
@@ -236,13 +236,14 @@ class Bd:
 
     def ours(self) -> list[Row]:
         """All our beads, closed ones and wisps included."""
-        return self.ours_and_convoys()[0]
+        return self.ours_and_containers()[0]
 
-    def ours_and_convoys(self) -> tuple[list[Row], bool]:
-        """The same, and whether a convoy is open: to ask for both costs what asking for one does."""
-        rows = self.asked(f"{OURS} OR type={CONVOY}")
-        convoys = (row for row in rows if row["issue_type"] == CONVOY)
-        return sorted_ours(rows), any(row["status"] != "closed" for row in convoys)
+    def ours_and_containers(self) -> tuple[list[Row], set[str]]:
+        """The same, and which of convoys and molecules are open: to ask for all costs what asking for one
+        does."""
+        rows = self.asked(f"{OURS} OR type={CONVOY} OR type={MOLECULE}")
+        left = {row["issue_type"] for row in rows if row["status"] != "closed"}
+        return sorted_ours(rows), left & {CONVOY, MOLECULE}
 
     def unblocked(self, *, wisps: bool = False) -> list[Row]:
         """Our open beads that wait for nothing, whoever they are assigned to."""
