@@ -27,7 +27,7 @@ from beads_ralph.compile import diff
 from beads_ralph.compile.reconcile import Reconciled, Settle, preferring, reconcile, refuse_changes
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
-from beads_ralph.config.settings_file import StoreChoice
+from beads_ralph.config.settings_file import StoreChoice, settings_file
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import execute, gates
 from beads_ralph.dod.file_session import Desk, Done
@@ -58,8 +58,10 @@ from beads_ralph.session import (
     verifier_world,
 )
 from beads_ralph.session.asking import Heard, Talk
+from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
+from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
 
@@ -108,6 +110,13 @@ class PlannedRun:
         """The waves that would start, and why the others would not."""
         return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
 
+    def peoples_items(self) -> list[PersonsItem]:
+        """The open steps of people in the scope of the run: who names beads or teams asks for these alone."""
+        scope = self.scope
+        if scope.beads or scope.teams:
+            return []
+        return peoples_items(self.opened.store, only_open=True, plan_file=scope.plan_file, wisps=scope.wisps)
+
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
         what a person should know."""
@@ -115,15 +124,25 @@ class PlannedRun:
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
-            tools = tools_at(root, self.config, folder)
+            inputs = RunInputs.taken(root, self.space.home, self._named_files)
+            tools = replace(tools_at(root, self.config, folder), inputs=inputs)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
+                if told := inputs.since_last_run():
+                    journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 loop.open_ends = self._beside_plan
+                loop.closing_remarks = lambda: tuple(filter(None, [inputs.end()]))
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
+
+    @property
+    def _named_files(self) -> list[Path]:
+        """The settings and the plan, wherever they lie."""
+        said = settings_file(self.space.root, self.request.config)
+        return [path.absolute() for path in (said and said.path, self.request.plan) if path is not None]
 
     def _beside_plan(self) -> list[Fault]:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""

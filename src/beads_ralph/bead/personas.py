@@ -85,9 +85,50 @@ def persona_file(agent: str, root: Path) -> Path | None:
         return None
 
 
+@dataclass(frozen=True)
+class PersonaFiles:
+    """The agent files of a repository at one moment: whoever changes them later steers nobody."""
+
+    texts: Mapping[str, str] | None
+    """By path, from the root; None where there is no folder of them."""
+
+    @classmethod
+    def taken(cls, root: Path) -> PersonaFiles:
+        folder = root / AGENTS_DIR
+        if not folder.is_dir():
+            return cls(None)
+        found = {path: persona_file(path, root) for path in _below(folder, root)}
+        return cls({path: _text(file) for path, file in found.items() if file is not None})
+
+    def find(self, agent: str) -> Persona | None:
+        """The persona of that name; None where it has no file."""
+        path = os.path.normpath(persona_path(agent))
+        text = (self.texts or {}).get(path)
+        return None if text is None else _parsed(text, Path(path))
+
+
+def _below(folder: Path, root: Path) -> Iterable[str]:
+    """Every file that a persona's path can name; folders may be links, also such as lead to themselves."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(place, name).relative_to(root).as_posix() for name in names if name.endswith(".md"))
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", errors="replace")
+
+
 def read_persona(path: Path) -> Persona:
     """An agent file; one without front matter is a persona all the same. OSError where there is none."""
-    text = path.read_text("utf-8", errors="replace")
+    return _parsed(_text(path), path)
+
+
+def _parsed(text: str, path: Path) -> Persona:
     match = FRONT_MATTER.match(text)
     facts = _front_matter(match[1]) if match else {}
     return Persona(
@@ -127,10 +168,22 @@ def resolve_model(
     role_models: Mapping[str, str] | None = None,
 ) -> str:
     """The model a persona runs on: its spec, its file, the role, the configured default, sonnet."""
+    path = persona_file(spec.agent, root) if spec.model is None else None
+    persona = read_persona(path) if path is not None else None
+    return model_of(spec, persona, default_model=default_model, role_models=role_models)
+
+
+def model_of(
+    spec: AgentSpec,
+    persona: Persona | None,
+    *,
+    default_model: str | None = None,
+    role_models: Mapping[str, str] | None = None,
+) -> str:
+    """The same, where the persona is known already."""
     if spec.model is not None:
         return spec.model
-    path = persona_file(spec.agent, root)
-    recommended = read_persona(path).recommended_model if path is not None else None
+    recommended = persona.recommended_model if persona is not None else None
     return recommended or (role_models or {}).get(spec.role) or default_model or DEFAULT_MODEL
 
 

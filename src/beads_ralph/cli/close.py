@@ -21,8 +21,11 @@ from beads_ralph.journal import runs
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import closed_beads
 from beads_ralph.store import registry
+from beads_ralph.store.people import peoples_items
 from beads_ralph.store.protocol import Changes, Store
 from beads_ralph.store.query import ItemQuery, Query
+
+SHOWN = 5
 
 
 def close(
@@ -39,17 +42,21 @@ def close(
     before = opened.store.items.find(ItemQuery(ids=[item], statuses=["closed"]))
     closed = opened.store.items.close(item, actor, reason.strip() or f"closed by {actor}")
     settled = settle(opened.store)
+    people = [step for step in peoples_items(opened.store, only_open=True) if step.can_be_done]
     data = {
         "id": item,
         "type": closed.issue_type,
         "by": actor,
         "already_closed": bool(before),
         "settled": settled.to_json(),
+        "people": [step.to_json() for step in people],
         "store": opened.store.kind,
     }
     said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
     goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
-    return Answer(data, lines(said, *settled.lines, f"  → {goes_on}"), opened.warnings)
+    others = [f"  ○ for a person: {step.item.id}  {step.item.title}" for step in people[:SHOWN]]
+    others += [f"  ○ {len(people) - SHOWN} more: beads-ralph ready"] if len(people) > SHOWN else []
+    return Answer(data, lines(said, *settled.lines, *others, f"  → {goes_on}"), opened.warnings)
 
 
 def accept(

@@ -154,8 +154,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "ralph_beads:export_beads",
         "Print beads of the store as Ralph beads, with how far they are.",
     ),
-    "list": Command("list:list_beads", "List the beads in the store."),
-    "ready": Command("ready:ready", "List the beads that can start now: open, with every dependency closed."),
+    "list": Command("list:list_beads", "List the beads in the store, and the steps that are for people."),
+    "ready": Command(
+        "ready:ready", "List the beads that can start now, and the steps that a person can do now."
+    ),
     "show": Command("show:show", "Show beads in full."),
     "validate": Command(
         "bead_files:validate",

@@ -1,4 +1,4 @@
-"""list: the beads in the store."""
+"""list: the beads in the store, and the steps that are for people."""
 
 from __future__ import annotations
 
@@ -38,12 +38,17 @@ def list_beads(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """List the beads in the store."""
+    """List the beads in the store, and the steps that are for people."""
     place = workspace.place()
     opened = registry.open_views(place, store)
     plan_file = place.relative(plan) if plan else None
     found = opened.views.find(Query(statuses=status or (), labels=label or (), plan_file=plan_file))
+    people = [
+        step
+        for step in listing.peoples(found, opened, plan_file=plan_file)
+        if (not status or step.item.status in status) and set(step.item.labels) >= set(label or ())
+    ]
     asked = [f"--status {one.value}" for one in status or ()] + [f"--label {one}" for one in label or ()]
     asked += [f"--plan {plan}"] if plan else []
     nothing = f"no bead fits {' '.join(asked)}; all of them: beads-ralph list"
-    return listing.answer(found, opened, nothing if asked else NO_BEADS)
+    return listing.answer(found, people, opened, nothing if asked else NO_BEADS)

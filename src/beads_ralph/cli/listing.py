@@ -1,9 +1,9 @@
-"""Beads as a list: what list and ready answer, and the marks of a status."""
+"""Beads and people's steps as a list: what list and ready answer, and the marks of a status."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beads_ralph.bead.standing import PROVEN
 from beads_ralph.bead.words import plural
@@ -12,26 +12,47 @@ from beads_ralph.cli.page import Line, Table, line
 from beads_ralph.store.registry import OpenViews
 from beads_ralph.store.views import BeadView, ViewListing
 
+if TYPE_CHECKING:
+    from beads_ralph.store.people import PersonsItem
+
 COLOURS = {"open": "cyan", "in_progress": "yellow", "blocked": "red", "closed": "green"}
 MARKS = {"open": "○", "in_progress": "▶", "blocked": "✗", "closed": "✓"}
 
 
-def answer(found: ViewListing, opened: OpenViews, nothing: str) -> Answer:
+def peoples(
+    found: ViewListing, opened: OpenViews, *, only_open: bool = False, plan_file: str | None = None
+) -> list[PersonsItem]:
+    """The steps of people; where the store has none, nothing is loaded for them."""
+    if not found.people:
+        return []
+    from beads_ralph.store.people import peoples_items
+
+    return peoples_items(opened.views.store, only_open=only_open, plan_file=plan_file)
+
+
+def answer(found: ViewListing, people: Sequence[PersonsItem], opened: OpenViews, nothing: str) -> Answer:
     data: dict[str, Any] = {
         "beads": [bead.told() for bead in found.beads],
+        "people": [step.to_json() for step in people],
         "store": opened.views.kind,
         "unreadable": [
             {"id": bead.id, "faults": [fault.to_json() for fault in bead.faults]} for bead in found.unreadable
         ],
     }
-    return Answer(data, page=lambda: _page(found, opened, nothing), warnings=opened.warnings)
+    return Answer(data, page=lambda: _page(found, people, opened, nothing), warnings=opened.warnings)
 
 
-def _page(found: ViewListing, opened: OpenViews, nothing: str) -> Iterator[Line | Table]:
+def _page(
+    found: ViewListing, people: Sequence[PersonsItem], opened: OpenViews, nothing: str
+) -> Iterator[Line | Table]:
     if found.beads:
         yield Table(("", "bead", "sprint", "P", "title"), [_row(bead) for bead in found.beads])
-    else:
+    elif not people:
         yield line(nothing)
+    if people:
+        yield Table(("", "for people", "type", "P", "title"), [_persons_row(step) for step in people])
+    if doable := [step for step in people if step.command]:
+        yield line(f"→ when it is done: {doable[0].command}")
     for broken in found.unreadable:
         yield line(("!", "red"), f" {broken.id} cannot be read: {broken.faults[0].message}")
     yield line((opened.why, "dim"))
@@ -43,3 +64,12 @@ def _row(bead: BeadView) -> tuple[str | tuple[str, str], ...]:
     words += [plural(len(bead.flags), "flag")] if bead.flags else []
     marked = f"{bead.title}  ({', '.join(words)})" if words else bead.title
     return mark, bead.id, bead.metadata["sprint"], str(bead.priority), marked
+
+
+def _persons_row(step: PersonsItem) -> tuple[str | tuple[str, str], ...]:
+    item = step.item
+    mark = (MARKS[item.status], COLOURS[item.status])
+    words = [item.assignee] if item.assignee else []
+    words += [f"waits for {', '.join(step.waits_for)}"] if step.waits_for else []
+    marked = f"{item.title}  ({', '.join(words)})" if words else item.title
+    return mark, item.id, item.issue_type, str(item.priority), marked

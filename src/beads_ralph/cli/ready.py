@@ -1,4 +1,4 @@
-"""ready: the beads that can start now."""
+"""ready: the beads that can start now, and the steps that a person can do now."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from beads_ralph.store import registry
 
 
 def ready(
-    limit: Annotated[int | None, Option("--limit", min=1, help="At most this many.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="At most this many of each.")] = None,
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """List the beads that can start now: open, with every dependency closed."""
+    """List the beads that can start now, and the steps that a person can do now."""
     opened = registry.open_views(workspace.place(), store)
-    return listing.answer(opened.views.ready(limit), opened, "nothing is ready")
+    found = opened.views.ready(limit)
+    people = [step for step in listing.peoples(found, opened, only_open=True) if step.can_be_done]
+    return listing.answer(found, people[:limit], opened, "nothing is ready")

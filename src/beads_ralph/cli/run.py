@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _rehearsed(planned: PlannedRun) -> Answer:
-    found = planned.rehearse()
+    found, people = planned.rehearse(), planned.peoples_items()
     waves, waiting, bare = found.waves, found.waiting, found.without_verifier
 
     def show(console: Console) -> None:
@@ -97,11 +97,16 @@ def _rehearsed(planned: PlannedRun) -> Answer:
             console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
         if bare:
             console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
-        console.print("nothing was started" if waves or waiting else "nothing is left to do")
+        for step in people:
+            then = f"; then: {step.command}" if step.command else f"; waits for {', '.join(step.waits_for)}"
+            console.print(f"○ for a person: {step.item.id}  {escape(step.item.title + then)}")
+        left = "nothing is left for agents to do" if people else "nothing is left to do"
+        console.print("nothing was started" if waves or waiting else left)
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
     store = planned.opened.store.kind
     data = {"dry_run": True, "waves": waves, "waiting": rows, "without_verifier": bare, "store": store}
+    data["people"] = [step.to_json() for step in people]
     return Answer(data, show)
 
 

@@ -21,6 +21,7 @@ from beads_ralph.store.views import BeadView, Views
 if TYPE_CHECKING:
     from beads_ralph.bead.items import Item
     from beads_ralph.bead.model import Bead
+    from beads_ralph.store.people import PersonsItem
     from beads_ralph.store.protocol import Store
 
 
@@ -61,11 +62,15 @@ class Held:
 
     item: Item
     members: Mapping[str, str]
+    step: PersonsItem | None = None
+    """The item as a step for a person, where it is one."""
 
     @classmethod
     def of(cls, store: Store, item: Item) -> Held:
         if item.issue_type not in CONTAINERS:
-            return cls(item, {})
+            from beads_ralph.store.people import persons_item
+
+            return cls(item, {}, persons_item(store, item))
         members: list[Bead | Item] = [*store.find(Query(parents=[item.id], wisps=True)).beads]
         members += store.items.find(ItemQuery(parents=[item.id]))
         if item.tracks:
@@ -74,7 +79,9 @@ class Held:
         return cls(item, {one.id: one.status for one in members})
 
     def to_json(self) -> dict[str, Any]:
-        return self.item.to_json() | {"members": dict(self.members)}
+        step = self.step
+        own = {"waits_for": list(step.waits_for), "command": step.command} if step else {}
+        return self.item.to_json() | {"members": dict(self.members), "for_a_person": bool(step), **own}
 
 
 def _head(name: str, title: str, status: str) -> Line:
@@ -92,7 +99,7 @@ def _item_page(held: Held) -> Iterator[Line]:
     rows = (
         ("type", f"{item.issue_type}{', a wisp' if item.ephemeral else ''}"),
         ("part of", item.parent),
-        ("for", item.assignee),
+        ("for", item.assignee or (held.step and "a person")),
         ("lets pass", gate and " ".join(filter(None, (gate.type, gate.await_id, gate.timeout)))),
         ("waits for", ", ".join(item.dependencies) or "nothing"),
         ("closed", f"{closed} of {len(held.members)}" if held.members else None),
@@ -103,6 +110,10 @@ def _item_page(held: Held) -> Iterator[Line]:
     for name, status in held.members.items():
         yield line("  ", (MARKS[status], COLOURS[status]), f" {name}")
     yield from (line(f"  {text}") for text in (item.description, item.notes) if text)
+    if held.step and held.step.waits_for:
+        yield line(("  not yet: ", "dim"), f"{', '.join(held.step.waits_for)} must be closed before it")
+    elif held.step and held.step.command:
+        yield line(f"  → when it is done: {held.step.command}")
 
 
 def _bead_page(bead: BeadView) -> Iterator[Line]:

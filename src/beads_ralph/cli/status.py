@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import Option
+from beads_ralph.cli.listing import peoples
 from beads_ralph.cli.page import Line, line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
@@ -24,6 +25,7 @@ from beads_ralph.store.views import BeadView, Views
 
 REFRESH_SECONDS = 1.0
 FLAGGED_SHOWN = 10
+PEOPLES_SHOWN = 10
 STATUSES = ("open", "in_progress", "blocked", "closed")
 
 
@@ -74,6 +76,7 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
             for broken in listing.unreadable
         ],
         "waiting_for": _waiting_for(opened.views, listing.beads),
+        "people": [step.to_json() for step in peoples(listing, opened, only_open=True)],
         "executions": executions.rows(executions.homes(place)),
         "store": opened.views.kind,
     }
@@ -127,6 +130,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
         yield line(f"  … {row['id']}  {row['title']}: {row['reason']}; holds up {', '.join(row['beads'])}")
         if row["command"]:
             yield line(f"    → {row['command']}")
+    yield from _peoples(found["people"], {row["id"] for row in found["waiting_for"]})
     for row in found["blocked"]:
         yield line("  ", ("✗", "red"), f" {row['id']}  {(row['reason'] or '').split(chr(10))[0]}")
     for row in found["unreadable"]:
@@ -142,6 +146,20 @@ def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
         yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
     if (left := len(rows) - FLAGGED_SHOWN) > 0:
         yield line(("  !", "yellow"), f" {plural(left, 'more bead')} with flags: beads-ralph list")
+
+
+def _peoples(rows: Sequence[dict[str, Any]], named: Collection[str]) -> Iterator[Line]:
+    """The open steps of people. Those that hold beads up are named as such already."""
+    if not rows:
+        return
+    ready = [row for row in rows if row["command"]]
+    yield line(f"{plural(len(rows), 'step')} for people, {len(ready)} of them can be done now")
+    shown = [row for row in ready if row["id"] not in named]
+    for row in shown[:PEOPLES_SHOWN]:
+        yield line(f"  ○ {row['id']}  {row['title']}")
+        yield line(f"    → {row['command']}")
+    if (left := len(shown) - PEOPLES_SHOWN) > 0:
+        yield line(f"  ○ {left} more: beads-ralph ready")
 
 
 def _at_work(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

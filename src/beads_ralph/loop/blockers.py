@@ -127,46 +127,6 @@ def rule_of(item: Item) -> GateRule | None:
         return None
 
 
-# --- people's own steps -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PeopleSteps:
-    """The open steps of people."""
-
-    steps: tuple[str, ...] = ()
-    """All of them."""
-    ready: tuple[Item, ...] = ()
-    """Those that nothing holds up any more."""
-
-
-def for_people(store: Store, above: Collection[str]) -> PeopleSteps:
-    """The open steps of people below these molecules and epics."""
-    steps = [item for item in _below(store, above) if _is_a_persons(item)]
-    needed = sorted({name for item in steps for name in item.dependencies})
-    met: set[str] = set()
-    if needed:
-        met |= {bead.id for bead in store.find(Query(ids=needed)).beads if bead.status == "closed"}
-        met |= {item.id for item in store.items.find(ItemQuery(ids=needed, statuses=("closed",)))}
-    ready = tuple(item for item in steps if met.issuperset(item.dependencies))
-    return PeopleSteps(tuple(item.id for item in steps), ready)
-
-
-def _below(store: Store, above: Collection[str]) -> Iterator[Item]:
-    """The open items below these, at any depth."""
-    seen = set[str]()
-    while above := set(above) - seen:
-        seen |= above
-        found = store.items.find(ItemQuery(parents=sorted(above), statuses=NOT_CLOSED))
-        yield from found
-        above = {item.id for item in found if item.issue_type in CONTAINERS}
-
-
-def _is_a_persons(item: Item) -> bool:
-    rule = rule_of(item)
-    return rule.type == "human" if rule else item.issue_type not in CONTAINERS
-
-
 # --- finding out ------------------------------------------------------------------------------------
 
 

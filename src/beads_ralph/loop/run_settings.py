@@ -62,11 +62,6 @@ class Scope:
             broken.id, place.get("team_name"), place.get("plan_file", self.plan_file)
         )
 
-    def holds_root(self, root: Item) -> bool:
-        """Whether the people's steps of a molecule are a matter of the run."""
-        said = root.metadata.get("plan_file")
-        return (self.wisps or not root.ephemeral) and self.plan_file in (None, said)
-
     def _holds(self, bead_id: str, team: Any, plan_file: Any) -> bool:
         return (
             (not self.beads or bead_id in self.beads)

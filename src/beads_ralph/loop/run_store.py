@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead, Verifier
-from beads_ralph.bead.names import MOLECULE
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.dod.imports import is_gate
@@ -23,7 +22,7 @@ from beads_ralph.journal.events import AttemptInterrupted, BeadBlocked, ItemsSet
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
-from beads_ralph.loop.blockers import NOT_CLOSED, PeopleSteps, for_people
+from beads_ralph.loop.blockers import NOT_CLOSED
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
@@ -31,8 +30,9 @@ from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.session.history import metadata_of
 from beads_ralph.store import convoys
+from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Changes, Findings, Listing, Store
-from beads_ralph.store.query import ItemQuery, Query, UnreadableBead
+from beads_ralph.store.query import Query, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
@@ -85,8 +85,8 @@ class Pool:
         """The molecules and epics whose beads this run has closed."""
         self.may_settle = False
         """Whether a molecule, an epic or a convoy may have come to its end in this run."""
-        self.has_molecules = False
-        """Whether the store holds a molecule that is open."""
+        self.may_have_people = False
+        """Whether asking for steps of people is worth it."""
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
         """Of the beads that the run is about, and of those that they build on."""
@@ -317,7 +317,7 @@ class Pool:
         listing = await self.ask(self.store.find, Query(statuses=NOT_CLOSED, wisps=self.scope.wisps))
         self._note_unreadable(listing)
         self.may_settle |= listing.convoys
-        self.has_molecules = listing.molecules
+        self.may_have_people = listing.people
         return listing.beads
 
     def asked_for(self, beads: Iterable[Bead]) -> list[Bead]:
@@ -339,17 +339,20 @@ class Pool:
         self.journal.emit(ItemsSettled(closed=tuple(item.brief for item in closed), reopened=again))
         return closed
 
-    async def for_people(self) -> PeopleSteps:
-        """What people have to do: below the molecules of the run, where it was about single beads or teams;
-        otherwise below all that were poured, or that its plan has poured."""
-        above = set(self.parents)
-        if self.has_molecules and not self.scope.filters:
-            roots = await self.ask(self.store.items.find, ItemQuery(types=[MOLECULE], statuses=NOT_CLOSED))
-            above |= {root.id for root in roots if self.scope.holds_root(root)}
-        if not above:
-            return PeopleSteps()
-        found = await self.ask(for_people, self.store, above)
-        return replace(found, steps=()) if self.scope.filters else found
+    async def for_people(self) -> list[PersonsItem]:
+        """The open steps of people: all of the store or of the plan. A run with filters is about beads alone,
+        and tells only what can be done now that they are closed."""
+        if not self.may_have_people:
+            return []
+        plan, wisps = self.scope.plan_file, self.scope.wisps
+        steps = await self.ask(peoples_items, self.store, only_open=True, plan_file=plan, wisps=wisps)
+        if not self.scope.filters:
+            return steps
+        return [step for step in steps if step.can_be_done and self._is_beside(step)]
+
+    def _is_beside(self, step: PersonsItem) -> bool:
+        """Tell whether it lies in something whose beads this run has closed."""
+        return not self.parents.isdisjoint(item.id for item in step.above)
 
 
 def _without_proof(bead: Bead) -> Bead:

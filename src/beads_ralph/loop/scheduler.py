@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -91,6 +92,8 @@ class Loop:
         self.tally = RunTally()
         self.open_ends: OpenEnds = tuple
         """Asked once where every bead is closed: whoever gave the run its beads may know of others."""
+        self.closing_remarks: Callable[[], Sequence[str]] = tuple
+        """Asked once when no agent is at work any more: what a person should look at."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
@@ -126,6 +129,7 @@ class Loop:
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         if not self.cancelling:
             remains.untrue.update(await self.published.settle(self.pool.watch.block))
+        self.tally.remarks += self.closing_remarks()
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
         known = (self.pool, self.gating, self.waiting, self.parking, self.meter)
         ended = await account(self.tally, remains, halt, Parts(*known, self.tools.root, self.open_ends))

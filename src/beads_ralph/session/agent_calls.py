@@ -243,7 +243,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         branch=order.bead.metadata.branch,
         run_id=order.run_id,
         model=_model(spec, tools),
-        persona=_persona(spec, tools.root),
+        persona=_persona(spec, tools),
         session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
         output_schema=(spec.output_schema or OUTPUT_SCHEMA) if judges else None,
@@ -268,13 +268,16 @@ def _limit(role: AgentRole, order: Order, tools: Tools) -> float:
     return config.scrum_master_timeout or order.bead.metadata.max_retry_attempts * once + SPARE_SECONDS
 
 
-def _persona(spec: AgentSpec, root: Path) -> Persona | None:
-    path = personas.persona_file(spec.agent, root)
-    if path is not None:
-        return personas.read_persona(path)
-    if persona_path(spec.agent) not in personas.BUILT_IN and (root / AGENTS_DIR).is_dir():
+def _persona(spec: AgentSpec, tools: Tools) -> Persona | None:
+    found = tools.personas.find(spec.agent)
+    if found is not None:
+        return found
+    if persona_path(spec.agent) not in personas.BUILT_IN and tools.personas.texts is not None:
         message = f"Agent path '{spec.agent}' does not exist in {AGENTS_DIR}"
         action = f"Create {persona_path(spec.agent)}, or name another agent"
+        if personas.persona_file(spec.agent, tools.root) is not None:
+            message = f"{persona_path(spec.agent)} was not there when the run began"
+            action = "Start the run again: it obeys the agent files that it began with"
         raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action=action)
     return None
 
@@ -320,8 +323,11 @@ def _stand_in(spec: AgentSpec, program: str, model: str, tools: Tools) -> AgentS
 
 def _model(spec: AgentSpec, tools: Tools) -> str:
     defaults = tools.config.agent_defaults
-    return personas.resolve_model(
-        spec, tools.root, default_model=defaults.default_model, role_models=defaults.role_models
+    return personas.model_of(
+        spec,
+        tools.personas.find(spec.agent),
+        default_model=defaults.default_model,
+        role_models=defaults.role_models,
     )
 
 

@@ -84,11 +84,15 @@ def memory_limit_mb(bead: Bead, config: Config) -> int:
 
 
 def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Config) -> Job:
-    """An agent's job within the limits, and with what it must be able to write to named."""
+    """An agent's job within the limits; for a sandbox, also with the places in the home that it needs, which
+    are made where they are missing. Without one, nothing is made there."""
+    limited = replace(
+        job, output_limit=config.agent_output_mb * MB, memory_limit_mb=memory_limit_mb(bead, config)
+    )
+    if not task.closed_in:
+        return limited
     return replace(
-        job,
-        output_limit=config.agent_output_mb * MB,
-        memory_limit_mb=memory_limit_mb(bead, config),
+        limited,
         writes=(*state_of(profile, job.env or {}), *evidence_folder(task.env)),
         reads=places_of(profile.credentials, profile, job.env or {}),
         settings=tuple(settings_of(profile, job.env or {})),

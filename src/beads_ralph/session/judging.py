@@ -94,6 +94,9 @@ async def put_back(case: BeadSession, attempt: int) -> list[str]:
     """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
     told = [*case.left_behind, *await in_thread(guard.put_back, case.tools.root, case.worktree)]
     case.left_behind.clear()
+    inputs = case.tools.inputs if not case.tools.closed_in else None  # in a sandbox they are out of reach
+    if inputs is not None and (news := await in_thread(inputs.news)):
+        told.append(news)
     for text in told:
         case.tell(WarningGiven(attempt=attempt, message=text))
     return told

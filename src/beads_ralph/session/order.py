@@ -19,7 +19,7 @@ import os
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self
 
@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.personas import PersonaFiles
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Usage
 from beads_ralph.config.model import Config
@@ -39,6 +40,7 @@ from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
+from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verifier_world import VerifierWorld
 from beads_ralph.session.verify import Bench
 
@@ -121,6 +123,13 @@ class Tools:
     """Where beads get ranges of ports from; None where they get none."""
     server_retry: Retry = SERVER_RETRY
     """How often an agent is asked whose server has trouble."""
+    inputs: RunInputs | None = None
+    """The files of the repository that the run obeys; None where nobody watches them."""
+
+    @cached_property
+    def personas(self) -> PersonaFiles:
+        """The agent files, as they were when they were first asked for: before any agent had started."""
+        return PersonaFiles.taken(self.root)
 
     @property
     def closed_in(self) -> bool:

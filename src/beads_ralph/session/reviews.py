@@ -18,6 +18,7 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.session import gate_files, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
+from beads_ralph.session.order import Halted
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import ref_word
 
@@ -68,7 +69,7 @@ async def _examined(
             return unready, [], ""
         world = case.tools.world
         if misled := await in_thread(world.misleading, clean.path) if world else "":
-            return [Evidence("QA agents", "git", "", commit, "fail", misled)], [], ""
+            raise Halted("broken", misled)  # the world's trouble: this work is as good as it was
         config = case.tools.config
         furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
         asked = [

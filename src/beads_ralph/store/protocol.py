@@ -35,8 +35,8 @@ class Listing:
     unreadable: tuple[UnreadableBead, ...] = ()
     convoys: bool = False
     """True where the store holds an open convoy; known only where no ids were asked for."""
-    molecules: bool = False
-    """The same of open molecules."""
+    people: bool = field(default=False, compare=False)
+    """True where the store may hold steps of people, so that asking for them is worth it; known as above."""
 
 
 @dataclass(frozen=True)

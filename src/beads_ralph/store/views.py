@@ -110,6 +110,8 @@ class ViewListing:
 
     beads: tuple[BeadView, ...]
     unreadable: tuple[UnreadableBead, ...]
+    people: bool = False
+    """As in `Listing`."""
 
 
 class Views(Protocol):
@@ -159,4 +161,4 @@ class StoreViews:
 
 
 def _viewed(listing: Listing) -> ViewListing:
-    return ViewListing(tuple(map(view_of, listing.beads)), listing.unreadable)
+    return ViewListing(tuple(map(view_of, listing.beads)), listing.unreadable, listing.people)

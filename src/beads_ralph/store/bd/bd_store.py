@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import CONVOY, MOLECULE
+from beads_ralph.bead.names import CONVOY
 from beads_ralph.bead.words import utc_text
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import ralph_dir
@@ -101,13 +101,13 @@ class BdStore:
     def find(self, query: Query) -> Listing:
         bd = self._bd
         if query.ids:
-            rows, left = sorted_ours(bd.by_ids(query.ids).values()), set[str]()
+            rows, beside = sorted_ours(bd.by_ids(query.ids).values()), frozenset[str]()
         else:
-            rows, left = bd.ours_and_containers()
+            rows, beside = bd.ours_and_beside()
         all_kinds = query.wisps or bool(query.ids)
         raws = (shape.seed(row) for row in rows if all_kinds or not shape.is_wisp(row))
         found = rules.listing([raw for raw in raws if _answers(raw, query)], self._root)
-        return replace(found, convoys=CONVOY in left, molecules=MOLECULE in left)
+        return replace(found, convoys=CONVOY in beside, people=bool(beside - {CONVOY}))
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         rows = self._list(self._bd, wisps=wisps)
@@ -116,7 +116,7 @@ class BdStore:
             with self._writing() as bd:
                 write.return_to_pool(bd, strays)
         shown = rows if limit is None else rows[: max(limit, 0)]
-        return rules.listing(map(shape.seed, shown), self._root)
+        return replace(rules.listing(map(shape.seed, shown), self._root), people=True)  # bd was not asked
 
     def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
         """bd's ready beads, remembered for the claims that follow."""

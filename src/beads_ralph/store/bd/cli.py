@@ -19,7 +19,7 @@ from beads_ralph.process import jobs
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.store import rules
-from beads_ralph.store.bd.shape import Row, far_blockers, is_ours, store_order, tracked
+from beads_ralph.store.bd.shape import Row, blockers, far_blockers, is_ours, store_order, tracked
 from beads_ralph.store.query import ItemQuery, no_bead, nothing_there
 
 OURSELVES: Final = "beads-ralph"  # who bd's history names for what no worker did
@@ -236,14 +236,18 @@ class Bd:
 
     def ours(self) -> list[Row]:
         """All our beads, closed ones and wisps included."""
-        return self.ours_and_containers()[0]
+        return self.ours_and_beside()[0]
 
-    def ours_and_containers(self) -> tuple[list[Row], set[str]]:
-        """The same, and which of convoys and molecules are open: to ask for all costs what asking for one
-        does."""
+    def ours_and_beside(self) -> tuple[list[Row], frozenset[str]]:
+        """The same, and what lies beside them: a convoy that is open, a molecule, something else (the empty
+        name) that one of them waits for or lies in. To ask for all costs what asking for one does."""
         rows = self.asked(f"{OURS} OR type={CONVOY} OR type={MOLECULE}")
-        left = {row["issue_type"] for row in rows if row["status"] != "closed"}
-        return sorted_ours(rows), left & {CONVOY, MOLECULE}
+        beads, known = sorted_ours(rows), {row["id"] for row in rows}
+        named = {name for row in beads for name in (*blockers(row), row.get("parent")) if name}
+        beside = {str(row["issue_type"]) for row in rows if not is_ours(row)}
+        if not any(row["issue_type"] == CONVOY and row["status"] != "closed" for row in rows):
+            beside.discard(CONVOY)
+        return beads, frozenset(beside | ({""} if named - known else set()))
 
     def unblocked(self, *, wisps: bool = False) -> list[Row]:
         """Our open beads that wait for nothing, whoever they are assigned to."""

@@ -51,8 +51,6 @@ CLOSE: Final = """UPDATE beads SET status = 'closed', claimed_by = NULL, lease_e
         updated_at = :now, closed_at = :now, close_reason = :reason
     WHERE id = :id AND claimed_by = :actor AND blockers = 0 RETURNING *"""
 OPEN_CONVOY: Final = "SELECT 1 FROM tracks JOIN beads ON beads.id = convoy WHERE status <> 'closed' LIMIT 1"
-OPEN_MOLECULE: Final = """SELECT 1 FROM beads
-    WHERE item = 1 AND issue_type = 'molecule' AND status <> 'closed' LIMIT 1"""
 # A container waits for its members.
 REACHABLE: Final = """WITH RECURSIVE reached (id) AS (
         SELECT :id
@@ -100,13 +98,14 @@ class EmbeddedStore:
         with self._database.reading() as connection:
             raws = list(rows.raws_of(connection, queries.found(connection, query)))
             convoys = not query.ids and connection.execute(OPEN_CONVOY).fetchone() is not None
-            molecules = not query.ids and connection.execute(OPEN_MOLECULE).fetchone() is not None
-        return replace(rules.listing(raws, self._root), convoys=convoys, molecules=molecules)
+            people = not query.ids and queries.has_peoples(connection)
+        return replace(rules.listing(raws, self._root), convoys=convoys, people=people)
 
     def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
         with self._database.reading() as connection:
             raws = list(rows.raws_of(connection, queries.ready(connection, limit, wisps=wisps)))
-        return rules.listing(raws, self._root)
+            people = queries.has_peoples(connection)
+        return replace(rules.listing(raws, self._root), people=people)
 
     def snapshot(self, target: Path) -> int:
         with self._database.reading() as connection:

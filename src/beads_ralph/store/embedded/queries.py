@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final
 
+from beads_ralph.bead.names import CONTAINERS
 from beads_ralph.store.query import Query
 
 # INDEXED BY: without it SQLite may choose to sort every open bead, which gets slower with each of them.
@@ -12,6 +13,15 @@ READY: Final = """SELECT * FROM beads INDEXED BY ready_beads
     WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 0 ORDER BY priority, seq LIMIT ?"""
 READY_WISPS: Final = """SELECT * FROM beads INDEXED BY ready_wisps
     WHERE status = 'open' AND blockers = 0 AND item = 0 AND ephemeral = 1 ORDER BY priority, seq LIMIT ?"""
+
+# Beads have item = 0, containers end with their members.
+PEOPLES: Final = f"""SELECT 1 FROM beads
+    WHERE item = 1 AND issue_type NOT IN ({", ".join("?" * len(CONTAINERS))}) LIMIT 1"""  # noqa: S608
+
+
+def has_peoples(connection: sqlite3.Connection) -> bool:
+    """True where there is an item that a person may have to end."""
+    return connection.execute(PEOPLES, CONTAINERS).fetchone() is not None
 
 
 def found(connection: sqlite3.Connection, query: Query) -> list[sqlite3.Row]:

@@ -51,21 +51,23 @@ class EmbeddedViews:
     def find(self, query: Query) -> ViewListing:
         with self._database.reading() as connection:
             found = [rows.stored(connection, row) for row in queries.found(connection, query)]
-        return self._viewed(found)
+            people = queries.has_peoples(connection)
+        return self._viewed(found, people=people)
 
     def ready(self, limit: int | None = None) -> ViewListing:
         with self._database.reading() as connection:
             found = [rows.stored(connection, row) for row in queries.ready(connection, limit)]
-        return self._viewed(found)
+            people = queries.has_peoples(connection)
+        return self._viewed(found, people=people)
 
-    def _viewed(self, found: Sequence[StoredBead]) -> ViewListing:
+    def _viewed(self, found: Sequence[StoredBead], *, people: bool) -> ViewListing:
         loose = {one.row["id"]: one.raw for one in found if not one.is_sealed}
         sound, unreadable = self._validated(loose.values()) if loose else ({}, ())
         seen = (
             sound.get(one.row["id"]) if one.row["id"] in loose else BeadView(arranged(one.raw))
             for one in found
         )
-        return ViewListing(tuple(view for view in seen if view is not None), unreadable)
+        return ViewListing(tuple(view for view in seen if view is not None), unreadable, people)
 
     def _validated(self, raws: Iterable[Raw]) -> tuple[dict[str, BeadView], tuple[UnreadableBead, ...]]:
         from beads_ralph.store import rules
