@@ -99,6 +99,16 @@ def told(ran: int, failed: int = 0, skipped: int = 0, *, reported: bool = True) 
     [
         ({}, Before(passed=True, tests=told(57)), "did not come to its end"),
         ({}, Before(passed=False, tests=told(57, 57)), "did not come to its end"),
+        (
+            {},
+            Before(passed=True, tests=told(57)),
+            "declares the files that name it in the plan: **May Change**",
+        ),
+        (
+            {"jest": TestsRun(5)},
+            Before(passed=True, tests=told(57)),
+            "; jest ran instead. A sprint that changes",
+        ),
         (told(57, reported=False), Before(passed=True, tests=told(57)), "wrote no report"),
         (told(57, 1), Before(passed=False, tests=told(57, 2)), "1 test of pytest failed"),
         (told(0, 0, 3), Before(passed=True, tests=told(3)), "ran nothing: 3 tests skipped"),

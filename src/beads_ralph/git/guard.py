@@ -169,8 +169,12 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     temporary.rename(path)
 
 
-def _aside(found: GitSettings) -> Path:
+def aside(root: Path) -> Path:
     """A new folder for what is taken away."""
+    return _aside(settings.of(root))
+
+
+def _aside(found: GitSettings) -> Path:
     folder = found.common / "beads-ralph" / "changed"
     folder.mkdir(parents=True, exist_ok=True)
     number = 1 + max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=0)
@@ -187,13 +191,19 @@ def _moved(found: GitSettings) -> list[str]:
     return [_return(found, ref, commit, now) for ref, commit in wrong.items()]
 
 
+def keep_moved(root: Path, ref: str, commit: str) -> str:
+    """The name under which what a ref was moved to can still be looked at."""
+    name = f"{MOVED}/{ref.removeprefix('refs/')}/{commit}"
+    locking.run("update-ref", name, commit, cwd=root)
+    return name
+
+
 def _return(found: GitSettings, ref: str, commit: str | None, now: Mapping[str, str]) -> str:
     """Let the ref lead to the commit again, None for no such ref."""
     went, kept = "deleted", ""
     if ref in now:
-        name = f"{MOVED}/{ref.removeprefix('refs/')}/{now[ref]}"
+        name = keep_moved(found.root, ref, now[ref])
         went, kept = f"moved to {now[ref][:12]}", f" (kept as {name})"
-        locking.run("update-ref", name, now[ref], cwd=found.root)
     if commit is None:
         ended = locking.run("update-ref", "--no-deref", "-d", ref, cwd=found.root)
         said, back = f"was made by nobody of the run, at {now[ref][:12]}", "taken away"

@@ -17,7 +17,17 @@ from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.opened_files import OpenedFiles
-from beads_ralph.session import baseline, check_data, checks, gate_files, lent_files, outward, reviews, verify
+from beads_ralph.session import (
+    baseline,
+    check_data,
+    checks,
+    gate_files,
+    lent_files,
+    outward,
+    reviews,
+    verify,
+    worktree_rest,
+)
 from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, survival
 from beads_ralph.session.reviews import ReviewedChange
@@ -47,7 +57,8 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     """Verifiers first, since they cost no tokens; QA agents only look at what passes them."""
     flags = await put_back(case, attempt)
     problem = await _settled(case, attempt)
-    flags += _strayed(before, await look_around(case))
+    await worktree_rest.note(case)
+    flags += [*_tell_left(case, attempt), *_strayed(before, await look_around(case))]
     if problem:
         return await failed(case, "; ".join([problem, *flags]), flags)
     commit = await case.head()
@@ -92,11 +103,16 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
 
 async def put_back(case: BeadSession, attempt: int) -> list[str]:
     """The repository as agents are to leave it; what they had changed of it, told and kept aside."""
-    told = [*case.left_behind, *await in_thread(guard.put_back, case.tools.root, case.worktree)]
-    case.left_behind.clear()
+    case.left_behind += await in_thread(guard.put_back, case.tools.root, case.worktree)
     inputs = case.tools.inputs if not case.tools.closed_in else None  # in a sandbox they are out of reach
     if inputs is not None and (news := await in_thread(inputs.news)):
-        told.append(news)
+        case.left_behind.append(news)
+    return _tell_left(case, attempt)
+
+
+def _tell_left(case: BeadSession, attempt: int) -> list[str]:
+    told = [*case.left_behind]
+    case.left_behind.clear()
     for text in told:
         case.tell(WarningGiven(attempt=attempt, message=text))
     return told
@@ -150,7 +166,20 @@ async def _settled(case: BeadSession, attempt: int) -> str:
     if left.commit:
         text = "uncommitted work was committed for the agent"
         case.tell(WarningGiven(attempt=attempt, message=text, commit=left.commit))
+        case.left_behind += await _doubtful(case, left.commit)
     return "" if untouched else await _rewritten(case)
+
+
+async def _doubtful(case: BeadSession, commit: str) -> list[str]:
+    """What the agent itself had not committed, where another one without a sandbox may have put it there."""
+    beside = [name for name in await case.host.branches_beside() if name != case.metadata.branch]
+    if case.tools.closed_in or not beside:
+        return []
+    names, _ = await in_thread(_changed, case.worktree, f"{commit}^")
+    text = (
+        f"not committed by the agent itself: {several(names)}; agents of other beads could write there, too"
+    )
+    return [text] if names else []
 
 
 async def _rewritten(case: BeadSession) -> str:

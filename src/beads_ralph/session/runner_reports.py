@@ -213,7 +213,8 @@ def problem(command: str, now: Tests, before: Before | None, *, asked: bool) -> 
     for runner, run in known.items():
         if runner not in now or (run.reported and not now[runner].reported):
             said = "wrote no report" if run.reported else "printed no summary"
-            return f"{runner} did not come to its end: it {said}, as it did before the work began"
+            ended = f"{runner} did not come to its end: it {said}, as it did before the work began"
+            return f"{ended}{_instead(now, known)}"
     if "pytest" not in known and asked and is_plain(command) and not (before and before.passed):
         if "pytest" not in now or not now["pytest"].reported:
             return "pytest did not come to its end: it wrote no report"
@@ -224,6 +225,15 @@ def problem(command: str, now: Tests, before: Before | None, *, asked: bool) -> 
         if why := _unproven(runner, now[runner], command):
             return why
     return ""
+
+
+def _instead(now: Tests, known: Tests) -> str:
+    """The way out where the work is to bring another runner."""
+    others = sorted(now.keys() - known.keys())
+    ran = f"; {' and '.join(others)} ran instead" if others else ""
+    return (
+        f"{ran}. A sprint that changes the runner declares the files that name it in the plan: **May Change**"
+    )
 
 
 def _unproven(runner: str, now: TestsRun, command: str) -> str:

@@ -17,7 +17,7 @@ from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import checks, judging, worktree, worktree_setup
+from beads_ralph.session import checks, judging, worktree, worktree_rest, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
 from beads_ralph.session.asking import ask
 from beads_ralph.session.history import BeadHistory, last_feedback
@@ -145,14 +145,22 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
     await worktree.clear_locks(case)
     await worktree.bring_back(case)
     outside = await judging.look_around(case)
+    if case.unmerged or case.tools.config.worktree_setup:  # both write there
+        await worktree_rest.settle(case)
+        case.rest = None
     problem, reason = await worktree.bring_together(case, attempt, feedback), "merge-conflict"
     # What git merged by itself needs no developer, unless something was found wrong with it.
     if not problem and not finished and not (case.merges and feedback is None):
         await worktree_setup.set_up(case)
+        if case.rest is None:
+            await worktree_rest.note(case)
         await checks.take_baseline(case)
+        await worktree_rest.settle(case)
+        case.rest = None
         problem = await develop(case, attempt, feedback)
         reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
     if problem:
+        await worktree_rest.note(case)
         return await judging.failed(case, problem, await judging.put_back(case, attempt), reason=reason)
     return await judging.check(case, attempt, outside)
 

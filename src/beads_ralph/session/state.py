@@ -20,6 +20,7 @@ from beads_ralph.bead.model import Bead, Metadata, Verifier
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.usage import Budget
+from beads_ralph.files.snapshot import Snapshot
 from beads_ralph.git import proofs, worktree_status
 from beads_ralph.git.proofs import Checkout, Proofs
 from beads_ralph.journal.events import Event, VerdictGiven
@@ -65,6 +66,15 @@ class TimeLeft:
         return self.to_deadline is not None and self.to_deadline == self.seconds
 
 
+@dataclass(frozen=True)
+class WorktreeRest:
+    """The worktree as whoever had business there left it."""
+
+    head: str
+    dirty: Snapshot
+    """What was not committed."""
+
+
 @dataclass
 class BeadSession:
     """What the stages of a session share."""
@@ -85,6 +95,8 @@ class BeadSession:
     """Which tools the agents of this attempt asked for in vain."""
     left_behind: list[str] = field(default_factory=list)
     """What its agents did in their quarantine and nobody has taken over; not told yet."""
+    rest: WorktreeRest | None = None
+    """The worktree as it is to be when the next agent starts; None where nobody knows."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
     ports: LentPorts | None = None

@@ -30,7 +30,7 @@ from beads_ralph.git.merges import ORIGIN
 from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import merge_check, worktree_setup
+from beads_ralph.session import merge_check, worktree_rest, worktree_setup
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.order import Halted
@@ -61,6 +61,8 @@ async def prepare(case: BeadSession) -> str | None:
     if wanted and conflict is None and not prepared.unfinished:
         conflict = await _merge(case, wanted)
     case.unmerged = conflict is not None or bool(wanted and prepared.unfinished)
+    if prepared.created and conflict is None:
+        worktree_rest.begin(case, await case.head() if wanted else prepared.head_commit)
     case.tell(
         WorktreePrepared(path=str(case.worktree), branch=case.metadata.branch, conflict=str(conflict or ""))
     )
