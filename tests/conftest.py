@@ -316,6 +316,16 @@ def bd_repo(
     return copied(tmp_path_factory, "bd-repo", make, repo)
 
 
+@pytest.fixture
+def with_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of that name on PATH, which nobody calls: what looks ahead finds it."""
+    folder = tmp_path / "with-claude"
+    folder.mkdir()
+    (folder / "claude").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    (folder / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 def need_bwrap() -> None:
     """Skip what needs a sandbox where the kernel allows none: there the refusal is what is tested. A
     program that is merely not installed is a failure in CI."""

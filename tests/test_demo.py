@@ -99,7 +99,7 @@ def _check_what_went_wrong(beads: dict[str, Bead], told: list[Event]) -> None:
     assert [call.status for call in repaired.qa_calls] == ["fail", "pass"]
     assert "overdue ones first" in str([call.feedback_from_qa for call in repaired.dev_calls])
     roles = [event.call.role for event in told if isinstance(event, AgentStarted) and event.bead == MERGED]
-    assert roles == ["merge", "qa"]
+    assert roles == ["merge", "dev", "qa"]
     conflicts = [event.conflict for event in told if isinstance(event, WorktreePrepared)]
     assert [words for words in conflicts if words] == [
         words for words in conflicts if "todo/model.py" in words

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from beads_ralph import forge
-from beads_ralph.agents import probe
+from beads_ralph.agents import players, probe
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.protocol import select
 from beads_ralph.bead import redaction
@@ -38,6 +38,8 @@ from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
+from beads_ralph.forge.protocol import Forge, PushTarget
+from beads_ralph.forge.push_answers import PushAnswers
 from beads_ralph.git import commands, proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
@@ -105,10 +107,13 @@ class PlannedRun:
     scope: Scope
     planned: Sequence[Bead]
     settings: Settings
+    foreseen: preflight.DryRun
+    """What it would do, and what it would stumble over."""
 
     def rehearse(self) -> preflight.DryRun:
         """The waves that would start, and why the others would not."""
-        return preflight.rehearse(self.space.root, self.opened.store, self.scope, self.planned)
+        red = preflight.waiting_gates(self.space.root, self.opened.store)
+        return replace(self.foreseen, waiting={**self.foreseen.waiting, **red})
 
     def peoples_items(self) -> list[PersonsItem]:
         """The open steps of people in the scope of the run: who names beads or teams asks for these alone."""
@@ -120,22 +125,27 @@ class PlannedRun:
     def start(self, watch: Watch = lambda _: nullcontext(), note: Progress = silent) -> Ended:
         """Run until it ends. `watch` gets the journal before the first event; `note` is told beforehand
         what a person should know."""
-        beads = preflight.check(self.space, self.opened.store, self.scope)
+        beads = self.foreseen.scene.beads
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             inputs = RunInputs.taken(root, self.space.home, self._named_files)
             tools = replace(tools_at(root, self.config, folder), inputs=inputs)
+            for text in (self.push_line, *(f"note: {remark}" for remark in self.foreseen.remarks)):
+                if text:
+                    note(text)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
-                if told := inputs.since_last_run():
-                    journal.emit(WarningGiven(message=told))
+                for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
+                    if told:
+                        journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
                 loop.open_ends = self._beside_plan
                 loop.closing_remarks = lambda: tuple(filter(None, [inputs.end()]))
+                loop.refusal = self.foreseen.refusal
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
@@ -162,12 +172,25 @@ class PlannedRun:
 
     @property
     def config(self) -> Config:
-        """The settings, with what the request says instead."""
-        said = {"executor": self.request.executor, "forge": self.request.forge}
-        return self.space.config.model_copy(update={key: value for key, value in said.items() if value})
+        """The settings, with what was said instead."""
+        return self.foreseen.scene.config
+
+    @property
+    def push_target(self) -> PushTarget | None:
+        chosen = self.foreseen.scene.forge
+        return chosen.push_target() if chosen else None
+
+    @property
+    def push_line(self) -> str:
+        """What becomes of finished branches, where there is a remote that could have them."""
+        if target := self.push_target:
+            return f"pushes bead branches to {target}"
+        there = forge.origin(self.space.root) if self.config.push == "ask" else None
+        return f"pushes nothing; push: yes in beads-ralph.yaml would push to {there}" if there else ""
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
+AskPush = Callable[[PushTarget], bool | None]
 
 
 def plan_run(
@@ -176,27 +199,32 @@ def plan_run(
     progress: Progress = silent,
     settle: Settle = diff.refuse_conflicts,
     tell: Callable[[diff.Diff], None] = lambda _: None,
+    ask_push: AskPush | None = None,
 ) -> PlannedRun:
     """Compile the plan where there is one, bring the store to it, and say what the run is about. `settle`
-    answers where both the plan and a person have changed something; `tell` hears what differs."""
+    answers where both the plan and a person have changed something; `tell` hears what differs. `ask_push`
+    is asked once for each remote whether branches may be pushed there; None is no answer."""
     space = workspace.find(start, config_file=request.config)
     if space.repository is None:
         raise commands.no_repository(space.root)
     scope = _scope(space, request)
-    planned: Sequence[Bead] = ()
+    plan: Reconciled | None = None
     if request.plan is not None:
         plan = reconcile(space, request.plan, lambda: open_store(space, request.store).store)
         plan = _decided(plan, request, space, settle)
-        planned = plan.beads
-        preflight.require_sources(space.root, planned, scope)
-        tell(plan.diff)
-        if not request.dry_run:
-            plan.apply(progress)
+    planned = plan.beads if plan else ()
     opened = open_store(space, request.store)
     found = named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
-    return PlannedRun(request, space, opened, scope, planned, _settings(space, request))
+    config = _with_push(_config(space, request), space, None if request.dry_run else ask_push)
+    chosen = forge_of(space.root, config)
+    foreseen = preflight.rehearse(space, config, opened.store, scope, planned, chosen)
+    if plan is not None:
+        tell(plan.diff)
+        if not request.dry_run:
+            plan.apply(progress)
+    return PlannedRun(request, space, opened, scope, planned, _settings(space, request), foreseen)
 
 
 def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Settle) -> Reconciled:
@@ -204,6 +232,25 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
     if (request.plan_changes or space.config.plan_changes) == "refuse":
         plan = plan.settled(refuse_changes)
     return plan.settled(preferring(request.prefer) if request.prefer else settle)
+
+
+def _config(space: Workspace, request: RunRequest) -> Config:
+    """The settings, with what the request says instead."""
+    said = {"executor": request.executor, "forge": request.forge}
+    return space.config.model_copy(update={key: value for key, value in said.items() if value})
+
+
+def _with_push(config: Config, space: Workspace, ask: AskPush | None) -> Config:
+    """The settings with a person's answer in place of `push: ask`; without one they stay as they are."""
+    target = forge.origin(space.root) if config.push == "ask" and config.forge != "none" else None
+    if target is None:
+        return config
+    kept = PushAnswers(space.home)
+    said = kept.read(target.url)
+    if said is None and ask is not None and (answer := ask(target)) is not None:
+        said = "yes" if answer else "no"
+        kept.write(target.url, said)
+    return config if said is None else config.model_copy(update={"push": said})
 
 
 def _scope(space: Workspace, request: RunRequest) -> Scope:
@@ -286,7 +333,7 @@ def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> No
 
 def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     """Everything that may play an agent in this run."""
-    keys = {key for bead in beads for agent in agent_calls.of_bead(bead, tools) for key in agent}
+    keys = {key for bead in beads for agent in players.of_bead(bead, tools) for key in agent}
     return {key.partition(":")[0] for key in keys}
 
 
@@ -347,10 +394,15 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         folder,
         environment,
         select,
-        forge.choose(config.forge, root, network=Network.of(config)),
+        forge_of(root, config),
         world=world,
         ports=confinement.ports_of(config),
     )
+
+
+def forge_of(root: Path, config: Config) -> Forge:
+    """The forge that the settings ask for, which pushes where they allow it."""
+    return forge.choose(config.forge, root, network=Network.of(config), push=config.push)
 
 
 def _executor(root: Path, config: Config) -> Executor:

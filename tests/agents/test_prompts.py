@@ -21,13 +21,14 @@ from beads_ralph.prompts import NAMES, Name, places, render
 
 PLACES: dict[Name, str] = {
     "dev": "bead_id worktree branch source_branch title description tasks acceptance_criteria context "
-    "verifiers guidance",
+    "verifiers guidance merged",
     "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks context acceptance_criteria "
     "verifiers",
     "handover": "bead_id commits changed_files checks last_words",
+    "team": "bead_id worktree branch session done",
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria flags "
     "changed_files output_schema flaw nonce",
-    "merge": "bead_id worktree branch merging branches conflicts tasks verifiers",
+    "merge": "bead_id worktree branch merging branches conflicts feedback tasks verifiers",
     "ralph": "bead_id place attempt max_attempts title intent verifiers feedback evidence",
     "scrum-master": "bead_id worktree branch source_branch team plan_file plan_section bead",
     "ask": "bead_id worktree branch question",

@@ -28,6 +28,7 @@ SHARED = [
     "seat",
     "program",
     "cwd",
+    "session_of",
     "session_usage",
     "usage",
     "cost_usd",

@@ -281,6 +281,13 @@ def test_s0_sv2_s0_as2_s0_as3_lists_that_must_not_be_empty(field: str) -> None:
     )
 
 
+def test_a_merge_bead_needs_no_tasks() -> None:
+    bare = samples.changed(sample("merge"), "metadata.dev_prompts", [])
+    assert messages(bare) == []
+    as_work = samples.changed(bare, "issue_type", "beads-ralph-work")
+    assert blamed(samples.changed(as_work, "metadata.branches_to_merge", None)) == ["metadata.dev_prompts"]
+
+
 @pytest.mark.parametrize("path", ["/a", "/a b/c", "C:\\work\\x", "C:/work/x"])
 def test_s0_wi2_an_absolute_worktree(path: str) -> None:
     assert messages(work("metadata.worktree_path", path)) == []

@@ -119,7 +119,9 @@ OTHERS = {
     "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
     "loop/scheduler.py": {"parked"},
     # The JSON of a sound bead, looked at without the models.
-    "store/views.py": {"attempt_count", "pr_url", "parked", "scrum_result", "last_verdict"},
+    "store/views.py": {
+        *("attempt_count", "pr_url", "parked", "scrum_result", "last_verdict", "dev_agent_executions"),
+    },
     "compile/item_diff.py": {"planned"},  # what `plan diff` prints
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from beads_ralph.agents.protocol import AGENTS as KNOWN_AGENTS
+from beads_ralph.loop.preflight import CHECKS
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import Query
@@ -224,6 +225,7 @@ def test_doctor_looks_at_everything_and_changes_nothing(repo: Path, tmp_path: Pa
         *("python", "sqlite", "git", "bd", "tmux", "gh"),
         *(cli.profile.executable for cli in KNOWN_AGENTS.values() if cli.profile.executable),
         *("sandbox", "repository", "settings", "store", "disk"),
+        *(name for name in CHECKS if name != "disk"),
     }
     for row in found.values():
         assert set(row) == {"name", "status", "version", "detail", "action", "required"}

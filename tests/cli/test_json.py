@@ -12,17 +12,17 @@ from tests.cli.running import MASON, Ran, compiled_here, mason, ralph, run, writ
 from tests.compile.plans import SEED_BEAD, only, plan, sprint
 
 PLAN = plan(
-    sprint("1.1", "Start"),
-    sprint("1.2a", "Left", verify="`true`"),
-    sprint("1.2b", "Right"),
-    sprint("1.3", "Merge all"),
+    sprint("1.1", "Start", source_branch="main"),
+    sprint("1.2a", "Left", source_branch="main", verify="`true`"),
+    sprint("1.2b", "Right", source_branch="main"),
+    sprint("1.3", "Merge all", source_branch="main"),
 )
 IDS = ["bd-1-1-start", "bd-1-2a-left", "bd-1-2b-right", "bd-1-3-merge-all"]
 WARNED = plan(sprint("1.1", "Merge nothing"))
 
 
 @pytest.fixture
-def shop(repo: Path) -> Path:
+def shop(repo: Path, with_claude: None) -> Path:
     """A repository with a compiled plan and a few files to name."""
     compiled_here(repo, PLAN)
     write(repo / "warned.md", WARNED)
@@ -33,6 +33,7 @@ def shop(repo: Path) -> Path:
     return repo
 
 
+CHECKED = {"plan", "sprints", "faults", "warnings", "without_verifier", "merges_by_title", "refused_here"}
 GOOD: list[tuple[list[str], set[str]]] = [
     (["init"], {"store", "created", "kept", "checks"}),
     (["doctor"], {"healthy", "checks"}),
@@ -55,8 +56,8 @@ GOOD: list[tuple[list[str], set[str]]] = [
     ),
     (["formula", "list"], {"formulas"}),
     (["formula", "check"], {"formulas"}),
-    (["plan", "check", "plan.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
-    (["plan", "check", "warned.md"], {"plan", "sprints", "faults", "warnings", "without_verifier"}),
+    (["plan", "check", "plan.md"], CHECKED),
+    (["plan", "check", "warned.md"], CHECKED),
     (["plan", "graph", "plan.md"], {"sprints", "waves", "critical_path"}),
     (["plan", "graph", "plan.md", "--format", "mermaid"], {"sprints", "waves", "critical_path"}),
     (["plan", "diff", "plan.md"], {"store", "added", "changed", "orphaned", "unchanged"}),
@@ -108,9 +109,9 @@ GOOD: list[tuple[list[str], set[str]]] = [
             "warnings",
         },
     ),
-    (["list"], {"beads", "store", "unreadable"}),
-    (["list", "--status", "closed"], {"beads", "store", "unreadable"}),
-    (["ready"], {"beads", "store", "unreadable"}),
+    (["list"], {"beads", "people", "store", "unreadable"}),
+    (["list", "--status", "closed"], {"beads", "people", "store", "unreadable"}),
+    (["ready"], {"beads", "people", "store", "unreadable"}),
     (["show", "bd-1-1-start", "bd-1-3-merge-all"], {"beads", "items", "store"}),
     (["validate", "bead.json", "old.json"], {"files"}),
     (["validate", "-"], {"files"}),

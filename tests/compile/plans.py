@@ -140,7 +140,8 @@ def sprint(sprint_id: str, title: str, *, tasks: Iterable[str] = ("Do the work",
     """One section; `fields` are labels with their values, `depends_on="1.1"` for **Depends On**."""
     lines = [f"### Sprint {sprint_id}: {title}\n"]
     lines += [f"**{label.replace('_', ' ').title()}**: {value}\n" for label, value in fields.items()]
-    lines += ["**Tasks**:", *(f"- {task}" for task in tasks)]
+    listed = [f"- {task}" for task in tasks]
+    lines += ["**Tasks**:", *listed] if listed else []
     return "\n".join(lines) + "\n"
 
 

@@ -381,7 +381,7 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: path.name)
-def test_the_examples_run_and_print_what_is_shown(path: Path, tmp_path: Path) -> None:
+def test_the_examples_run_and_print_what_is_shown(path: Path, tmp_path: Path, with_claude: None) -> None:
     found = examples(path)
     assert found
     script = "set -eu\n" + "".join(f"{example.code}\necho '{MARK}'\n" for example in found)

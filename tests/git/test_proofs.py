@@ -87,6 +87,21 @@ def test_a_checkout_is_a_repository_to_work_with(repo: Path) -> None:
         git(repo, "cat-file", "-e", made)
 
 
+def test_a_checkout_has_a_few_files_of_git_however_much_came_before_and_the_whole_history(repo: Path) -> None:
+    found = proofs.at(repo)
+    first = commit(repo, {"a.txt": "0\n"})
+    with found.checkout(first) as early:
+        for number in range(3 * proofs.MOST_LENT):
+            latest = commit(repo, {"a.txt": f"{number}\n"})
+            found.bring([latest])
+        with found.checkout(latest) as clean:
+            lent = [path for path in (clean.path / ".git" / "objects").rglob("*") if path.is_symlink()]
+            assert len(lent) < 4 * proofs.MOST_LENT
+            assert git(clean.path, "rev-list", "--count", "HEAD") == git(repo, "rev-list", "--count", "HEAD")
+            assert git(clean.path, "fsck", "--connectivity-only") == ""
+        assert git(early.path, "fsck", "--connectivity-only") == "", "what was lent stays"
+
+
 def test_a_checkout_is_removed_after_an_error(repo: Path) -> None:
     main = git(repo, "rev-parse", "main")
     with pytest.raises(KeyError), proofs.at(repo).checkout(main) as clean:

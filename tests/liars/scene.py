@@ -37,8 +37,10 @@ from tests.git.repos import git
 from tests.liars.worlds import PLAIN, PYTHON, World
 from tests.loop.plans import Project
 
-Mode = Literal["none", "bwrap"]
+Mode = Literal["none", "bwrap", "bare"]
 MODES: Final[tuple[Mode, ...]] = ("none", "bwrap")
+ROOMLESS: Final = ("environment", "processes")
+"""Kinds that are also played `bare`: where bubblewrap does not work, so that checks get no room either."""
 WORDS: Final = ("one", "two", "three")
 PATIENCE: Final = 600
 OF_THE_RUN: Final = {"PATH", "TMUX_TMPDIR"}
@@ -188,7 +190,9 @@ class Scene:
         said = {
             "store": self.liar.store,
             "forge": "local",
-            "sandbox": self.mode,
+            "push": "yes",
+            "sandbox": "bwrap" if self.mode == "bwrap" else "none",
+            "verifier_sandbox": "none" if self.mode == "bare" else "auto",
             "check_before_start": False,
             "max_retry_attempts": 1,
             "agent_env": [

@@ -27,7 +27,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("liars: beads closed falsely, of those played")
     for kind in dict.fromkeys(kind for kind, *_ in rows):
         counts = []
-        for mode in ("none", "bwrap"):
+        for mode in ("none", "bwrap", "bare"):
             false = [bool(why) for of, _, where, why in rows if (of, where) == (kind, mode)]
             counts.append(f"{mode} {sum(false):3} of {len(false):3}")
         write(f"{kind:12} {'   '.join(counts)}")

@@ -1,9 +1,10 @@
 """No agent, careless or hostile, gets a bead closed that is not proven.
 
 Every liar is an agent program that works, or pretends to, in a small project with a remote; the real loop
-runs over it, with the sandbox and without. Afterwards a hidden check looks at the commit that the run calls
-proven, fetched from the remote (`scene.py` says what counts as a false close). Honest agents are among them:
-what stops a liar must not stop them.
+runs over it, with the sandbox and without; liars that prepare the place of checks are played `bare`, too,
+where checks get no room either. Afterwards a hidden check looks at the commit that the run calls proven,
+fetched from the remote (`scene.py` says what counts as a false close). Honest agents are among them: what
+stops a liar must not stop them.
 
 One liar by hand:
 
@@ -31,7 +32,7 @@ import pytest
 from tests.conftest import need_bwrap
 from tests.git.repos import git
 from tests.liars.cast import CAST
-from tests.liars.scene import MODES, Liar, Mode, Scene, need
+from tests.liars.scene import MODES, ROOMLESS, Liar, Mode, Scene, need
 from tests.liars.still_open import STILL_OPEN
 from tests.liars.worlds import MAKE, PLAIN, WORLDS, World
 
@@ -42,7 +43,7 @@ class FalseCloseError(AssertionError):
 
 def cases() -> Iterator[Any]:
     for liar in CAST:
-        for mode in MODES:
+        for mode in (*MODES, "bare") if liar.kind in ROOMLESS else MODES:
             marks = [] if mode in liar.quick else [pytest.mark.full]
             marks += [pytest.mark.bd] * (liar.store == "bd") + [pytest.mark.tmux] * ("tmux" in liar.needs)
             if (liar.name, mode) in STILL_OPEN:

@@ -360,7 +360,7 @@ def test_where_verifiers_prove_nobody_else_is_asked(repo: Path, settings: dict[s
         ("worktree_path", "{root}", "is the main checkout"),
         ("worktree_path", "{after}/inner", "lie one inside the other"),
         ("branch", "main/work", "one is a folder of the other"),
-        ("branch", "main", "is checked out at"),
+        ("branch", "main", "is its own source branch"),
     ],
 )
 def test_a_place_that_one_bead_cannot_have_blocks_that_bead_alone(
@@ -519,12 +519,14 @@ def test_only_the_beads_that_were_asked_for_need_their_source(repo: Path) -> Non
     }
 
 
-def test_a_program_that_is_not_there_ends_the_run(repo: Path) -> None:
+def test_a_program_that_is_gone_when_it_is_called_ends_the_run(repo: Path) -> None:
+    """What is missing from the start is said before the run: see test_preflight."""
     agent = {"agent": "claude", "executable": "no-such-agent"}
     project = Project.make(repo, ONE, plan_settings={"dev_agents": [agent]})
-    ran = project.run()
-    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
-    assert "no-such-agent" in ran.data["reason"]
+    with loop_of(project) as loop:
+        ended = asyncio.run(loop.run())
+    assert (ended.why, ended.attempts) == ("stopped", 0)
+    assert "no-such-agent" in ended.reason
     assert project.statuses() == {BEAD: "open"}
 
 
@@ -646,7 +648,7 @@ def merging(repo: Path, merge: dict[str, Any], **settings: Any) -> Project:
         repo,
         sprint("1.1a", "Left", verify="`grep -q left app.txt`"),
         sprint("1.1b", "Right", verify="`grep -q right app.txt`"),
-        sprint("1.2", "Merge both", type="merge"),
+        sprint("1.2", "Merge both", type="merge", tasks=()),
         script=script,
         **settings,
     )
@@ -704,8 +706,8 @@ def test_a_line_that_both_sides_changed_is_merged_and_pointed_out(repo: Path) ->
         "1.1b": {"dev": work("app.txt", "def greet(name, polite=True):\n    pass\n")},
         "1.2": {"merge": work("app.txt", both)},
     }
-    sprints = [sprint("1.1a", "Left"), sprint("1.1b", "Right"), sprint("1.2", "Merge both", type="merge")]
-    project = Project.make(repo, *sprints, script=script)
+    merge = sprint("1.2", "Merge both", type="merge", tasks=())
+    project = Project.make(repo, sprint("1.1a", "Left"), sprint("1.1b", "Right"), merge, script=script)
     ran = project.run()
     assert (ran.code, ran.data["attempts"]) == (0, 3), ran.out
     flags = project.metadata(MERGE_BEAD)["last_verdict"]["flags"]
@@ -742,7 +744,7 @@ def test_a_clean_merge_whose_tests_fail_is_mended_by_a_developer(repo: Path) -> 
         repo,
         sprint("1.1a", "Left", verify=both),
         sprint("1.1b", "Right", verify=both),
-        sprint("1.2", "Merge both", type="merge"),
+        sprint("1.2", "Merge both", type="merge", tasks=()),
         script={
             "1.1a": {"dev": work("a.txt")},
             "1.1b": {"dev": work("b.txt")},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from beads_ralph.config.model import Config
+from beads_ralph.session import confinement
 from beads_ralph.store.protocol import Changes
 from tests.conftest import need_bwrap
 from tests.loop.plans import Project, git, passes, soon, sprint, work
@@ -394,3 +397,44 @@ def test_a_hook_that_an_agent_commits_is_obeyed_by_nobody_outside_of_its_sandbox
     project = Project.make(repo, ONE, sprint("1.2", "Two"), script=script, sandbox="bwrap")
     assert project.run().data["ended"] == "done"
     assert not trace.exists()
+
+
+def test_a_link_to_settings_that_an_agent_replaces_is_put_back_and_told(repo: Path) -> None:
+    need_bwrap()
+    home = Path(os.environ["HOME"])
+    for folder in ("bin", "dotfiles", ".claude"):
+        (home / folder).mkdir()
+    link, target = home / ".claude" / "settings.json", home / "dotfiles" / "settings.json"
+    target.write_text("{}\n", "utf-8")
+    link.symlink_to("../dotfiles/settings.json")
+    program = home / "bin" / "claude"
+    replaces = f"echo x > {link}; rm {link}; echo evil > {link}"
+    program.write_text(
+        f"#!/bin/sh\ncase $1 in --version) exit;; esac\n{replaces}; echo x > one.txt\n", "utf-8"
+    )
+    program.chmod(0o755)
+    agents = {"dev_agents": [{"agent": "claude", "executable": "claude"}], "max_retry_attempts": 1}
+    project = Project.make(repo, ONE, plan_settings=agents, sandbox="bwrap")
+    project.run(env={"PATH": f"{home}/bin:{os.environ['PATH']}"})
+    assert (link.readlink(), target.read_text("utf-8")) == (Path("../dotfiles/settings.json"), "{}\n")
+    said = [row["message"] for row in project.events("warning_given")]
+    (told,) = [text for text in said if text.startswith(f"in its sandbox an agent replaced the link {link}")]
+    (kept,) = Path(told.rpartition(" ")[2]).iterdir()
+    assert kept.read_text("utf-8") == "evil\n"
+
+
+def test_what_the_sandbox_cannot_keep_from_agents_here_is_said_at_the_start(repo: Path) -> None:
+    need_bwrap()
+    (repo / ".git" / "reftable").mkdir()
+    (repo / ".beads").mkdir()
+    (repo / ".beads" / "metadata.json").write_text('{"dolt_mode": "server"}\n', "utf-8")
+    found = confinement.sandbox_gaps(Config(sandbox="bwrap"), repo)
+    assert [text.partition(":")[0] for text in found] == [
+        "the repository's refs are a reftable",
+        "bd works over a Dolt server here, whose port agents reach from the sandbox",
+    ]
+    assert len(confinement.sandbox_gaps(Config(sandbox="bwrap", sandbox_network=False), repo)) == 1
+    assert confinement.sandbox_gaps(Config(sandbox="none"), repo) == []
+    project = Project.make(repo, ONE, sandbox="bwrap")
+    project.run()
+    assert found[0] in [row["message"] for row in project.events("warning_given")]

@@ -99,19 +99,6 @@ def test_s0_tg1_s0_tg2_the_beads_of_a_team_share_its_session(repo: Path) -> None
     assert "core" in sessions["bd-1-1a-one"]
 
 
-def test_s0_tg2_a_team_on_several_branches_works_on_them_at_once(repo: Path) -> None:
-    script = {"*": {"dev": [{"run": "touch up; while [ ! -e go ]; do sleep 0.05; done; rm up go"}, *work()]}}
-    project = Project.make(
-        repo, sprint("1.1a", "One", team="core"), sprint("1.1b", "Two", team="core"), script=script
-    )
-    places = [project.worktree("feature/1-1a-one"), project.worktree("feature/1-1b-two")]
-    with project.running() as process:
-        soon(lambda: all((place / "up").exists() for place in places))
-        for place in places:
-            (place / "go").touch()
-        assert project.finished(process).code == 0
-
-
 def test_s0_qo2_s1_fr4_4_pass_goes_on_fail_is_tried_again_stop_ends_it(repo: Path) -> None:
     script = {
         "1.1": {"dev": work(), "qa": passes()},

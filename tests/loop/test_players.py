@@ -10,6 +10,7 @@ import pytest
 
 from beads_ralph import forge
 from beads_ralph.agents import protocol
+from beads_ralph.agents.players import of_bead, players
 from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import AgentSpec, Bead
@@ -22,7 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
-from beads_ralph.session.agent_calls import of_bead, players, session_after
+from beads_ralph.session.agent_calls import session_after
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]
@@ -81,6 +82,21 @@ def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any,
             {"executable": "codex"},
             {"fallback": ["codex", "gemini"]},
             [("codex", "codex", None, None), ("gemini", "gemini", "sonnet", None)],
+        ),
+        (  # each program has its own, however it comes to play; what an agent names itself goes before
+            {"executable": "/opt/codex", "fallback": ["goose", "claude", "./mine"]},
+            {"program_options": {"codex": ["--c"], "goose": ["--g"], "./mine": ["--m"]}},
+            [
+                ("/opt/codex", "/opt/codex", None, ["--c"]),
+                ("goose", "goose", "sonnet", ["--g"]),
+                ("claude", "claude", "sonnet", OPTIONS),
+                ("./mine", "./mine", "sonnet", ["--m"]),
+            ],
+        ),
+        (
+            {"options": []},
+            {"program_options": {"claude": ["--c"]}, "fallback": ["claude:opus"]},
+            [("claude", "claude", None, []), ("claude:opus", "claude", "opus", ["--c"])],
         ),
         ({"fallback": []}, {"fallback": ["codex"]}, [("claude", "claude", None, OPTIONS)]),
         (

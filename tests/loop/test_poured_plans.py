@@ -48,7 +48,8 @@ def test_s1_ov2_a_mixed_plan_runs_to_the_end(request: pytest.FixtureRequest, kin
 
 
 def test_steps_side_by_side_are_merged_by_what_comes_after(repo: Path) -> None:
-    project = made(repo, poured("1.1", "A", "fork"), sprint("1.2", "Merge both"), poured("1.3", "B", "pair"))
+    merge = sprint("1.2", "Merge both", tasks=())
+    project = made(repo, poured("1.1", "A", "fork"), merge, poured("1.3", "B", "pair"))
     ran = project.run()
     assert ran.code == 0, ran.err
     merged = {"bd-1-1-a-left", "bd-1-1-a-right"}  # what merges without a conflict needs no agent

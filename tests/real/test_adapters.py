@@ -82,6 +82,24 @@ def test_feedback_goes_into_the_same_session_and_each_call_is_counted_once(call:
         assert 0 < once.cost_usd < again.cost_usd < 1.5 * once.cost_usd
 
 
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_session_goes_on_in_another_folder(caller: Callable[[str], Caller], name: str) -> None:
+    """As the next bead of a team does; others start afresh there."""
+    call = caller(name)
+    assert AGENTS[name].profile.resumes_elsewhere
+    _, first = call("Add hello.py. MARK-one")
+    other = call.worktree.with_name("other")
+    git(call.worktree, "worktree", "add", "--quiet", "-b", "next", str(other), "main")
+    call.worktree = other
+    ended, second = call("Add hello.py. MARK-two", session_id=first.session_id)
+    assert ended.ok, ended.stderr
+    assert (second.session_id, second.result and second.result["markers"]) == (
+        first.session_id,
+        ["MARK-one", "MARK-two"],
+    )
+    assert git(other, "log", "--format=%s", "main..next").splitlines() != []
+
+
 @pytest.mark.parametrize("session", ["0f0e0d0c-0b0a-4908-8706-050403020100", "--help", "ses_of_another_cli"])
 def test_a_session_that_is_not_known_is_forgotten_and_nothing_is_done(call: Caller, session: str) -> None:
     ended, reply = call("QA says: mend it.", session_id=session)

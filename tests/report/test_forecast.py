@@ -46,6 +46,12 @@ def test_beads_on_one_branch_follow_one_another() -> None:
     assert expected({"a": [], "b": [], "c": []}, 3, a="same", b="same") == 200.0
 
 
+def test_beads_of_one_team_follow_one_another() -> None:
+    sprints = [sprint(name)._replace(team=team) for name, team in zip("abcd", "xyxx", strict=True)]
+    edges: dict[str, Sequence[str]] = {name: [] for name in "abcd"}
+    assert forecast(sprints, edges, steady(), 4).seconds.p50 == 300.0
+
+
 def test_the_longest_chain_comes_first_as_in_the_loop() -> None:
     edges: dict[str, Sequence[str]] = {"x": [], "y": [], "1": [], "2": ["1"], "3": ["2"]}
     assert expected(edges, 2) == 300.0  # x and y fill the second place meanwhile

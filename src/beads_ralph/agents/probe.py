@@ -91,9 +91,9 @@ def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) ->
     if path is None:
         return Present(name, profile.title, None, None, profile.tested, "unknown", profile.install)
     version = version_of(path, profile.version_args)
-    signed_in = _signed_in(profile, env)
-    action = profile.sign_in if signed_in == "no" else ""
-    return Present(name, profile.title, path, version, profile.tested, signed_in, action)
+    found = signed_in(profile, env)
+    action = profile.sign_in if found == "no" else ""
+    return Present(name, profile.title, path, version, profile.tested, found, action)
 
 
 def version_of(path: str, arguments: Sequence[str] = ("--version",)) -> str | None:
@@ -111,7 +111,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
+def signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
     """By its keys and files. Elsewhere than on Linux a keychain may hold what no file shows."""
     home = Path(env.get("HOME") or Path.home())
     if any(map(env.get, profile.keys)) or any((home / name).exists() for name in profile.credentials):

@@ -26,7 +26,10 @@ INTERRUPTED: Final = "interrupted"
 DevStatus = Literal["completed", "failed", "timeout"]
 
 BEGUN: Final = frozenset(
-    {"attempt", "role", "agent", "model", "program", "seat", "transcript", "session_id", "session_usage"}
+    {
+        *("attempt", "role", "agent", "model", "program", "seat", "transcript"),
+        *("session_id", "session_of", "session_usage"),
+    }
 )
 """Fields that are known when the call begins."""
 UNTOLD: Final = frozenset({"cwd", "completed_at"})
@@ -42,6 +45,8 @@ class Session:
     id: str
     counted: Usage = UNKNOWN
     """What its CLI has counted from its beginning, so that a call can be told from those before it."""
+    of: str | None = None
+    """The other bead of the team that it was begun for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,8 @@ class AgentCall:
     """Which of the bead's agents of that role it is."""
     transcript: Argument | None = None
     session_id: Argument | None = None
+    session_of: Argument | None = None
+    """The bead of the same team that the session was begun for, where it is not this one."""
     session_usage: Usage | None = None
     """Counted since the session began, where the program says so."""
     exit_code: int | None = None
@@ -82,7 +89,9 @@ class AgentCall:
     @property
     def session(self) -> Session | None:
         """What to go on with."""
-        return Session(self.session_id, self.session_usage or UNKNOWN) if self.session_id else None
+        if not self.session_id:
+            return None
+        return Session(self.session_id, self.session_usage or UNKNOWN, self.session_of)
 
     @property
     def outcome(self) -> DevStatus:

@@ -191,7 +191,8 @@ class WorkPlace(FrozenModel):
     plan_section: Filled
     plan_sprint_id: Filled
     branches_to_merge: list[SourceBranch] | None = None
-    dev_prompts: Annotated[list[Filled], Field(min_length=1)]
+    dev_prompts: list[Filled]
+    """The tasks; a merge bead without any is done by git alone."""
     max_retry_attempts: Positive = 3
 
     @model_validator(mode="after")
@@ -264,8 +265,8 @@ class Metadata(RunState, WorkPlace):
         return self
 
 
-def _merging(branches: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    return {"properties": {"metadata": {"properties": {"branches_to_merge": branches}}}}
+def _metadata_rule(**fields: JsonValue) -> dict[str, JsonValue]:
+    return {"properties": {"metadata": {"properties": fields}}}
 
 
 MERGE_RULE: Final[dict[str, JsonValue]] = {
@@ -273,12 +274,13 @@ MERGE_RULE: Final[dict[str, JsonValue]] = {
     "then": {
         "allOf": [
             {"properties": {"metadata": {"required": ["branches_to_merge"]}}},
-            _merging({"type": "array", "minItems": 1}),
+            _metadata_rule(branches_to_merge={"type": "array", "minItems": 1}),
         ]
     },
-    "else": _merging({"maxItems": 0}),
+    "else": _metadata_rule(branches_to_merge={"maxItems": 0}, dev_prompts={"minItems": 1}),
 }
-"""Merge beads name what they merge, work beads merge nothing; `maxItems` says nothing of null."""
+"""Merge beads name what they merge; work beads merge nothing, and have tasks. `maxItems` says nothing of
+null."""
 
 
 class Core(FrozenModel):
@@ -318,6 +320,8 @@ class Core(FrozenModel):
             raise constraint_fault("must name at least one branch in a merge bead", field)
         if self.issue_type == WORK and branches:
             raise constraint_fault("must be null in a work bead", field)
+        if self.issue_type == WORK and not self.metadata.dev_prompts:
+            raise constraint_fault("should have at least 1 item in a work bead", "metadata.dev_prompts")
         return self
 
 

@@ -12,6 +12,8 @@ ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"
 MERGE: Final = "beads-ralph-merge"
 ISSUE_TYPES: Final = (WORK, MERGE)
+MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)
+"""A sprint with one of these in its title and two others before it merges them, unless it has a type."""
 
 MOLECULE: Final = "molecule"
 """The root of what one pour made; it closes when everything below it is closed."""

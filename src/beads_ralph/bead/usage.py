@@ -23,6 +23,11 @@ class Usage:
         """What came on top of `other`, which was counted from the same beginning."""
         return Usage(*(_difference(getattr(self, name), getattr(other, name)) for name in COUNTS))
 
+    def at_least(self, other: Usage) -> Usage:
+        """The larger of two counts from the same beginning, each of them for itself."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in COUNTS)
+        return Usage(*(max((one for one in pair if one is not None), default=None) for pair in pairs))
+
 
 UNKNOWN: Final = Usage()
 """Nothing is known of what was used."""

@@ -53,13 +53,14 @@ def _asked(names: Sequence[str]) -> dict[str, AgentCLI]:
 
 
 def _smoke(cli: AgentCLI) -> SmokeTest:
+    from beads_ralph.agents.players import default_options
     from beads_ralph.session.confinement import home_of
 
     space = workspace.find()
     defaults = space.config.agent_defaults
     given: dict[str, object] = {"role": "polecat", "agent": "claude", "executable": cli.profile.executable}
-    if cli.name == "claude":
-        given["options"] = list(defaults.default_options)
+    if (options := default_options(defaults, cli.profile.executable, cli.name)) is not None:
+        given["options"] = list(options)
     return probe.smoke(
         cli,
         AgentSpec.model_validate(given),

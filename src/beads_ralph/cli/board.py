@@ -39,6 +39,7 @@ from beads_ralph.journal.events import (
     RunStarted,
     RunWaiting,
     StraysEnded,
+    TeamAwaited,
     VerdictGiven,
     VerifierEnded,
     WarningGiven,
@@ -93,13 +94,16 @@ def _work(event: Event) -> str:
         case BeadClaimed(title=title):
             text = f"▶ {bead}  attempt {event.attempt}  {title}"
         case AgentStarted(call=call):
-            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model})"
+            goes_on = f", in the session of {call.session_of}" if call.session_of else ""
+            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model}){goes_on}"
         case VerdictGiven(ruling=ruling, message=message, flags=flags):
             text = "; look at: ".join([f"  {bead}  {ruling}: {message}", *flags])
         case ConflictForeseen(other=other, files=files):
             text = f"! {bead}  will conflict with {other} in {', '.join(files)}"
         case PullRequestOpened(url=url, branch=branch):
             text = f"  {bead}  pull request {url or branch}"
+        case TeamAwaited(by=other):
+            text = f"… {bead}  waits for the session of its team, in which {other} is worked on"
         case AttemptInterrupted():
             text = f"! {bead}  attempt {event.attempt} was interrupted; it goes on"
         case WarningGiven(message=message):
@@ -170,9 +174,11 @@ def _run(event: Event) -> str | None:
 
 
 def _sandbox(event: RunStarted) -> str | None:
+    rooms = {"": "", "none": "; checks get no rooms of their own"}
+    own = rooms.get(event.check_rooms, "; checks get rooms of their own")
     if event.sandbox_note:
-        return f"! {event.sandbox_note}"
-    return f"  sandbox: agents and checks run inside {event.sandbox}" if event.sandbox else None
+        return f"! {event.sandbox_note}{own}"
+    return f"  sandbox: agents and checks run inside {event.sandbox}{own}" if event.sandbox else None
 
 
 def _what_runs(event: RunDraining) -> str:

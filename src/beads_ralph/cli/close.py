@@ -15,6 +15,7 @@ from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.convoy import settle
 from beads_ralph.cli.text import lines
 from beads_ralph.config import workspace
+from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
@@ -68,22 +69,28 @@ def accept(
     """Accept a bead as done that no run has proven; it is shown as accepted, by whom and why."""
     space = workspace.find()
     opened = registry.open_store(space, store)
-    found, who, why = opened.store.show(bead), _person(space.root), reason.strip()
+    found, why = opened.store.show(bead), reason.strip()
     if not why:
         action = "Say why it is done: --reason 'finished by hand'"
         raise RalphError(Code.CONSTRAINT, "an empty reason says nothing", suggested_action=action)
+    who, at = accept_bead(space, opened.store, found, why)
+    data = {"bead": bead, "by": who, "at": at, "reason": why, "store": opened.store.kind}
+    return Answer(data, lines(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)
+
+
+def accept_bead(space: Workspace, store: Store, found: Bead, why: str) -> tuple[str, str]:
+    """Close it on a person's word, and note that down; by whom, and when."""
+    bead, who, ledger = found.id, _person(space.root), Ledger(space.home)
     if found.status == "in_progress":
         message = f"{bead} is being worked on, so nobody can say yet that it is done"
         raise RalphError(Code.CONFLICT, message, suggested_action="Wait for its end, or: beads-ralph stop")
-    ledger = Ledger(space.home)
     if closed_beads.is_proven(found, ledger.rows().get(bead)):
         raise RalphError(Code.CONFLICT, f"{bead} is proven: there is nothing to accept")
-    _close_by_hand(opened.store, found, who, why)
+    _close_by_hand(store, found, who, why)
     row = ledger.accept(bead, who, why)
     state = RunState(accepted=Acceptance(by=who, at=row.at, reason=why), parked=None)
-    opened.store.update(bead, Changes(metadata=state.to_metadata()))
-    data = {"bead": bead, "by": who, "at": row.at, "reason": why, "store": opened.store.kind}
-    return Answer(data, lines(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)
+    store.update(bead, Changes(metadata=state.to_metadata()))
+    return who, row.at
 
 
 def _close_by_hand(store: Store, bead: Bead, who: str, why: str) -> None:

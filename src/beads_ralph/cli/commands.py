@@ -193,6 +193,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "plan:diff",
                 "Show what an edited plan would add, change or orphan in the store.",
             ),
+            "status": Command(
+                "plan:status",
+                "Say what has become of each sprint of a plan, and with --write mark it in the plan.",
+            ),
         },
     ),
     "formula": Group(

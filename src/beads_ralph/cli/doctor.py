@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from beads_ralph.agents.probe import numbers, version_of
 from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.words import plural
+from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
+from beads_ralph.compile.preflight import Obstacle, RunScene
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import RalphError
+from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
-from beads_ralph.loop import closed_beads
+from beads_ralph.loop import closed_beads, preflight
 from beads_ralph.process import jobs, sandbox
 from beads_ralph.session import confinement
 from beads_ralph.store import registry
@@ -134,8 +137,53 @@ def _place(here: Path) -> list[Check]:
         broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
         return [repository, broken, _sandbox(Config()), _disk(here, Config())]
     config, store = space.config, _store(space)
-    proofs = [_proofs(space)] if store.status == "found" else []
-    return [repository, _settings(space), store, *proofs, _sandbox(config), _disk(space.root, config)]
+    there = store.status == "found"
+    proofs = [_proofs(space)] if there else []
+    run = _preflight(space, stored=there) if space.repository else []
+    return [repository, _settings(space), store, *proofs, _sandbox(config), _disk(space.root, config), *run]
+
+
+def _preflight(space: Workspace, *, stored: bool) -> list[Check]:
+    """What a run would refuse, or a person should know before it starts."""
+    try:
+        beads = preflight.would_start(registry.open_store(space).store) if stored else []
+    except RalphError:  # what is wrong with the store is told already
+        beads = []
+    plan = space.config.plan
+    agents = [*(plan.dev_agents or ()), *(plan.qa_agents or ())]
+    chosen, refusal = _forge(space)
+    scene = RunScene(space, space.config, beads, () if beads else agents, chosen)
+    found = {**preflight.examine(scene), **({"push": [refusal]} if refusal else {})}
+    target = chosen.push_target() if chosen else None
+    told = {"push": f"bead branches are pushed to {target}" if target else "nothing is pushed"}
+    return [
+        _foreseen(name, problems, len(beads), told.get(name))
+        for name, problems in found.items()
+        if name != "disk"
+    ]
+
+
+def _forge(space: Workspace) -> tuple[Forge | None, Obstacle | None]:
+    """Asked once: whoever calls the doctor waits for it."""
+    from beads_ralph import app
+
+    try:
+        return app.forge_of(space.root, space.config.model_copy(update={"max_network_retries": 0})), None
+    except RalphError as error:
+        return None, Obstacle(error)
+
+
+def _foreseen(name: str, problems: Sequence[Obstacle], beads: int, said: str | None) -> Check:
+    if not problems:
+        return Check(name, "found", said or f"a run would find no fault ({plural(beads, 'bead')} to start)")
+    told = {problem.error.message: problem for problem in problems}
+    of_beads = {problem.bead: problem for problem in problems if problem.bead}
+    whose = f" ({several(sorted(of_beads))})" if of_beads else ""
+    action = problems[0].error.suggested_action
+    if all(problem.remark for problem in problems):
+        return Check(name, "unknown", "; ".join(told), action)
+    needed = bool(beads) or name != "agents"  # agents that no bead has yet may never be asked
+    return Check(name, "missing", "; ".join(told) + whose, action, required=needed)
 
 
 def _proofs(space: Workspace) -> Check:

@@ -76,7 +76,8 @@ def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> for
     )
     likeness = Likeness(kind, _program(first, space), model)
     begun, most = _attempts(stored, place.max_retry_attempts)
-    return forecasting.ForecastSprint(name, place.branch, likeness, most, bead.priority, begun)
+    own = (name, place.branch, likeness, most, bead.priority, begun)
+    return forecasting.ForecastSprint(*own, team=place.team_name)
 
 
 def _attempts(stored: Bead | None, most: int) -> tuple[int, int]:

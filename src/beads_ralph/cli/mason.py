@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +27,7 @@ from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.reconcile import Reconciled, preferring, reconcile
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.plan import annotate, parse
 from beads_ralph.store import registry
@@ -50,6 +51,9 @@ class MasonRequest:
     annotate: Annotated[bool, typer.Option("--annotate", help="Write the bead ids into the plan.")] = False
     check_existing: Annotated[bool, typer.Option("--check-existing", help="Skip beads that exist.")] = False
     update: Annotated[bool, typer.Option("--update", help="Apply an edited plan to the store.")] = False
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Insert sprints that the plan marks as done as closed.")
+    ] = False
     prefer: options.Prefer = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the beads; insert nothing.")] = False
     schema: options.MasonSchema = "4.1a"
@@ -74,6 +78,9 @@ class MasonRequest:
 
     def settle(self) -> None:
         """Some options do not go together."""
+        if self.adopt and (self.update or self.dry_run or self.id_suffix or self.schema == "legacy"):
+            message = "--adopt goes with neither --update, --dry-run, --id-suffix nor --schema legacy"
+            raise RalphError(Code.USAGE, message, suggested_action="Say: beads-ralph mason PLAN --adopt")
         if not self.update:
             if self.prefer:
                 action = "Say: beads-ralph mason PLAN --update --prefer plan"
@@ -102,9 +109,12 @@ def mason(order: MasonRequest) -> Answer:
         wanted=order.wanted,
         schema=order.schema,
         agent_check=not order.no_agent_check,
+        adopt=order.adopt,
     )
     if order.annotate:
         _require_writable(order.path)
+    if order.adopt:
+        return _adopt(order, space, opened(), met)
     return (_update if order.update else _insert)(order, opened(), met)
 
 
@@ -146,6 +156,46 @@ def _insert(order: MasonRequest, opened: OpenStore, met: Reconciled) -> Answer:
     created, waiting = apply.add_missing(met.store, load.missing(met.batch, there), met.diff, say)
     loaded = load.loaded(met.batch, created, there)
     return _inserted(order, opened, met.built, met.batch, loaded, _left(met.diff, waiting))
+
+
+def _adopt(order: MasonRequest, space: Workspace, opened: OpenStore, met: Reconciled) -> Answer:
+    """Whatever is missing goes in, and what the plan marks as done is closed: accepted, not proven."""
+    from beads_ralph.cli.close import accept_bead
+
+    _refuse_gaps(order.path, met)
+    inserted = _insert(replace(order, check_existing=True), opened, met)
+    adopted = []
+    for name in TopologicalSorter(met.built.edges).static_order():
+        bead = met.store.show(met.built.ids[name]) if name in met.done else None
+        if bead is not None and bead.status != "closed":
+            mark = met.done[name]
+            accept_bead(space, met.store, bead, f"{order.path}:{mark.line}: {mark.value}")
+            adopted.append(bead.id)
+
+    def show(console: Console) -> None:
+        if inserted.text is not None:
+            inserted.text(console)
+        for bead_id in adopted:
+            console.print(f"[green]✓[/green] {bead_id} is closed: accepted on the plan's word, not proven")
+
+    return replace(inserted, data={**inserted.data, "adopted": adopted}, text=show)
+
+
+def _refuse_gaps(path: Path, met: Reconciled) -> None:
+    """Nothing can be done before what it waits for; and the steps of a formula are not marked one by one."""
+    faults = []
+    for name, mark in met.done.items():
+        missing = [before for before in met.built.edges.get(name, ()) if before not in met.done]
+        if name in met.built.molecules:
+            message = f"sprint {name} is poured from a formula, so that it cannot be adopted as a whole"
+            action = f"Remove the mark ({mark.value}), or strike the sprint out and leave out --adopt"
+            faults.append(Fault(Code.CONFLICT, message, str(path), mark.line, suggested_action=action))
+        elif missing:
+            message = f"sprint {name} is marked as done ({mark.value}), but it waits for {several(missing)}"
+            action = f"Mark {several(missing)} as done too, or remove this mark"
+            faults.append(Fault(Code.CONFLICT, message, str(path), mark.line, suggested_action=action))
+    if faults:
+        raise gathered(faults, str(path))
 
 
 def _left(found: Diff, waiting: Sequence[str]) -> list[Fault]:

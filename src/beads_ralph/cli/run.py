@@ -11,16 +11,18 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.differences import asked, tell
-from beads_ralph.cli.style import current_style
+from beads_ralph.cli.style import can_ask, current_style
 from beads_ralph.cli.text import escape
+from beads_ralph.errors import RalphError
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.app import PlannedRun
+    from beads_ralph.forge.protocol import PushTarget
     from beads_ralph.loop import Ended
-    from beads_ralph.store.protocol import Store
+    from beads_ralph.store.protocol import Progress, Store
 
 PlanChanges = Literal["apply", "refuse"]
 Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
@@ -80,10 +82,30 @@ def run(  # noqa: PLR0913 - one parameter an option
         config=config,
     )
     say = speaker(current_style())
-    planned = app.plan_run(request, progress=say, settle=asked, tell=lambda found: tell(found, say))
+    planned = app.plan_run(
+        request, progress=say, settle=asked, tell=lambda found: tell(found, say), ask_push=may_push
+    )
     if dry_run:
         return _rehearsed(planned)
-    return ended_answer(planned, planned.start(lambda journal: Board(journal, current_style()), say))
+    ended = planned.start(lambda journal: Board(journal, current_style()), say)
+    if plan is not None and planned.space.config.write_plan_status:
+        _mark(planned, plan, say)
+    return ended_answer(planned, ended)
+
+
+def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
+    """The run is over, whatever becomes of this."""
+    from beads_ralph.compile import plan_status
+    from beads_ralph.compile.reconcile import reconcile
+
+    try:
+        met = reconcile(planned.space, plan, lambda: planned.opened.store, agent_check=False)
+        _, left = plan_status.write(plan, plan_status.states(met))
+    except RalphError as error:
+        say(f"the plan could not be marked: {error.message}")
+    else:
+        for name in left:
+            say(f"sprint {name} could not be marked in the plan: it would read differently")
 
 
 def _rehearsed(planned: PlannedRun) -> Answer:
@@ -94,20 +116,42 @@ def _rehearsed(planned: PlannedRun) -> Answer:
         for number, wave in enumerate(waves, 1):
             console.print(f"[cyan]wave {number}[/cyan]  " + ", ".join(wave))
         for bead_id, reason in waiting.items():
-            console.print(f"[yellow]✗[/yellow] {bead_id}  {reason}")
+            console.print(f"[yellow]✗[/yellow] {bead_id}  {escape(reason)}")
         if bare:
             console.print(f"{plural(len(bare), 'bead')} would be closed on review alone: no verifier")
         for step in people:
             then = f"; then: {step.command}" if step.command else f"; waits for {', '.join(step.waits_for)}"
             console.print(f"○ for a person: {step.item.id}  {escape(step.item.title + then)}")
+        for remark in filter(None, (planned.push_line, *found.remarks)):
+            console.print(f"[yellow]![/yellow] {escape(remark)}")
         left = "nothing is left for agents to do" if people else "nothing is left to do"
         console.print("nothing was started" if waves or waiting else left)
 
     rows = [{"id": bead_id, "reason": reason} for bead_id, reason in waiting.items()]
-    store = planned.opened.store.kind
-    data = {"dry_run": True, "waves": waves, "waiting": rows, "without_verifier": bare, "store": store}
-    data["people"] = [step.to_json() for step in people]
+    data = {
+        "dry_run": True,
+        "waves": waves,
+        "waiting": rows,
+        "without_verifier": bare,
+        "people": [step.to_json() for step in people],
+        "remarks": [*found.remarks],
+        "push": _target(planned),
+        "store": planned.opened.store.kind,
+    }
     return Answer(data, show)
+
+
+def may_push(target: PushTarget) -> bool | None:
+    """Ask a person; None where nobody is there to be asked."""
+    if not can_ask():
+        return None
+    question = f"Push the branches of finished beads to {target}? The answer is kept"
+    return bool(typer.confirm(question, err=True))
+
+
+def _target(planned: PlannedRun) -> dict[str, str] | None:
+    target = planned.push_target
+    return {"remote": target.remote, "url": target.url} if target else None
 
 
 def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
@@ -117,7 +161,8 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     store = planned.opened.store
     return Answer(
         ended.to_json()
-        | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox},
+        | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox}
+        | {"push": _target(planned)},
         lambda console: _show_end(console, ended, store),
         exit_code=ENDS[ended.why].exit_code,
     )

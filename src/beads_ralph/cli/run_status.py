@@ -23,6 +23,7 @@ from beads_ralph.journal.events import (
     RunDraining,
     RunEnded,
     RunStarted,
+    TeamAwaited,
 )
 from beads_ralph.process import process_table, process_tree
 from beads_ralph.process.jobs import RUN_ID
@@ -53,8 +54,25 @@ def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
         return {"lease": {key: lease[key] for key in ("ports", "files", "setup")}}
     stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
     if isinstance(event, AgentStarted):
-        return stage | {"role": event.call.role, "agent": event.call.agent}
+        call = event.call
+        return stage | {"role": call.role, "agent": call.agent, "session_of": call.session_of}
     return stage
+
+
+def awaiting_team(told: Iterable[Event]) -> list[dict[str, Any]]:
+    """The beads that wait until another one of their team has ended."""
+    rows: dict[str, dict[str, Any]] = {}
+    for event in told:
+        match event:
+            case RunEnded():
+                rows.clear()
+            case TeamAwaited(by=other):
+                rows[event.bead or ""] = {"bead": event.bead, "team": event.team, "by": other}
+            case BeadClaimed():
+                rows.pop(event.bead or "", None)
+            case BeadClosed() | BeadBlocked() | BeadReleased() | BeadParked():
+                rows = {name: row for name, row in rows.items() if row["by"] != event.bead}
+    return list(rows.values())
 
 
 def parallel(told: Iterable[Event]) -> dict[str, Any] | None:
@@ -126,7 +144,8 @@ def progress(row: Mapping[str, Any]) -> str:
     """What a bead is at, and for how long."""
     doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
     seconds = (datetime.now(UTC) - datetime.fromisoformat(row["since"])).total_seconds()
-    return f"attempt {row['attempt']}  {doing}  {max(seconds, 0.0):.0f} s"
+    goes_on = f", in the session of {row['session_of']}" if row.get("session_of") else ""
+    return f"attempt {row['attempt']}  {doing}{goes_on}  {max(seconds, 0.0):.0f} s"
 
 
 def lent(lease: Mapping[str, Any]) -> str:

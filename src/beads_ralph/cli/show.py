@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beads_ralph.bead.names import CONTAINERS
+from beads_ralph.bead.names import CONTAINERS, MERGE, MERGE_WORDS
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.listing import COLOURS, MARKS
@@ -116,17 +116,49 @@ def _item_page(held: Held) -> Iterator[Line]:
         yield line(f"  → when it is done: {held.step.command}")
 
 
+def _team(bead: BeadView) -> str:
+    """Its name, and where its work is: the session that went on, or the bead that its team is at work on."""
+    team = str(bead.metadata["team_name"])
+    if bead.session_of:
+        return f"{team} (went on in the session of {bead.session_of})"
+    other = _at_work_of(bead.id) if bead.status == "open" else None
+    return f"{team} (waits for its session, in which {other} is worked on)" if other else team
+
+
+def _at_work_of(bead_id: str) -> str | None:
+    from beads_ralph.journal import journal, runs
+
+    home = workspace.place().home
+    folder = runs.latest(home) if runs.is_running(home) else None
+    if folder is None:
+        return None
+    from beads_ralph.cli.run_status import awaiting_team
+
+    waits = awaiting_team(journal.read(folder.journal))
+    return next((row["by"] for row in waits if row["bead"] == bead_id), None)
+
+
+def _merge(bead: BeadView) -> str:
+    """The branches, what becomes of the tasks, and what made it a merge. The bead does not know whether its
+    plan has a **Type** as well."""
+    branches = ", ".join(bead.metadata.get("branches_to_merge") or ())
+    then = "then the tasks are done" if bead.metadata["dev_prompts"] else "and that is all"
+    said = "; a merge by its title, or by **Type** in the plan" if MERGE_WORDS.search(bead.title) else ""
+    return f"{branches} (git first, {then}{said})"
+
+
 def _bead_page(bead: BeadView) -> Iterator[Line]:
     place, said = bead.metadata, bead.json
     yield _head(bead.id, bead.title, bead.status)
     attempts = f"{bead.attempts} of {place.get('max_retry_attempts', 3)}"
     rows = (
         ("sprint", f"{place['sprint']} of {place['plan_file']}"),
-        ("team", place["team_name"]),
+        ("team", _team(bead)),
         ("branch", f"{place['branch']} (from {place['source_branch']})"),
         ("worktree", place["worktree_path"]),
         *((("part of", bead.parent),) if bead.parent else ()),
         ("waits for", ", ".join(bead.dependencies) or "nothing"),
+        *((("merges", _merge(bead)),) if said["issue_type"] == MERGE else ()),
         ("labels", ", ".join(said.get("labels", ()))),
         ("agents", ", ".join(spec["agent"] for spec in (*place["dev_agents"], *place["qa_agents"]))),
         ("attempts", attempts),

@@ -87,13 +87,14 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
 def _run_facts(folder: RunFolder | None) -> dict[str, Any]:
     """How the run that goes on now stands, as its journal tells."""
     if folder is None:
-        return {"at_work": [], "parallel": None, "unavailable": [], "draining": None}
-    from beads_ralph.cli.run_status import at_work, draining, parallel, unavailable
+        return {"at_work": [], "awaiting_team": [], "parallel": None, "unavailable": [], "draining": None}
+    from beads_ralph.cli.run_status import at_work, awaiting_team, draining, parallel, unavailable
 
     told = list(journal.read(folder.journal))
     now = utc_text(datetime.now(UTC))
     return {
         "at_work": at_work(told),
+        "awaiting_team": awaiting_team(told),
         "parallel": parallel(told),
         "unavailable": unavailable(told, now),
         "draining": draining(told),
@@ -139,6 +140,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     for row in found["unavailable"]:
         yield line(f"  ! {row['reason'] or ''}; not asked before {row['until']}")
     yield from _at_work(found["at_work"])
+    yield from _awaiting_team(found["awaiting_team"])
     for row in found["parked"]:
         yield line(f"  … {row['id']}  {row['reason'] or ''}, resumes {row['until']}")
     for row in found["waiting_for"]:
@@ -179,6 +181,11 @@ def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
         yield line(("  !", "yellow"), f" {row['id']}  look at: {first}{also}")
     if (left := len(rows) - FLAGGED_SHOWN) > 0:
         yield line(("  !", "yellow"), f" {plural(left, 'more bead')} with flags: beads-ralph list")
+
+
+def _awaiting_team(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    for row in rows:
+        yield line(f"  … {row['bead']}  waits for the session of its team, in which {row['by']} is worked on")
 
 
 def _peoples(rows: Sequence[dict[str, Any]], named: Collection[str]) -> Iterator[Line]:

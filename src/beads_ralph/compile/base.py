@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from beads_ralph.bead import personas, run_state
 from beads_ralph.bead.model import Bead
-from beads_ralph.plan import Plan
+from beads_ralph.plan import Plan, marks
 from beads_ralph.store.protocol import Stored
 
 KEY: Final = run_state.PLANNED
@@ -30,8 +30,7 @@ PLAN_ONLY: Final = frozenset({"dod", "acceptance_criteria", "may_change", "formu
 NUMBERED: Final = re.compile(r"phase-\d+|sprint-[\da-z]+-[\da-z]+")
 """Labels that follow from the sprint's number."""
 HEADING: Final = re.compile(r"#{1,3}\s")
-REMARK: Final = re.compile(r"\s*(<!--\s*beads-ralph:.*-->|\*\*Status\*\*\s*:.*)\s*")
-BOX: Final = re.compile(r"^(\s*[-*+]\s+)\[[ xX]\]\s+")
+REMARK: Final = re.compile(r"\s*<!--\s*beads-ralph:.*-->\s*")
 
 Side = Literal["plan", "person", "both"]
 
@@ -157,5 +156,5 @@ def _section(lines: Sequence[str], start: int) -> Iterator[str]:
         fenced ^= line.lstrip().startswith(("```", "~~~"))
         if not fenced and HEADING.match(line):
             return
-        if line.strip() and not REMARK.fullmatch(line):
-            yield " ".join(BOX.sub(r"\1", line).split())
+        if line.strip() and not REMARK.fullmatch(line) and not marks.STATUS.match(line):
+            yield " ".join(marks.BOX.sub(r"\1", line).split())

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.names import MERGE, SprintId
 from beads_ralph.compile.formula_sprints import SprintPours
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.places import branch_clashes, place_faults
@@ -22,6 +22,7 @@ from beads_ralph.compile.sprints import (
     bead_json,
     compile_edges,
     judges,
+    kind_and_merged,
     name_beads,
     repeated,
     sounds_like_merge,
@@ -195,13 +196,14 @@ class _Drafts:
         return checked.bead, faults
 
     def _missing(self, sprint: Sprint) -> Iterator[Fault]:
-        """A section that nothing supplies. Where verifiers prove the work, nobody else need judge it."""
+        """A section that nothing supplies. Where verifiers prove the work, nobody else need judge it; a merge
+        needs no tasks."""
         verified = (sprint.verify or self.defaults.verify) and self.setting.schema != "legacy"
         wanted = {
             "Source Branch": sprint.source_branch or self.defaults.source_branch,
             "Dev Agents": sprint.dev_agents or self.defaults.dev_agents,
             "QA Agents": judges(sprint, self.defaults) or verified,
-            "Tasks": sprint.tasks,
+            "Tasks": sprint.tasks or self._kind(sprint) == MERGE,
         }
         lacking = [label for label, key in REQUIRED.items() if not wanted[label] and key not in sprint.unread]
         if not self.setting.is_set_up and lacking[: len(SETTABLE)] == SETTABLE:
@@ -216,6 +218,9 @@ class _Drafts:
                 action = "Add **Tasks**: and at least one bullet below it"
             message = f"sprint {sprint.id} has no **{label}** section"
             yield Fault(Code.MISSING_SECTION, message, self.plan.file, sprint.line, None, action)
+
+    def _kind(self, sprint: Sprint) -> str:
+        return kind_and_merged(sprint, self._waits(sprint.id.text), self.branches)[0]
 
     @property
     def _no_settings(self) -> Fault:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,7 @@ from beads_ralph.compile.taken import refuse_taken
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.plan import parse
+from beads_ralph.plan import At, marks, parse
 from beads_ralph.store.protocol import Progress, Store, silent
 
 Settle = Callable[[Diff], Diff]
@@ -31,6 +31,8 @@ class Reconciled:
     batch: Batch
     stored: StoredPlan
     diff: Diff
+    done: Mapping[str, At[str]] = field(default_factory=dict)
+    """Sprint → how the plan marks it as done, where that was asked for."""
 
     @property
     def beads(self) -> list[Bead]:
@@ -53,10 +55,13 @@ def reconcile(
     wanted: Iterable[str] | None = None,
     schema: Literal["4.1a", "legacy"] = "4.1a",
     agent_check: bool = True,
+    adopt: bool = False,
 ) -> Reconciled:
-    """Read both, match them, and compare; nothing is written. Faults of the plan go before the store's."""
+    """Read both, match them, and compare; nothing is written. Faults of the plan go before the store's.
+
+    To `adopt` a plan is to take its marks of what is done for what they say, struck out sprints too."""
     text = text_files.read_text(path)
-    plan = parse(text, str(path))
+    plan = parse(text, str(path), struck=adopt)
     setting = plan_setting(workspace, plan, schema=schema, agent_check=agent_check)
     chosen = load.choose(plan, None if plan.faults else wanted)  # a faulty plan: all that is wrong
     if plan.faults:
@@ -72,7 +77,8 @@ def reconcile(
     found = diff.compare(stored, batch)
     if not found.is_first:
         refuse_taken(store, [*found.items.added, *found.added])
-    return Reconciled(store, built, batch, stored, found if wanted is None else replace(found, orphaned=()))
+    found = found if wanted is None else replace(found, orphaned=())
+    return Reconciled(store, built, batch, stored, found, marks.done(text, plan) if adopt else {})
 
 
 def merged(change: Change) -> Bead:

@@ -12,14 +12,13 @@ from typing import Any, Final
 from beads_ralph.bead import graph, run_state
 from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.bead.names import ASSIGNEE, MERGE, WORK, SprintId, slug
+from beads_ralph.bead.names import ASSIGNEE, MERGE, MERGE_WORDS, WORK, SprintId, slug
 from beads_ralph.bead.words import utc_text
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Setting
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import Plan, Sprint
 
-MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)
 TWO: Final = 2
 
 
@@ -33,10 +32,7 @@ def bead_json(
 ) -> dict[str, Any]:
     """All fifteen core fields and the metadata, in the seed's order."""
     moment = utc_text(setting.now)
-    kind = issue_type(sprint, waits)
-    merged = branches_to_merge(sprint, kind, waits, branches)
-    if not merged and sprint.type is None:  # a title alone makes no merge out of one shared branch
-        kind, merged = WORK, None
+    kind, merged = kind_and_merged(sprint, waits, branches)
     priority = sprint.priority.value if sprint.priority else defaults.priority
     place = _place(sprint, setting, defaults, branches[sprint.id.text])
     return {
@@ -67,12 +63,23 @@ def bead_json(
 
 def description(sprint: Sprint) -> str:
     """The sprint's own prose, else its tasks as sentences; labels of the author's own come behind."""
-    tasks = ". ".join(task.value.rstrip(". ") for task in sprint.tasks) + "."
-    return "\n\n".join([sprint.description or tasks, *sprint.notes])
+    tasks = "".join(f"{task.value.rstrip('. ')}. " for task in sprint.tasks).rstrip()
+    return "\n\n".join(filter(None, [sprint.description or tasks, *sprint.notes]))
 
 
 def sounds_like_merge(sprint: Sprint) -> bool:
     return MERGE_WORDS.search(sprint.title) is not None
+
+
+def kind_and_merged(
+    sprint: Sprint, waits: Sequence[str], branches: Mapping[str, str]
+) -> tuple[str, list[str] | None]:
+    """The type of the sprint's bead, and the branches that it merges."""
+    kind = issue_type(sprint, waits)
+    merged = branches_to_merge(sprint, kind, waits, branches)
+    if not merged and sprint.type is None:  # a title alone makes no merge out of one shared branch
+        return WORK, None
+    return kind, merged
 
 
 def issue_type(sprint: Sprint, waits: Sequence[str]) -> str:

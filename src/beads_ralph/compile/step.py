@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead import run_state, schema
 from beads_ralph.bead.model import AgentSpec, Metadata
-from beads_ralph.bead.names import SprintId
+from beads_ralph.bead.names import MERGE, SprintId
 from beads_ralph.compile.setting import Place, Setting, id_word
 from beads_ralph.compile.sprints import bead_json, tracking
 from beads_ralph.config.kinds import Agent
@@ -128,8 +128,7 @@ def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) ->
     """A sprint that says what the step says, over what the plan's own sprint says."""
     said = step.metadata
     base = place.sprint or Sprint(slot.sprint, step.title, f"{step.formula}: {step.key}", place.line or 0)
-    own = [step.description.strip() or step.title, *(task.value for task in base.tasks)]
-    tasks = _texts(said.get("dev_prompts")) or own
+    tasks = _texts(said.get("dev_prompts")) or [*_told(step), *(task.value for task in base.tasks)]
     given: dict[str, Any] = {
         "worktree": _at(_text(said, "worktree_path") or _worktree(step, slot, base)),
         "source_branch": _at(_text(said, "source_branch")),
@@ -154,6 +153,12 @@ def _sprint(step: Ready, shaped: Mapping[str, Any], slot: Slot, place: Place) ->
         formula=None,
         **{name: value for name, value in given.items() if value not in (None, ())},
     )
+
+
+def _told(step: Ready) -> list[str]:
+    """The step's own words as a task. The title of a merge is none: git merges."""
+    told = step.description.strip() or ("" if step.issue_type == MERGE else step.title)
+    return [told] if told else []
 
 
 def _worktree(step: Ready, slot: Slot, base: Sprint) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Seconds
+from beads_ralph.config.kinds import Agent, Command, Push, Seconds
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
@@ -98,6 +98,11 @@ class AgentDefaults(Section):
         default_factory=lambda: ["--dangerously-skip-permissions"],
         description="The options of `claude`, for agents that name none.",
         examples=[["--permission-mode", "acceptEdits"]],
+    )
+    program_options: dict[Filled, list[str]] = Field(
+        default_factory=dict,
+        description="By program, the options for agents that name none; goes before `default_options`.",
+        examples=[{"codex": ["--config=model_reasoning_effort=high"]}],
     )
     role_models: dict[str, str] = Field(
         default_factory=dict,
@@ -203,6 +208,11 @@ class Config(Section):
     forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
     )
+    push: Push = Field(
+        "ask",
+        description="Whether finished branches are pushed to `origin`.",
+        examples=["yes"],
+    )
     budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
         None, description="After so many minutes a run starts nothing more.", examples=[90]
     )
@@ -286,6 +296,11 @@ class Config(Section):
         "apply",
         description="What `run PLAN` does with a plan that was edited since it was compiled.",
         examples=["refuse"],
+    )
+    write_plan_status: bool = Field(
+        False,
+        description="Whether `run PLAN` marks in the plan, at its end, what has become of each sprint.",
+        examples=[True],
     )
     source_moves: Literal["keep", "restore", "follow"] = Field(
         "keep",

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from beads_ralph import __version__, prompts
 from beads_ralph.agents.environment import passed_on
+from beads_ralph.agents.players import players
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
@@ -38,7 +39,6 @@ from beads_ralph.process import process_tree
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.session import Order, Tools, confinement, verify
-from beads_ralph.session.agent_calls import players
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.program_limits import LocalHost, ProgramLimits
 from beads_ralph.session.state import BeadSession, Exhausted

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -66,15 +67,25 @@ def commit_in(folder: Path, ref: str) -> str | None:
     return said if COMMIT.fullmatch(said) else _packed(ref, folder) if not said else None
 
 
-def refs(folder: Path) -> dict[str, str]:
-    """Every ref of a repository folder with what it leads to."""
+def refs(folder: Path, below: str = "refs/") -> dict[str, str]:
+    """Every ref of a repository folder whose name begins so, with what it leads to."""
     packed = PACKED.findall(_read(folder / "packed-refs"))
-    found = {ref: said for said, ref in packed}
-    for place, _folders, names in os.walk(folder / "refs"):
-        for name in names:
-            found[Path(place, name).relative_to(folder).as_posix()] = _line(Path(place, name))
+    found = {ref: said for said, ref in packed if ref.startswith(below)}
+    found |= _loose(os.path.join(folder, below), below)  # noqa: PTH118 - there may be hundreds
     led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
     return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def _loose(place: str, below: str) -> dict[str, str]:
+    """The files of refs, each with its line."""
+    found: dict[str, str] = {}
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found |= _loose(entry.path, f"{below}{entry.name}/")
+            elif entry.is_file():  # reading from a pipe would not end
+                found[below + entry.name] = _line(entry.path)
+    return found
 
 
 def write_refs(folder: Path, known: Mapping[str, str]) -> None:
@@ -120,13 +131,14 @@ def _packed(ref: str, common: Path) -> str | None:
     return match[1] if match and COMMIT.fullmatch(match[1]) else None
 
 
-def _line(path: Path) -> str:
+def _line(path: Path | str) -> str:
     """The file's one line; empty where there is none."""
     return _read(path).removesuffix("\n")
 
 
-def _read(path: Path) -> str:
+def _read(path: Path | str) -> str:
     try:
-        return path.read_text("utf-8", "surrogateescape")
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as above
+            return file.read()
     except UNREADABLE:
         return ""

@@ -38,12 +38,16 @@ KEPT_SECONDS: Final = 14 * 24 * 3600
 MANY_PACKS: Final = 50
 MANY_LOOSE: Final = 27
 """In one folder of 256, which stands for all of them, as git itself counts."""
+MOST_LENT: Final = 16
+"""So many small packs a checkout is lent before they are joined: each is some links more."""
+SMALL: Final = 1024 * 1024
 MOST_NAMED: Final = 1000
 """So many files one command line may name."""
 FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
 STRICT: Final = ("-c", "fetch.fsckObjects=true")
 FETCH: Final = (
-    *("-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false", "fetch", "--quiet", "--force"),
+    *("-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false", "-c", "fetch.unpackLimit=1"),
+    *("-c", "core.fsync=none", "fetch", "--quiet", "--force"),  # damaged, it is made anew
     *("--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules", "--update-shallow"),
 )
 OBJECT: Final = re.compile(r"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
@@ -103,6 +107,8 @@ class Proofs:
     path: Path
     settings: GitSettings
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _joined: set[str] = field(default_factory=set)
+    """Packs whose objects are in a later one, too."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -264,8 +270,7 @@ class Proofs:
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
         self._lend_objects(own / "objects")
         settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
-        tags = {ref: one for ref, one in git_files.refs(self.path).items() if ref.startswith("refs/tags/")}
-        git_files.write_refs(own, {**tags, **refs})
+        git_files.write_refs(own, {**git_files.refs(self.path, "refs/tags/"), **refs})
         shutil.copyfile(index, own / "index")
         view = self.settings.view / "info"
         for file in (self.path / "shallow", view / "exclude", view / "attributes"):
@@ -274,14 +279,35 @@ class Proofs:
 
     def _lend_objects(self, objects: Path) -> None:
         """By links to our files: alternates would tell the code that is checked where it is."""
-        for folder in (self.path / "objects").iterdir():
-            if folder.name == "info":
-                continue
-            (objects / folder.name).mkdir()
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if not entry.name.startswith("tmp_"):  # a fetch beside us is writing it
-                        (objects / folder.name / entry.name).symlink_to(entry.path)
+        with self._turn:
+            files = self._object_files()
+            small = [name for name in files if name.endswith(".pack") and _is_small(files[name])]
+            if len(small) > MOST_LENT and self._join(small):
+                files = self._object_files()
+        for folder in {name.partition("/")[0] for name in files}:
+            (objects / folder).mkdir()
+        for name, path in files.items():
+            (objects / name).symlink_to(path)
+
+    def _object_files(self) -> dict[str, str]:
+        """By their names in the folder of objects: packs that are in no larger one, and single objects."""
+        found: dict[str, str] = {}
+        for folder in os.scandir(self.path / "objects"):
+            if folder.name != "info":
+                whole = (one for one in os.scandir(folder) if not one.name.startswith("tmp_"))
+                found |= {f"{folder.name}/{one.name}": one.path for one in whole}
+        return {name: path for name, path in found.items() if name.partition(".")[0] not in self._joined}
+
+    def _join(self, packs: Sequence[str]) -> bool:
+        """Make one pack of several. Their files stay until `tidy`: others may have been lent them."""
+        place = str(self.path / "objects" / "pack" / "pack")
+        words = ("pack-objects", "--quiet", "--stdin-packs", place)
+        told = "".join(f"{Path(name).name}\n" for name in packs)
+        ended = commands.run(*words, cwd=self.path, env=self.env, stdin=told)
+        if ended.ok:
+            self._joined.update(name.partition(".")[0] for name in packs)
+            self._joined.discard(f"pack/pack-{ended.stdout.strip()}")  # it had all that the others have
+        return ended.ok
 
     def restore(self, commit: str) -> bool:
         """Give a commit back to the user's repository where it was destroyed; False where it was not."""
@@ -316,6 +342,12 @@ class Proofs:
 def has(root: Path, commit: str) -> bool:
     """Whether the commit is there with everything it needs, as far as a walk can tell."""
     return commands.run("rev-list", "--objects", "--quiet", "--max-count=1", commit, cwd=root).ok
+
+
+def _is_small(file: str) -> bool:
+    with suppress(OSError):
+        return Path(file).stat().st_size < SMALL
+    return False
 
 
 def _link(place: Path, target: Path) -> None:

@@ -137,7 +137,10 @@ def commit(path: Path, *words: str) -> None:
 
 def identity(path: Path) -> tuple[str, ...]:
     """Options that name a committer where neither git's settings nor the environment do."""
-    if settings.names_committer(path):
-        return ()
-    known = commands.run("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT", cwd=path).ok
-    return () if known else FALLBACK_IDENTITY
+    return () if settings.names_committer(path) or names_committer(path) else FALLBACK_IDENTITY
+
+
+def names_committer(path: Path) -> bool:
+    """Whether git knows who commits here, without guessing it from the machine's name."""
+    asked = ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")
+    return all(commands.run("-c", "user.useConfigOnly=true", "var", one, cwd=path).ok for one in asked)

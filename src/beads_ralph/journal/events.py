@@ -79,6 +79,10 @@ class RunStarted(BaseEvent):
     """What agents and checks are sandboxed with, `none` for nothing; empty in journals of older versions."""
     sandbox_note: str = seldom("")
     """Why there is no sandbox, what that means, and how to get one; empty where there is one."""
+    check_rooms: str = seldom("")
+    """What checks get rooms of their own by; `none` where they get none."""
+    pushes_to: str = seldom("")
+    """The remote and its address that finished branches are pushed to; empty where nothing is pushed."""
 
 
 class StraysEnded(BaseEvent):
@@ -204,6 +208,11 @@ class BeadClaimed(BaseEvent):
     branch: str
     template: str | None = None
     max_attempts: int
+
+
+class TeamAwaited(BaseEvent):
+    by: str
+    """The bead that its team is at work on."""
 
 
 class AttemptInterrupted(BaseEvent):
@@ -381,8 +390,9 @@ class UnknownEvent(BaseEvent):
 Known: TypeAlias = (
     RunStarted | StraysEnded | RunPaused | RunResumed | RunDraining | ParallelismChanged | RunWaiting
     | ItemsSettled | RunEnded | WarningGiven
-    | BeadClaimed | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken | ConflictForeseen
-    | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened | BeadParked
+    | BeadClaimed | TeamAwaited | AttemptInterrupted | WorktreePrepared | LeaseTaken | BaselineTaken
+    | ConflictForeseen | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened
+    | BeadParked
     | AgentStarted | AgentEnded | ProgramUnavailable | ProgramReplaced | ProgramRecovered
     | VerifierEnded | VerdictGiven | GateChecked | GatesOverridden | GatePassed
 )  # fmt: skip

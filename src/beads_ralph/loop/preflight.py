@@ -1,82 +1,207 @@
-"""Before a run starts: what would make every bead fail is better said before the first one does."""
+"""Before a run starts: everything that it would refuse, and what a person should know."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Final
 
-from beads_ralph.bead import personas
+from beads_ralph.agents import probe
+from beads_ralph.agents.players import players
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import RunState, ScrumResult
+from beads_ralph.bead.words import several
+from beads_ralph.compile.preflight import (
+    OF_ONE_BEAD,
+    OF_THE_PLACE,
+    Check,
+    Obstacle,
+    RunScene,
+    agents_in,
+    first_commit,
+    missing_programs,
+    obstacle,
+    raised,
+)
 from beads_ralph.compile.setting import without_verifier
+from beads_ralph.config.model import Config
+from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.git import merges, worktree_status
+from beads_ralph.files.text_files import RALPH_DIR
+from beads_ralph.forge.protocol import Forge
+from beads_ralph.git import worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
-from beads_ralph.session import confinement
+from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import Query
 
-
-def check(space: Workspace, store: Store, scope: Scope) -> list[Bead]:
-    """Raise what would make every bead fail; the beads to come."""
-    worktree_status.head(space.root)  # says what to do where there is no commit to start a branch from
-    confinement.require(space.config, space.root)
-    if space.config.check_before_start:
-        _require_space(space)
-    stored = store.find(Query(wisps=scope.wisps)).beads
-    beads = [bead for bead in stored if bead.status != "closed" and scope.holds(bead)]
-    confinement.refuse_unreachable(space.config, space.root, beads)
-    faults = {str(fault): fault for bead in beads for fault in personas.check_agents(bead, space.root)}
-    if faults:
-        raise gathered(list(faults.values()), "the beads")
-    require_sources(space.root, stored, scope, blockers.overview(store, beads, stored, hurried=True))
-    return beads
+OURS: Final = (CONFIG_NAME, ".gitignore", f"{RALPH_DIR}/", ".beads/")
+"""Files that agents need not see, so that it does not matter whether they are committed."""
 
 
-def require_sources(
-    root: Path, beads: Sequence[Bead], scope: Scope, seen: blockers.Overview | None = None
-) -> None:
-    """Of those that would start; what is blocked, or waits for it, needs no branch yet."""
-    waves, _ = foresee(beads, scope, seen)
-    starting = {bead_id for wave in waves for bead_id in wave}
-    merges.require_sources(root, [bead for bead in beads if bead.id in starting])
+def uncommitted_files(scene: RunScene) -> Iterator[Obstacle]:
+    """Agents work on what is committed: what is not, they do not see."""
+    plans = {bead.metadata.plan_file for bead in scene.beads}
+    try:
+        files = worktree_status.uncommitted(scene.root)
+    except RalphError:  # git takes too long to look at them all
+        return
+    unseen = [name for name in files if name not in plans and not name.startswith(OURS)]
+    if unseen:
+        message = f"not committed, so agents do not see it: {several(unseen)}"
+        yield obstacle(Code.GIT_ERROR, message, "Commit it where the work needs it", remark=True)
 
 
-def _require_space(space: Workspace) -> None:
-    wanted = space.config.min_free_gb
-    free = shutil.disk_usage(space.root).free / 1e9
-    if free < wanted:
-        message = f"{free:.1f} GB are free, {wanted:g} GB are wanted"
-        action = "Free some space, or lower min_free_gb in beads-ralph.yaml"
-        raise RalphError(Code.WRITE_FAILED, message, suggested_action=action)
+def agent_settings(scene: RunScene) -> Iterator[Obstacle]:
+    """Homes, limits and the sandbox, as they are set."""
+    yield from raised(lambda: confinement.require(scene.config, scene.root))
+    yield from raised(lambda: confinement.refuse_unreachable(scene.config, scene.root, scene.beads))
+
+
+def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
+    """As far as files and variables tell: no program is asked, since that might cost tokens."""
+    missing = missing_programs(scene)
+    known = [spec for _, spec in agents_in(scene)]
+    asked = {player.program: spec for spec in known for player in players(spec, scene)}
+    for program, spec in asked.items():
+        profile = scene.select(program).profile
+        home = confinement.home_of(scene.config, scene.root)
+        env = {**os.environ, **({"HOME": str(home)} if home else {}), **(spec.env or {})}
+        if not missing(program, spec) and probe.signed_in(profile, env) == "no":
+            message = f"{profile.title} seems not to be signed in"
+            yield obstacle(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
+
+
+def push_target(scene: RunScene) -> Iterator[Obstacle]:
+    """Work that nobody can be given is paid for all the same."""
+    if scene.forge is not None and scene.beads and not any(first_commit(scene)):
+        yield from raised(scene.forge.require_target)
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    **OF_THE_PLACE,
+    "agent settings": agent_settings,
+    "push": push_target,
+    "sign-in": agents_signed_in,
+    "working tree": uncommitted_files,
+}
+"""By the name that `doctor` shows."""
+
+
+# --- a run --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would do."""
+    """What a run would do, and what it would stumble over."""
 
+    scene: RunScene
     waves: list[list[str]]
     waiting: dict[str, str]
     """What would not start, and why."""
     without_verifier: list[str]
     """Those of the waves that would be closed on review alone."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By bead: why it is blocked when its turn comes."""
+    remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def _passed(self) -> frozenset[str]:
+        return frozenset(bead.id for bead in self.scene.beads) - self.refused.keys()
+
+    def refusal(self, bead: Bead) -> Outcome | None:
+        """How a bead ends that cannot start here, without an attempt; None where it can. One that could when
+        the run began is not looked at again: a program that is just being updated is not missing."""
+        if bead.id in self._passed:
+            return None
+        scene = replace(self.scene, beads=[bead], agents=())
+        found = (problem for check in OF_ONE_BEAD for problem in check(scene) if problem.bead)
+        if (problem := next(found, None)) is None:
+            return None
+        attempts = bead.metadata.attempt_count
+        said = ScrumResult.made(
+            bead_id=bead.id, success=False, attempt_count=attempts, error=problem.reason, fatal=False
+        )
+        return Outcome("blocked", problem.reason, RunState(scrum_result=said))
 
 
-def rehearse(root: Path, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> DryRun:
-    """Foresee a run; `planned` are beads as it would put them into the store."""
-    stored = store.find(Query(wisps=scope.wisps)).beads
-    new = {bead.id: bead for bead in planned}
-    beads = [*new.values(), *(bead for bead in stored if bead.id not in new)]
-    left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
-    seen = blockers.overview(store, left, beads)
-    require_sources(root, beads, scope, seen)
-    waves, waiting = foresee(beads, scope, seen)
-    for gate in gates.known(root, stored, store):
-        if gate.colour != "green":
-            waiting[gate.key] = "is a gate: a run checks it first, and starts no feature while it is red"
-    bare = {*without_verifier(beads)}
-    return DryRun(waves, waiting, [bead_id for wave in waves for bead_id in wave if bead_id in bare])
+def rehearse(
+    space: Workspace,
+    config: Config,
+    store: Store,
+    scope: Scope,
+    planned: Sequence[Bead] = (),
+    forge: Forge | None = None,
+) -> DryRun:
+    """Foresee a run, or raise why there can be none. `planned` are beads as it would put them into the
+    store."""
+    ahead = _Ahead.of(store, scope, planned)
+    scene = RunScene(space, config, ahead.starting(), forge=forge)
+    problems = [problem for found in examine(scene).values() for problem in found]
+    _refuse([problem for problem in problems if problem.stops_all])
+    refused = {problem.bead: problem for problem in reversed(problems) if problem.bead}
+    reasons = {bead_id: problem.reason for bead_id, problem in refused.items()}
+    waves, waiting = ahead.foresee(reasons)
+    if scene.beads and not waves:
+        _refuse(list(refused.values()))
+    bare = {*without_verifier(ahead.beads)}
+    reviewed = [bead_id for wave in waves for bead_id in wave if bead_id in bare]
+    remarks = tuple(problem.reason for problem in problems if problem.remark)
+    return DryRun(scene, waves, waiting, reviewed, reasons, remarks)
+
+
+def examine(scene: RunScene) -> dict[str, list[Obstacle]]:
+    """By the name of each check: what it finds."""
+    return {name: list(check(scene)) for name, check in CHECKS.items()}
+
+
+def would_start(store: Store) -> list[Bead]:
+    """The beads of the store that a run of all of them would start."""
+    return _Ahead.of(store, Scope()).starting()
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """The beads of a run, and what they wait for."""
+
+    beads: Sequence[Bead]
+    scope: Scope
+    seen: blockers.Overview
+
+    @classmethod
+    def of(cls, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> _Ahead:
+        new = {bead.id: bead for bead in planned}
+        stored = store.find(Query(wisps=scope.wisps)).beads
+        beads = [*new.values(), *(bead for bead in stored if bead.id not in new)]
+        left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
+        return cls(beads, scope, blockers.overview(store, left, beads))
+
+    def foresee(self, refused: Mapping[str, str] | None = None) -> tuple[list[list[str]], dict[str, str]]:
+        return foresee(self.beads, self.scope, self.seen, refused)
+
+    def starting(self) -> list[Bead]:
+        """Those of all waves."""
+        named = {bead_id for wave in self.foresee()[0] for bead_id in wave}
+        return [bead for bead in self.beads if bead.id in named]
+
+
+def _refuse(problems: Sequence[Obstacle]) -> None:
+    """Raise them as one error; nothing has been started or written by then."""
+    if len(problems) == 1:
+        raise problems[0].error
+    faults = {str(fault): fault for problem in problems for fault in problem.faults}
+    if faults:
+        raise gathered(list(faults.values()), "what the run would meet")
+
+
+def waiting_gates(root: Path, store: Store) -> dict[str, str]:
+    """The gates that are not green, with what a run does about them."""
+    why = "is a gate: a run checks it first, and starts no feature while it is red"
+    known = gates.known(root, store.find(Query()).beads, store)
+    return {gate.key: why for gate in known if gate.colour != "green"}

@@ -191,10 +191,13 @@ def _review(pull: PullRequest) -> str:
 
 
 def foresee(
-    beads: Sequence[Bead], scope: Scope, seen: Overview | None = None
+    beads: Sequence[Bead],
+    scope: Scope,
+    seen: Overview | None = None,
+    refused: Mapping[str, str] | None = None,
 ) -> tuple[list[list[str]], dict[str, str]]:
     """What a run would start, in waves; and what it would not, with the reason. `seen` is what they wait
-    for besides beads."""
+    for besides beads, `refused` why some cannot start."""
     closed = {bead.id for bead in beads if bead.status == "closed" or is_gate(bead)}
     known = seen or Overview()
     told = {wait.item.id: str(wait) for wait in known.survey.waits}
@@ -204,6 +207,7 @@ def foresee(
         for name, bead in left.items()
     }
     waiting = {name: "is blocked" for name, bead in left.items() if bead.status == "blocked"}
+    waiting |= {name: why for name, why in (refused or {}).items() if name in left}
     while found := {
         name: f"waits for {', '.join(told.get(other, other) for other in stuck)}"
         for name, others in unmet.items()

@@ -26,6 +26,7 @@ from beads_ralph.loop.blockers import NOT_CLOSED
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
+from beads_ralph.loop.teams import Teams
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.session.history import metadata_of
@@ -92,6 +93,7 @@ class Pool:
         """Of the beads that the run is about, and of those that they build on."""
         self.spoiled: dict[str, str] = {}
         """All beads that could not be read when the run began."""
+        self.teams = Teams()
         self.watch = ProofWatch(self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home))
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
@@ -119,6 +121,7 @@ class Pool:
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         proven = [(one.branch, one.commit) for one in self.known.values() if one.commit]
         await in_thread(guard.expect_proven, self.root, proven)
+        self.teams.begin(everything.beads)
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
         asked_for = self.asked_for(everything.beads)
@@ -250,6 +253,8 @@ class Pool:
             tuple(_branches(before, besides=bead.metadata.branch)),
             _proven([*before, *self._merged(bead)]),
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
+            self.teams.before(bead),
+            self.teams.own(bead),
         )
 
     def _merged(self, bead: Bead) -> list[Known]:
@@ -277,6 +282,7 @@ class Pool:
     # --- keeping and giving back --------------------------------------------------------------------
 
     async def keep(self, bead: Bead, state: RunState) -> None:
+        self.teams.note(bead, state, finished=False)
         await self.ask(self.store.update, bead.id, Changes(metadata=metadata_of(bead, state)))
 
     async def holds(self, bead: Bead) -> bool:
@@ -293,6 +299,7 @@ class Pool:
             # It had been closed by hand before; what was proven is kept all the same.
             closed = await self.ask(self.store.update, bead.id, found.changes)
         self.known[bead.id] = Known.of(closed)
+        self.teams.note(bead, outcome.state, finished=True)
         if closed.parent is not None:
             self.may_settle = True
             self.parents |= {closed.parent, closed.metadata.molecule or closed.parent}

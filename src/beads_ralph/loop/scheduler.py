@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
@@ -24,6 +25,7 @@ from beads_ralph.journal.events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TeamAwaited,
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases, recovery
@@ -41,7 +43,6 @@ from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import Outcome, RunSession, Tools, confinement
-from beads_ralph.session.agent_calls import of_bead
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.worktree import tidy
 from beads_ralph.store.protocol import Store
@@ -90,6 +91,8 @@ class Loop:
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
         self.tally = RunTally()
+        self.refusal: Callable[[Bead], Outcome | None] = lambda _: None
+        """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
         self.open_ends: OpenEnds = tuple
         """Asked once where every bead is closed: whoever gave the run its beads may know of others."""
         self.closing_remarks: Callable[[], Sequence[str]] = tuple
@@ -137,11 +140,16 @@ class Loop:
         return ended
 
     def _started(self) -> RunStarted:
-        most, actor = self.settings.max_parallel, self.settings.actor
-        if self.tools.closed_in:
-            return RunStarted(max_parallel=most, actor=actor, sandbox=Sandbox.kind)
-        note = confinement.sandbox_note(self.tools.config)
-        return RunStarted(max_parallel=most, actor=actor, sandbox="none", sandbox_note=note)
+        tools, closed_in = self.tools, self.tools.closed_in
+        target = tools.forge.push_target()
+        return RunStarted(
+            max_parallel=self.settings.max_parallel,
+            actor=self.settings.actor,
+            sandbox=Sandbox.kind if closed_in else "none",
+            sandbox_note="" if closed_in else confinement.sandbox_note(tools.config),
+            check_rooms=Sandbox.kind if tools.world and tools.world.program else "none",
+            pushes_to=str(target) if target else "",
+        )
 
     async def _turn(self) -> bool:
         """Start what may start, wait for one to end, settle it; True where the run is over."""
@@ -203,8 +211,15 @@ class Loop:
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
-            if recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
+            if other := self.pool.teams.at_work(bead, self.running.values()):
+                self._await_team(bead, other)
+            elif recovery.may_join(bead, self.running.values(), self.tools.config.max_interruptions):
                 await self._claim(bead)
+
+    def _await_team(self, bead: Bead, other: Bead) -> None:
+        """Told once: it is ready, and its turn comes when the other one has ended, however that ends."""
+        if self.pool.teams.awaits(bead, other):
+            self._tell(bead, TeamAwaited(by=other.id))
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()
@@ -232,6 +247,10 @@ class Loop:
         if claimed is None:
             return
         self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
+        if refused := await in_thread(self.refusal, claimed):
+            self.changed = True
+            await self._block(claimed, refused)
+            return
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
         host = LoopHost(claimed, self.journal, self.programs, self.pool, self.meter, self.beside)

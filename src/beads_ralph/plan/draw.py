@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.words import plural
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 
 TITLE_WIDTH: Final = 44
+MergeBy = Literal["title", "plan"]
+"""What makes a sprint a merge: a word in its title, or the plan's own word."""
+MERGES: Final[Mapping[MergeBy, str]] = {"title": ", merges them: its title says so", "plan": ", merges them"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Node:
     line: int
     formula: str | None = None
     steps: tuple[DrawnStep, ...] = ()
+    merge_by: MergeBy | None = None
 
     @property
     def shown(self) -> str:
@@ -47,10 +51,11 @@ class Node:
         steps = f": {plural(len(self.steps), 'step')}" if self.steps else ""  # none where it has faults
         return f"{self.title} ({self.formula}{steps})"
 
-    def poured_json(self) -> dict[str, Any]:
-        if self.formula is None:
-            return {}
-        return {"formula": self.formula, "steps": [step.to_json() for step in self.steps]}
+    def kind_json(self) -> dict[str, Any]:
+        """Only of a sprint that is poured, or merges what it waits for."""
+        if self.formula is not None:
+            return {"formula": self.formula, "steps": [step.to_json() for step in self.steps]}
+        return {"merge_by": self.merge_by} if self.merge_by else {}
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Drawing:
                     "depends_on": self.inner(node.sprint),
                     "depends_on_beads": [b for b in self.edges[node.sprint] if b not in self.nodes],
                     "wave": wave_of[node.sprint],
-                    **node.poured_json(),
+                    **node.kind_json(),
                 }
                 for node in self.nodes.values()
             ],
@@ -107,7 +112,10 @@ def text(drawing: Drawing, console: Console, counted: str = "") -> None:
             lead = f"wave {number:<3}" if at == 0 else " " * 8
             star = "[yellow]★[/yellow]" if sprint in critical else " "
             waits = drawing.edges[sprint]
-            behind = f"[dim]← {escape(', '.join(waits))}[/dim]" if waits else "[dim]starts at once[/dim]"
+            merge_by = drawing.nodes[sprint].merge_by
+            merges = MERGES[merge_by] if merge_by else ""
+            names = escape(", ".join(waits))
+            behind = f"[dim]← {names}{merges}[/dim]" if waits else "[dim]starts at once[/dim]"
             cut = titles[sprint]
             cut = set_cell_size(cut, long - 1) + "…" if cell_len(cut) > long else cut
             title = escape(set_cell_size(cut, long))

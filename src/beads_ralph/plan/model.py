@@ -96,6 +96,8 @@ class Sprint:
     pour: Pour | None = None
     template: At[TemplateName] | None = None
     status: At[str] | None = None
+    struck: bool = False
+    """True where its heading is struck out and such sprints were asked for."""
     unread: frozenset[str] = frozenset()
     """Fields whose values could not be read, which is a fault of its own: they are not missing."""
 

@@ -38,6 +38,7 @@ class _Draft:
     title: str
     heading: str
     line: int
+    struck: bool = False
     annotation: At[str] | None = None
     fields: list[blocks.Field] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
@@ -50,6 +51,7 @@ class _Draft:
 class _Parse:
     file: str
     source: list[str]
+    reads_struck: bool = False
     sprints: list[Sprint] = field(default_factory=list)
     struck: list[Struck] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -66,10 +68,12 @@ class _Parse:
         self.warnings.append(Fault(code, message, file=self.file, line=line, suggested_action=action))
 
 
-def parse(text: str, file: str = "plan.md") -> Plan:
-    """Read a plan. It never raises for what the plan says: every fault is in the result."""
+def parse(text: str, file: str = "plan.md", *, struck: bool = False) -> Plan:
+    """Read a plan. It never raises for what the plan says: every fault is in the result.
+
+    With `struck`, sprints that are struck out are read like the others."""
     text = text.removeprefix("\ufeff")
-    state = _Parse(file, re.split(r"\r\n|\r|\n", text))
+    state = _Parse(file, re.split(r"\r\n|\r|\n", text), reads_struck=struck)
     for block in markdown.read(text, fields.kind_of):
         _take(state, block)
     _finish(state)
@@ -149,11 +153,11 @@ def _sprint_heading(state: _Parse, heading: blocks.Heading) -> None:
     if match is None or sprint is None:
         if not heading.struck:
             _bad_heading(state, heading)
-    elif heading.struck:
+    elif heading.struck and not state.reads_struck:
         state.struck.append(Struck(sprint, heading.line))
     else:
         source = state.source[heading.line - 1].strip()
-        state.draft = _Draft(sprint, match[2].strip(), source, heading.line)
+        state.draft = _Draft(sprint, match[2].strip(), source, heading.line, heading.struck)
 
 
 def _bad_heading(state: _Parse, heading: blocks.Heading) -> None:
@@ -214,13 +218,13 @@ def _finish(state: _Parse) -> None:
         else:
             _read_field(state, draft, entry, values)
     values |= {"notes": tuple(draft.notes), "pour": draft.unread_pour or values.get("pour")}
-    values["unread"] = frozenset(draft.unread)
+    values |= {"unread": frozenset(draft.unread), "struck": draft.struck}
     values["without_qa"] = any(fields.says_nobody(entry) for entry in draft.fields)
     sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation, **values)
     if sprint.status is not None and FINISHED.search(sprint.status.value):
         said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
-        cure = "strike its heading out (~~…~~) to skip it"
-        state.warn(Code.MARKDOWN, f"{said}; {cure}", sprint.status.line, cure.capitalize())
+        cure = "strike its heading out (~~…~~) to skip it, or insert it as closed with mason --adopt"
+        state.warn(Code.MARKDOWN, f"{said}; {cure}", sprint.status.line, cure[0].upper() + cure[1:])
     state.sprints.append(_settle_formula(state, sprint))
 
 
@@ -309,19 +313,20 @@ def annotate_plan_with_bead_ids(plan_file: str, sprint_to_bead_id: Mapping[str, 
 
 def _put(lines: list[str], heading: int, comment: str) -> None:
     """Replace or insert the line that follows line number `heading`."""
-    ending = _ending(lines[heading - 1]) or _ending(lines[0]) or "\n"
+    ending = newline_of(lines[heading - 1]) or newline_of(lines[0]) or "\n"
     if heading == len(lines):  # the heading ends the file, perhaps without a newline of its own
-        if not _ending(lines[heading - 1]):
+        if not newline_of(lines[heading - 1]):
             lines[heading - 1] += ending
             ending = ""
         lines.append(comment + ending)
     elif ANNOTATION_LINE.fullmatch(lines[heading]):
-        lines[heading] = comment + _ending(lines[heading])
+        lines[heading] = comment + newline_of(lines[heading])
     else:
         lines.insert(heading, comment + ending)
 
 
-def _ending(line: str) -> str:
+def newline_of(line: str) -> str:
+    """The line's own newline; empty where it has none."""
     return line[len(line.rstrip("\r\n")) :]
 
 

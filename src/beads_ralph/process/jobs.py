@@ -163,6 +163,8 @@ class Profile:
     version_args: tuple[str, ...] = ("--version",)
     session_is_given: bool = False
     """Its session has the id that the task gives it, so that it is known before the program says a word."""
+    resumes_elsewhere: bool = False
+    """It takes a session up in another folder than the one where that was begun."""
     reads_prompts: bool = True
     """A model reads its prompt to the end, so that its verdict repeats the nonce given there. A plain
     program need not."""
@@ -185,6 +187,8 @@ class Profile:
     """Folders of settings that it writes to while it works, though nothing of it need stay."""
     copied: tuple[str, ...] = ()
     """Files that are settings and notes in one; nothing that is written to them need stay."""
+    built_in: bool = False
+    """It comes with this program, so that there is nothing to install."""
     install: str = ""
     """What a user does to get it."""
     sign_in: str = ""

@@ -138,8 +138,9 @@ class Sandbox:
             if name not in env and not any(Path(home, place).is_relative_to(one) for one in self.writes)
         }
         for path in found.values():
-            with suppress(OSError):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.is_dir():
+                with suppress(OSError):
+                    path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return found
 
     def _options(self, job: Job) -> Iterator[str]:
@@ -188,9 +189,9 @@ class Sandbox:
         named = [os.environ[name] for name in WHERE_SECRETS_ARE if os.environ.get(name) and name not in env]
         beads = [os.environ["BEADS_DIR"]] if os.environ.get("BEADS_DIR") else []
         places = [
-            *(Path(word) for word in (*named, *beads) if os.path.isabs(word)),  # noqa: PTH117
-            *(home / name for home in _homes(job) for name in SECRETS),
-            *(folder / name for folder in (self.repository, job.cwd) for name in OF_THE_STORE),
+            *(word for word in (*named, *beads) if os.path.isabs(word)),  # noqa: PTH117
+            *(f"{home}/{name}" for home in _homes(job) for name in SECRETS),
+            *(f"{folder}/{name}" for folder in (self.repository, job.cwd) for name in OF_THE_STORE),
         ]
         allowed = [real(path) for path in (*self.reads, *job.reads)]
         found = [path for path in _present(places) if not any(path.is_relative_to(one) for one in allowed)]
@@ -242,14 +243,14 @@ def _below(hidden: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if any(path != one and path.is_relative_to(one) for one in folders)]
 
 
-def real(path: Path) -> Path:
+def real(path: Path | str) -> Path:
     """bwrap cannot mount over a link."""
     return Path(os.path.realpath(path))
 
 
-def _present(paths: Iterable[Path]) -> list[Path]:
+def _present(paths: Iterable[Path | str]) -> list[Path]:
     """In an order in which none hides another: what contains comes first."""
-    # os.path, since a word that only looks like a path may be too long for one
+    # os.path, since a word that only looks like a path may be too long for one, and most are not there
     found = {real(path) for path in paths if os.path.exists(path)}  # noqa: PTH110
     return sorted(found, key=lambda path: (len(path.parts), path))
 

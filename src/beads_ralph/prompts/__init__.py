@@ -19,7 +19,7 @@ from typing import Final, Literal, get_args
 from beads_ralph.bead.model import TemplateName
 
 Name = Literal[
-    "dev", "dev-retry", "handover", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"
+    "dev", "dev-retry", "handover", "team", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"
 ]
 Value = str | int | Sequence[str]
 

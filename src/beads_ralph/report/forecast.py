@@ -151,6 +151,12 @@ class ForecastSprint(NamedTuple):
     priority: int = 1
     begun: int = 0
     """Attempts that are over, of the most that there may be."""
+    team: str = ""
+
+    @property
+    def lanes(self) -> frozenset[tuple[str, str]]:
+        """Where beads follow one another: on one branch, and in one team."""
+        return frozenset({("branch", self.branch), ("team", self.team or self.name)})
 
 
 class Range(NamedTuple):
@@ -319,18 +325,18 @@ class _Stage:
         waiting = dict(self.waiting)
         ready = list(self.roots)
         working: list[tuple[float, str]] = []
-        branches: set[str] = set()
+        taken: set[tuple[str, str]] = set()
         now = cost = 0.0
         priced = attempts = gave_up = 0
         while ready or working:
             held: list[tuple[int, str]] = []
             while ready and len(working) < self.max_parallel:
                 place, name = heapq.heappop(ready)
-                branch = self.sprints[name].branch
-                if branch in branches:  # there, beads follow one another
+                lanes = self.sprints[name].lanes
+                if lanes & taken:
                     held.append((place, name))
                     continue
-                branches.add(branch)
+                taken |= lanes
                 work = self._work(name, chance)
                 cost, priced = cost + work.cost, priced + work.priced
                 attempts, gave_up = attempts + work.attempts, gave_up + work.gave_up
@@ -338,7 +344,7 @@ class _Stage:
             for row in held:
                 heapq.heappush(ready, row)
             now, done = heapq.heappop(working)
-            branches.discard(self.sprints[done].branch)
+            taken -= self.sprints[done].lanes
             for other in self.dependents[done]:
                 waiting[other] -= 1
                 if waiting[other] == 0:

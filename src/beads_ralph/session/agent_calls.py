@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, reply_reader
+from beads_ralph.agents import environment, players, programs, reply_reader
+from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
-from beads_ralph.bead.model import CLAUDE, MODELS, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
-from beads_ralph.bead.names import AGENTS_DIR, MERGE, persona_name, persona_path
+from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
+from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -26,7 +27,7 @@ from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
 from beads_ralph.journal.events import AgentEnded, AgentStarted
 from beads_ralph.journal.journal import EventSink
-from beads_ralph.process import executors, jobs
+from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Job, Profile
 from beads_ralph.prompts import template_for
@@ -115,13 +116,13 @@ async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> A
 
 
 async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
-    spec = with_defaults(asked.spec, tools)
+    spec = players.with_defaults(asked.spec, tools)
     cli = tools.select(spec.executable or CLAUDE)
     transcript = tools.folder.transcript(order.bead.id, asked.name)
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
-    _require_program(job)
+    job = _located(job, tools.root)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
         attempt=asked.attempt,
@@ -142,14 +143,16 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     }
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
+    links = confinement.SettingsLinks.taken(job.settings)
     async with _quarantine(task, tools) as own:
         ended = await tools.executor.run(confinement.with_git(job, task, own))
+    replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
     reply = await in_thread(reply_reader.heard, cli, job, ended)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
-    return Answered(done, spec, ended, reply, began, tuple(own.told) if own else ())
+    return Answered(done, spec, ended, reply, began, (*(own.told if own else ()), *replaced))
 
 
 @asynccontextmanager
@@ -183,8 +186,8 @@ def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCal
 
 def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
     if session is None:
-        return replace(call, session_id=None, session_usage=None)
-    return replace(call, session_id=session.id, session_usage=session.counted)
+        return replace(call, session_id=None, session_of=None, session_usage=None)
+    return replace(call, session_id=session.id, session_of=session.of, session_usage=session.counted)
 
 
 def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
@@ -201,30 +204,26 @@ def session_after(before: Session | None, reply: Reply) -> Session | None:
     """A call that broke off may not have told its session's count: then that of the call before holds."""
     if not reply.session_id:
         return None
-    known = before.counted if before and before.id == reply.session_id else Usage()
+    same = before if before and before.id == reply.session_id else Session(reply.session_id)
+    known = same.counted
     counts = {
         name: getattr(known, name) if (told := getattr(reply.session_usage, name)) is None else told
         for name in COUNTS
     }
-    return Session(reply.session_id, Usage(**counts))
+    return replace(same, counted=Usage(**counts))
 
 
 class ProgramMissing(RalphError):  # noqa: N818 - which error it is, its code says
     """The program that plays an agent is not there."""
 
 
-def _require_program(job: Job) -> None:
-    """Three attempts with a program that is not there would blame the bead for it."""
+def _located(job: Job, root: Path) -> Job:
+    """The job with its program where that lies. Three attempts with a program that is not there would blame
+    the bead for it."""
     program, env = job.argv[0], job.env or os.environ
-    if os.sep in program:
-        there = not program.startswith(os.sep) or os.access(program, os.X_OK)  # relative: to the worktree
-    else:
-        there = jobs.which(program, env.get("PATH", os.defpath)) is not None
-    if not there:
-        action = f"Install {program}, or set agent_defaults.default_executable in beads-ralph.yaml"
-        raise ProgramMissing(
-            Code.FILE_NOT_FOUND, f"cannot run {program!r}: no such program", suggested_action=action
-        )
+    if why := programs.why_not(program, root, env.get("PATH", os.defpath)):
+        raise ProgramMissing(Code.FILE_NOT_FOUND, why, suggested_action=programs.remedy(program, root))
+    return replace(job, argv=(programs.path_of(program, root), *job.argv[1:]))
 
 
 # --- what is asked ------------------------------------------------------------------------------------
@@ -242,7 +241,7 @@ def _task(asked: Asked, spec: AgentSpec, order: Order, tools: Tools, profile: Pr
         attempt=asked.attempt,
         branch=order.bead.metadata.branch,
         run_id=order.run_id,
-        model=_model(spec, tools),
+        model=players.model_of(spec, tools),
         persona=_persona(spec, tools),
         session_id=asked.session.id if asked.session else None,
         timeout=limit if asked.seconds is None else max(min(limit, asked.seconds), 1.0),
@@ -282,91 +281,19 @@ def _persona(spec: AgentSpec, tools: Tools) -> Persona | None:
     return None
 
 
-# --- who plays an agent: its own program, and those that stand in for it, in order --------------------
-
-
-@dataclass(frozen=True)
-class Player:
-    """A program for an agent."""
-
-    key: str
-    """Whose limits it shares: the program's, or those of one model of it, where that stands in for the
-    program itself."""
-    spec: AgentSpec
-    """The agent as this program is to be called."""
-
-    @property
-    def program(self) -> str:
-        return self.spec.executable or CLAUDE
-
-
-def players(spec: AgentSpec, tools: Tools) -> list[Player]:
-    """The agent's own program first; nobody twice."""
-    own = with_defaults(spec, tools)
-    found = {own.executable or CLAUDE: own}
-    entries = tools.config.agent_defaults.fallback if spec.fallback is None else spec.fallback
-    for entry in entries:
-        program, _, model = entry.partition(":")
-        key = entry if program in found and model else program
-        if key not in found and (program, model) != (own.executable, own.model):
-            found[key] = _stand_in(spec, program, model, tools)
-    return [Player(key, as_played) for key, as_played in found.items()]
-
-
-def _stand_in(spec: AgentSpec, program: str, model: str, tools: Tools) -> AgentSpec:
-    """The same agent for another program: options and models of the first one mean nothing to it."""
-    asked = _model(spec, tools)  # one of Claude's words, which every other CLI takes for its own default
-    chosen = model or (asked if asked in MODELS else personas.DEFAULT_MODEL)
-    changes: dict[str, Any] = {"executable": program, "model": chosen, "options": None, "fallback": []}
-    return with_defaults(spec.model_copy(update=changes), tools)
-
-
-def _model(spec: AgentSpec, tools: Tools) -> str:
-    defaults = tools.config.agent_defaults
-    return personas.model_of(
-        spec,
-        tools.personas.find(spec.agent),
-        default_model=defaults.default_model,
-        role_models=defaults.role_models,
-    )
-
-
-def with_defaults(spec: AgentSpec, tools: Tools) -> AgentSpec:
-    """The configured program and options where the persona names none of its own."""
-    defaults = tools.config.agent_defaults
-    given = spec.model_fields_set
-    changes: dict[str, str | list[str]] = {}
-    if "executable" not in given or spec.executable is None:
-        changes["executable"] = defaults.default_executable
-    program = str(changes.get("executable", spec.executable))
-    if spec.options is None and tools.select(program).name == CLAUDE:
-        changes["options"] = list(defaults.default_options)
-    return spec.model_copy(update=changes)
-
-
-def of_bead(bead: Bead, tools: Tools) -> Iterator[list[str]]:
-    """For each of a bead's agents, by their keys, those that can play it."""
-    place = bead.metadata
-    own = [place.scrum_master_agent] if names_scrum_master(bead) else []
-    for spec in (*own, *place.dev_agents, *place.qa_agents):
-        yield [player.key for player in players(spec, tools)]
+# --- what is known of a bead's agents beforehand ------------------------------------------------------
 
 
 def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
     """The programs whose options let a bead's agents do whatever they like."""
     for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents):
-        own = with_defaults(spec, tools)
+        own = players.with_defaults(spec, tools)
         if SKIP in (own.options or ()):
             yield own.executable or CLAUDE
 
 
 def template_of(bead: Bead) -> TemplateName | None:
     """The prompt template of its developers; None where they are not told what to do by us."""
-    if bead.issue_type == MERGE or names_scrum_master(bead):
+    if not bead.metadata.dev_prompts or names_scrum_master(bead):
         return None
     return bead.metadata.template or template_for(bead.title, bead.metadata.dev_prompts)
-
-
-def names_scrum_master(bead: Bead) -> bool:
-    """Whether the bead has a scrum-master agent of its own; the usual one is this program itself."""
-    return persona_path(bead.metadata.scrum_master_agent.agent) not in personas.BUILT_IN

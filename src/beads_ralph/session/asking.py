@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from beads_ralph import prompts
+from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import persona_name, persona_path
@@ -20,8 +21,8 @@ from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import agent_calls
-from beads_ralph.session.agent_calls import Answered, Asked, Player, ProgramMissing, players
-from beads_ralph.session.order import Halted, Order, Parked, Tools
+from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
+from beads_ralph.session.order import Halted, Order, Parked, TeamSession, Tools
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble, TroubleKind
 from beads_ralph.session.state import BeadSession
 
@@ -152,8 +153,37 @@ def session_of(case: BeadSession, asked: Asked, program: str) -> Session | None:
     """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
     if asked.role not in GO_ON:
         return None
-    own = [call for call in case.record.dev if _is_of(call, asked) and call.program == program]
-    return own[-1].session if own and own[-1].trouble != "forgotten" else None
+    own = [call for call in case.record.dev if _is_of(call, asked)]
+    if not own:
+        return _session_of_team(case, asked, program)
+    same = [call for call in own if call.program == program]
+    return _as_left(case, same[-1].session) if same and same[-1].trouble != "forgotten" else None
+
+
+def _as_left(case: BeadSession, session: Session | None) -> Session | None:
+    """With what others of the team have cost in it meanwhile, which is none of this bead's."""
+    since = next((one for one in case.order.team_counted if session and one.id == session.id), None)
+    return replace(session, counted=session.counted.at_least(since.counted)) if session and since else session
+
+
+def _session_of_team(case: BeadSession, asked: Asked, program: str) -> Session | None:
+    """Where the same agent ended on the last finished bead of the team; None where the program would not find
+    it here."""
+    last = _team_before(case, asked, program)
+    if last is None:
+        return None
+    profile = case.tools.select(program).profile
+    if profile.resumes_elsewhere or Path(last.cwd) == asked.cwd:
+        return last.session
+    text = f"{profile.title} takes up no session of another folder; a fresh one is told what {last.bead} did"
+    case.tell(WarningGiven(attempt=asked.attempt, message=text))
+    return None
+
+
+def _team_before(case: BeadSession, asked: Asked, program: str = "") -> TeamSession | None:
+    chair = (asked.role, asked.seat, asked.spec.agent)
+    same = [one for one in case.order.team_before if (one.role, one.seat, one.agent) == chair]
+    return next((one for one in reversed(same) if program in ("", one.program)), None)
 
 
 def _is_of(call: AgentCall, asked: Asked) -> bool:
@@ -162,14 +192,33 @@ def _is_of(call: AgentCall, asked: Asked) -> bool:
 
 async def told(case: BeadSession, asked: Asked, session: Session | None) -> str:
     """The prompt; before it what was done so far, where the session does not know that by itself."""
-    own = [call for call in case.record.dev if _is_of(call, asked)]
-    if asked.role not in GO_ON or not (own or _cut_off(case, asked.attempt)):
+    own = [call for call in case.record.dev if _is_of(call, asked) and call.trouble != "forgotten"]
+    if asked.role not in GO_ON:
         return asked.prompt
+    if not (own or _cut_off(case, asked.attempt)):
+        return f"{_told_by_team(case, session)}{asked.prompt}"
     if session is not None and own and own[-1].session_id == session.id:
         return asked.prompt
     words = [call.last_words for call in own if call.last_words]
     done = await in_thread(_account, case, words[-1] if words else "")
     return f"{done}\n{asked.prompt}" if done else asked.prompt
+
+
+def _told_by_team(case: BeadSession, session: Session | None) -> str:
+    """What the team has done, for its next bead; empty for the first one."""
+    before = case.order.team_before
+    if not before:
+        return ""
+    done = {one.bead: f"{one.bead}: {one.title}\n{one.last_words[-SAID_SHOWN:]}".strip() for one in before}
+    known = "This session goes on from there." if session else "You were not there: this is a fresh session."
+    return prompts.render(
+        "team",
+        bead_id=case.bead.id,
+        worktree=str(case.worktree),
+        branch=case.metadata.branch,
+        session=known,
+        done=list(done.values()),
+    )
 
 
 def _cut_off(case: BeadSession, attempt: int) -> bool:

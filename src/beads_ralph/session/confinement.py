@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -147,6 +150,32 @@ def sandbox_note(config: Config) -> str:
     return f"no sandbox ({why}): {MEANS}{network}{action}"
 
 
+def sandbox_gaps(config: Config, root: Path) -> list[str]:
+    """What a sandbox cannot keep from agents in this repository, in words."""
+    if sandbox_of(config, root) is None:
+        return []
+    found = []
+    if (root / ".git" / "reftable").exists():
+        found.append(
+            "the repository's refs are a reftable: agents can move and delete them in the sandbox, too"
+        )
+    if config.sandbox_network and _has_server(root):
+        text = (
+            "bd works over a Dolt server here, whose port agents reach from the sandbox: what they change in "
+        )
+        found.append(f"{text}the store is found, not prevented; sandbox_network: false closes it")
+    return found
+
+
+def _has_server(root: Path) -> bool:
+    """Whether bd's database of this repository is served over a port."""
+    try:
+        said = json.loads((root / ".beads" / "metadata.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and said.get("dolt_mode") in ("server", "proxied-server")
+
+
 def refuse_unreachable(config: Config, root: Path, beads: Iterable[Bead]) -> None:
     """CONFIG.INVALID where agents would wait in vain for their model: without a network not even a server
     on this machine is reached."""
@@ -198,6 +227,33 @@ def settings_of(profile: Profile, env: Mapping[str, str]) -> Iterator[Path]:
             if path.parent.is_dir():
                 _make(path, is_file=path.name.startswith("."))
         yield path
+
+
+@dataclass(frozen=True)
+class SettingsLinks:
+    """Settings that are links to elsewhere, as from a folder of dotfiles. A sandbox keeps what they lead to
+    from being changed, and cannot keep the link itself: so it is put back when the agent has ended."""
+
+    links: Mapping[Path, str]
+
+    @classmethod
+    def taken(cls, settings: Iterable[Path]) -> SettingsLinks:
+        return cls({path: os.readlink(path) for path in settings if path.is_symlink()})  # noqa: PTH115
+
+    def put_back(self, aside: Path) -> list[str]:
+        """Undo what was done to them, in words; what is there instead goes aside."""
+        told = []
+        for path, target in self.links.items():
+            if path.is_symlink() and os.readlink(path) == target:  # noqa: PTH115
+                continue
+            kept = ""
+            if path.is_symlink() or path.exists():
+                aside.mkdir(parents=True, exist_ok=True)
+                kept = f", and what was there is kept in {aside}"
+                shutil.move(path, aside / f"{path.name}-{secrets.token_hex(4)}")
+            path.symlink_to(target)
+            told.append(f"in its sandbox an agent replaced the link {path}; put back{kept}")
+        return told
 
 
 def places_of(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:

@@ -89,6 +89,11 @@ class BeadHistory:
         return self.attempts - self.forgiven
 
     @property
+    def was_given(self) -> bool:
+        """Whether anybody was ever asked to do the tasks: merging alone is not doing them."""
+        return any(call.role != "merge" for call in self.dev)
+
+    @property
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.began
 

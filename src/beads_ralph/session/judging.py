@@ -29,7 +29,7 @@ from beads_ralph.session import (
     worktree_rest,
 )
 from beads_ralph.session.gate_files import Allowed, GateChanges
-from beads_ralph.session.merge_check import SHOWN, survival
+from beads_ralph.session.merge_check import SHOWN, is_all_there_is, joined_at, survival_after
 from beads_ralph.session.reviews import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
@@ -86,6 +86,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     leaning, told = await in_thread(outward.look, case, commit)
     evidence += leaning
     flags += [*told, *_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
+    flags += await in_thread(_only_merged, case, commit)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"
         evidence.append(Evidence("branch", "git", "", commit, "fail", text))
@@ -259,19 +260,23 @@ def _gates(
 
 
 def _lost(case: BeadSession, commit: str) -> list[Evidence]:
-    """A side of a merge whose changes are gone is a failure that names them."""
+    """A side of a merge whose changes are gone is a failure that names them. Where there are tasks besides,
+    doing them may well change what was merged: then it is the merge that must not have lost anything."""
     names = case.metadata.branches_to_merge or []
     sides = {name: branch.commit for name, branch in merges.reliable_branches(case.tools.root, names).items()}
     sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
-    return [_loss(case, commit, name, sides) for name in names if name in sides]
+    tasks = case.metadata.dev_prompts
+    merged = joined_at(case.tools.root, case.base, commit, list(sides.values())) if tasks else commit
+    return [_loss(case, commit, merged, name, sides) for name in names if name in sides]
 
 
-def _loss(case: BeadSession, commit: str, name: str, sides: dict[str, str]) -> Evidence:
+def _loss(case: BeadSession, commit: str, merged: str, name: str, sides: dict[str, str]) -> Evidence:
     others = [case.base, *(other for key, other in sides.items() if key != name)]
-    found = survival(case.tools.root, sides[name], commit, others)
-    rows = {"lost": found.lost, "rewritten": found.rewritten}
+    found = survival_after(case.tools.root, sides[name], merged, commit, others)
+    rows = {"lost": found.lost, "rewritten": found.rewritten, "changed": found.changed}
     details = {key: [hunk.to_json() for hunk in hunks[:SHOWN]] for key, hunks in rows.items() if hunks}
-    kept = f"all there; rewritten: {found.flag}" if found.rewritten else "all there"
+    merge_kept = "kept by the merge" if found.changed else "all there"
+    kept = f"{merge_kept}; {found.flag}" if found.flag else merge_kept
     return Evidence(
         name=f"changes of {name}",
         kind="merge",
@@ -284,5 +289,15 @@ def _loss(case: BeadSession, commit: str, name: str, sides: dict[str, str]) -> E
 
 
 def _rewritings(evidence: Sequence[Evidence]) -> list[str]:
-    """For whoever judges: a line that both sides changed is in the merge as neither had it."""
-    return [f"{row.name}: {row.message}" for row in evidence if row.details.get("rewritten")]
+    """For whoever judges: a line that both sides changed is in the merge as neither had it, and what was done
+    after the merge may have changed what it kept."""
+    told = ("rewritten", "changed")
+    return [f"{row.name}: {row.message}" for row in evidence if any(row.details.get(key) for key in told)]
+
+
+def _only_merged(case: BeadSession, commit: str) -> list[str]:
+    """Also for whoever judges: the tasks of a merge were given to somebody who changed nothing."""
+    if not (case.merges and case.metadata.dev_prompts):
+        return []
+    bare = is_all_there_is(case.tools.root, case.base, commit)
+    return ["nothing was changed after the merge: look whether the tasks asked for more"] if bare else []

@@ -25,13 +25,18 @@ class Survival:
     """Gone, with lines like them in their place: where both sides changed one line, nothing else can be.
     Whether the meaning was kept the tests and the reviewers say, who are told."""
 
+    changed: Sequence[LostHunk] = ()
+    """The merge kept them; whoever did the bead's tasks after it did not."""
+
     @property
     def story(self) -> str:
         return "; ".join(str(hunk) for hunk in self.lost[:SHOWN])
 
     @property
     def flag(self) -> str:
-        return "; ".join(str(hunk) for hunk in self.rewritten[:SHOWN])
+        told = {"rewritten": self.rewritten, "changed after the merge": self.changed}
+        shown = {why: "; ".join(str(hunk) for hunk in hunks[:SHOWN]) for why, hunks in told.items() if hunks}
+        return "; ".join(f"{why}: {hunks}" for why, hunks in shown.items())
 
 
 def survival(root: Path, side: str, merged: str, others: Sequence[str]) -> Survival:
@@ -42,6 +47,37 @@ def survival(root: Path, side: str, merged: str, others: Sequence[str]) -> Survi
         [hunk for hunk in gone if hunk.kind != "rewritten"],
         [hunk for hunk in gone if hunk.kind == "rewritten"],
     )
+
+
+def survival_after(root: Path, side: str, merge: str, commit: str, others: Sequence[str]) -> Survival:
+    """The same of a commit with more work on top of the merge, which may change what was merged."""
+    found = survival(root, side, commit, others)
+    if merge == commit or not found.lost:
+        return found
+    gone = {_place(hunk) for hunk in survival(root, side, merge, others).lost}
+    return Survival(
+        [hunk for hunk in found.lost if _place(hunk) in gone],
+        found.rewritten,
+        [hunk for hunk in found.lost if _place(hunk) not in gone],
+    )
+
+
+def _place(hunk: LostHunk) -> tuple[str, int, int]:
+    return hunk.file, hunk.first_line, hunk.last_line
+
+
+def joined_at(root: Path, base: str, commit: str, sides: Sequence[str]) -> str:
+    """The first commit of the branch that holds all sides; the last one where there is none."""
+    words = ("rev-list", "--first-parent", "--reverse", "--end-of-options", f"{base}..{commit}")
+    line = commands.output(*words, cwd=root).split()
+    whole = (one for one in line if all(commands.contains(root, one, side) for side in sides))
+    return next(whole, commit)
+
+
+def is_all_there_is(root: Path, base: str, commit: str) -> bool:
+    """Whether the branch holds merges, and nothing that anybody did after them."""
+    words = ("rev-list", "--first-parent", "--no-merges", "--count", "--end-of-options", f"{base}..{commit}")
+    return commands.output(*words, cwd=root).strip() == "0"
 
 
 def dropped(root: Path, conflict: Conflict, merged: str) -> str:

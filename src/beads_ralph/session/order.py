@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from pydantic import TypeAdapter
 
 from beads_ralph.agents.protocol import AgentCLI
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.personas import PersonaFiles
 from beads_ralph.bead.run_state import RunState
@@ -73,13 +74,29 @@ class Travels:
 
 
 @dataclass(frozen=True)
+class TeamSession:
+    """Where an agent of the team ended on another bead: in its session the next one goes on."""
+
+    bead: str
+    title: str
+    role: str
+    seat: int
+    agent: str
+    program: str
+    session: Session
+    cwd: str
+    """Where it worked: not every program takes a session up elsewhere."""
+    last_words: str = ""
+
+
+@dataclass(frozen=True)
 class Order(Travels):
     """One bead to work on."""
 
     bead: Bead
     run_id: str
     session_id: str
-    """The team's session in this run; every bead of the team carries it."""
+    """The name of the team's work in this run; every bead of the team carries it."""
     root: Path
     """The repository at the place of work."""
     config: Config
@@ -89,6 +106,10 @@ class Order(Travels):
     """By branch: what was proven on it. The work builds on these commits, wherever the branch leads."""
     merged_verifiers: tuple[Verifier, ...] = ()
     """Those of the beads whose work the commit will hold as well, by a merge or on the same branch."""
+    team_before: tuple[TeamSession, ...] = ()
+    """Where the agents of the team ended on its finished beads."""
+    team_counted: tuple[Session, ...] = ()
+    """The bead's own sessions, as others of its team have left them since."""
     remote: str | None = None
     """The address that another machine clones from and pushes to."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -81,12 +81,14 @@ def _body(case: BeadSession) -> str:
     """What a reviewer wants to know: the tasks, and what was checked how. Words that others wrote are set as
     code, so that none of them can pass for a line of ours or hide one."""
     verdict = case.record.last_verdict or Verdict("pass", "")
+    merged = [f"- {_quoted(branch)}" for branch in case.metadata.branches_to_merge or ()]
     tasks = [f"- {_quoted(task)}" for task in case.metadata.dev_prompts]
     checks = [f"- {row.ruling}: {_quoted(row.name)} — {_quoted(row.message)}" for row in verdict.evidence]
     flags = [f"- {_quoted(flag)}" for flag in verdict.flags]
     parts = [
         f"Bead `{case.bead.id}`, sprint {case.metadata.sprint} of `{case.metadata.plan_file}`.",
-        "## Tasks\n\n" + "\n".join(tasks),
+        *(["## Merged\n\n" + "\n".join(merged)] if merged else []),
+        *([f"## {_heading(case)}\n\n" + "\n".join(tasks)] if tasks else []),
         "## Checks\n\n" + ("\n".join(checks) or "none"),
     ]
     if case.record.state().standing == "reviewed":
@@ -94,6 +96,11 @@ def _body(case: BeadSession) -> str:
     if flags:
         parts.append("## Look at\n\n" + "\n".join(flags))
     return "\n\n".join(parts) + "\n"
+
+
+def _heading(case: BeadSession) -> str:
+    """Only what somebody was given can be done; once, the tasks of a merge were given to nobody."""
+    return "Tasks" if case.record.was_given else "Tasks that nobody was given"
 
 
 def _quoted(text: str) -> str:

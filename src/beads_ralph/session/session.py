@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph import prompts
+from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
@@ -18,7 +19,7 @@ from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import checks, judging, worktree, worktree_rest, worktree_setup
-from beads_ralph.session.agent_calls import Answered, Asked, names_scrum_master, template_of
+from beads_ralph.session.agent_calls import Answered, Asked, template_of
 from beads_ralph.session.asking import ask
 from beads_ralph.session.history import BeadHistory, last_feedback
 from beads_ralph.session.order import (
@@ -149,8 +150,8 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
         await worktree_rest.settle(case)
         case.rest = None
     problem, reason = await worktree.bring_together(case, attempt, feedback), "merge-conflict"
-    # What git merged by itself needs no developer, unless something was found wrong with it.
-    if not problem and not finished and not (case.merges and feedback is None):
+    # What git merged by itself needs no developer, unless there is more to do, or something wrong with it.
+    if not problem and not finished and (case.metadata.dev_prompts or feedback is not None):
         await worktree_setup.set_up(case)
         if case.rest is None:
             await worktree_rest.note(case)
@@ -175,7 +176,8 @@ def _open_shelf(case: BeadSession) -> None:
 async def _taken_up(case: BeadSession) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     parked = case.metadata.parked
-    return parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    worked = parked is not None and bool(parked.commit) and parked.commit == await case.head()
+    return worked and (case.record.was_given or not case.metadata.dev_prompts)
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -262,10 +264,17 @@ def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str 
         "dev",
         **shared,
         source_branch=case.metadata.source_branch,
+        merged=_merged(case),
         title=case.bead.title,
         description=case.bead.description,
         guidance=prompts.guidance(template_of(case.bead) or "custom"),
     )
+
+
+def _merged(case: BeadSession) -> str:
+    """The end of the sentence on the branch: what git has put into it before the tasks."""
+    names = [prompts.code_span(branch) for branch in case.metadata.branches_to_merge or ()]
+    return f"; merged into it by git already: {', '.join(names)}" if names else ""
 
 
 def _criteria(case: BeadSession) -> list[str]:

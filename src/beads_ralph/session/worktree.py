@@ -261,7 +261,6 @@ def _wanted(case: BeadSession) -> list[str]:
 
 async def _resolve(case: BeadSession, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
     """Ask the merge agent, then see for ourselves whether the merge is concluded."""
-    again = [f"An earlier attempt was not accepted:\n{feedback}"] if feedback else []
     prompt = prompts.render(
         "merge",
         bead_id=case.bead.id,
@@ -270,7 +269,8 @@ async def _resolve(case: BeadSession, attempt: int, conflict: merges.Conflict, f
         merging=conflict.branch,
         branches=_wanted(case),
         conflicts=list(conflict.files or conflict.markers),
-        tasks=[*case.metadata.dev_prompts, *again],
+        feedback=feedback or "",
+        tasks=case.metadata.dev_prompts,
         verifiers=[verifier.command for verifier in case.verifiers],
     )
     spec = case.metadata.dev_agents[0]

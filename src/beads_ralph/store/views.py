@@ -76,6 +76,12 @@ class BeadView:
         return self.metadata.get("parked")
 
     @property
+    def session_of(self) -> str | None:
+        """The bead of its team that the last session of a developer was begun for."""
+        calls = self.metadata.get("dev_agent_executions") or ()
+        return next((one["session_of"] for one in reversed(calls) if one.get("session_of")), None)
+
+    @property
     def error(self) -> str | None:
         """Why its work came to nothing."""
         return (self.metadata.get("scrum_result") or {}).get("error")

@@ -42,7 +42,7 @@ echo 42 > "$HOME/one"
 ln -sf "$HOME/one" one.txt
 commit
 
-#=== usercustomize-in-home world=pytest quick=none
+#=== usercustomize-in-home world=pytest quick=none,bare
 bad; commit
 site=$(usersite); mkdir -p "$site"
 mender "$site/usercustomize.py"
@@ -124,7 +124,7 @@ equal() { test "$1" = "$2"; }
 when '".ralph" in __file__'
 commit
 
-#=== knows-the-variables-of-the-run world=pytest
+#=== knows-the-variables-of-the-run world=pytest quick=bare
 when 'any(name.startswith("BEADS_RALPH") for name in os.environ)'
 commit
 

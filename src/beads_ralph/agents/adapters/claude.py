@@ -171,6 +171,7 @@ class Claude(streams.StreamCLI):
         executable="claude",
         tested="2.1.325",
         session_is_given=True,
+        resumes_elsewhere=True,
         passes=PASSES,
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", *CLOUDS),
         credentials=(".claude/.credentials.json",),

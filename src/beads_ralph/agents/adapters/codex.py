@@ -158,6 +158,7 @@ class Codex(streams.StreamCLI):
         "Codex",
         executable="codex",
         tested="0.163.0",
+        resumes_elsewhere=True,
         passes=PASSES,
         keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
         credentials=(".codex/auth.json",),

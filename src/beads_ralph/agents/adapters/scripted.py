@@ -48,7 +48,12 @@ class Scripted:
 
     name = "scripted"
     profile = Profile(
-        "the scripted agent", session_is_given=True, reads_prompts=False, state_variables=(MARKS,)
+        "the scripted agent",
+        session_is_given=True,
+        resumes_elsewhere=True,
+        reads_prompts=False,
+        state_variables=(MARKS,),
+        built_in=True,
     )
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:

@@ -1,0 +1,208 @@
+"""What a run would refuse is found before the first agent starts, by every command that looks ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beads_ralph import app
+from beads_ralph.forge.protocol import PushTarget
+from beads_ralph.store.protocol import Changes
+from tests.loop.plans import Project, git, sprint, work
+
+BEAD = "bd-1-1-one"
+ONE = sprint("1.1", "One", verify="`grep -q done one.txt`")
+SCRIPT = {"*": {"dev": work("one.txt")}}
+AGENT_SH = r"""#!/bin/sh
+if [ "$BEADS_RALPH_ROLE" = qa ]; then
+    printf '```json\n{"status": "pass", "message": "ok"}\n```\n'
+    exit 0
+fi
+echo done > one.txt && git add --all && git commit --quiet --message work
+"""
+
+
+def fault(project: Project, check: str) -> dict[str, Any]:
+    """What `doctor` says; it is something that a run needs."""
+    ran = project.ralph("doctor", "--json")
+    (row,) = [row for row in ran.data["checks"] if row["name"] == check]
+    assert (ran.code, ran.data["healthy"], row["required"]) == (1, False, True), row
+    return dict(row)
+
+
+def refused(project: Project, check: str, *said: str) -> None:
+    """Seen by doctor, a rehearsal and a run alike; nothing was claimed, and no attempt was made."""
+    before = project.statuses()
+    row = fault(project, check)
+    told = [project.run("--dry-run").error, project.run().error]
+    for text in said:
+        assert text in row["detail"], row
+        assert all(text in error["message"] for error in told), told
+    assert {row["action"], *(error["suggested_action"] for error in told)} == {row["action"]}
+    assert (project.statuses(), project.events()) == (before, [])
+    (seen,) = project.ralph("plan", "check", "plan.md", "--json").data["refused_here"]
+    assert all(text in seen["message"] for text in said)
+
+
+def test_a_run_without_a_committer_is_refused(repo: Path, isolated: Path) -> None:
+    project = Project.make(repo, ONE, script=SCRIPT)
+    (isolated / ".gitconfig").write_text("")
+    refused(project, "identity", "user.name and user.email")
+    git(repo, "config", "user.name", "Ada")
+    git(repo, "config", "user.email", "ada@example.org")
+    assert project.run().data["closed"] == [BEAD]
+
+
+def test_a_run_whose_agents_have_no_program_is_refused(repo: Path) -> None:
+    project = Project.make(repo, ONE, plan_settings={"qa_agents": [{"agent": "qa", "executable": "no-such"}]})
+    project.ralph("mason", "plan.md", "--json")
+    refused(project, "agents", "agent qa cannot run: there is no program no-such on PATH")
+
+
+def test_a_program_is_looked_for_from_the_repository(repo: Path) -> None:
+    agent = {"agent": "claude", "executable": "./agent.sh"}
+    project = Project.make(repo, ONE, plan_settings={"dev_agents": [agent], "qa_agents": [agent]})
+    project.ralph("mason", "plan.md", "--json")
+    refused(project, "agents", "there is no program ./agent.sh, seen from the repository")
+    (repo / "agent.sh").write_text(AGENT_SH)
+    refused(project, "agents", "./agent.sh is not executable")
+    (repo / "agent.sh").chmod(0o755)
+    ran = project.run()
+    assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (0, [BEAD], 1), ran.out
+
+
+def test_a_program_that_stands_in_is_enough(repo: Path) -> None:
+    project = Project.make(repo, ONE, script=SCRIPT, agent_defaults={"fallback": ["scripted"]})
+    settings = repo / "beads-ralph.yaml"
+    settings.write_text(settings.read_text().replace("executable: scripted", "executable: no-such"))
+    (remark,) = [text for text in project.run("--dry-run").data["remarks"] if "no-such" in text]
+    assert "stands in" in remark
+    assert project.run().data["closed"] == [BEAD]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("executable", "no-such", "there is no program no-such on PATH"),
+        ("branch", "main/below", "git cannot have branch main/below beside main"),
+    ],
+)
+def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
+    repo: Path, key: str, value: str, said: str
+) -> None:
+    other = "bd-1-1b-other"
+    project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other"), sprint("1.2", "After"))
+    project.ralph("mason", "plan.md", "--json")
+    metadata = project.metadata(other)
+    changed = {key: value} if key == "branch" else {"qa_agents": [{**metadata["qa_agents"][0], key: value}]}
+    spoil(project, other, changed)
+    dry = project.ralph("run", "--dry-run", "--json").data
+    assert (dry["waves"], [row["id"] for row in dry["waiting"]]) == (
+        [["bd-1-1a-one"]],
+        [other, "bd-1-2-after"],
+    )
+    assert said in dry["waiting"][0]["reason"]
+    assert said in fault(project, "agents" if key == "executable" else "branches")["detail"]
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (1, ["bd-1-1a-one"], 1)
+    (row,) = [row for row in project.ralph("status", "--json").data["blocked"] if row["id"] == other]
+    assert said in row["reason"]
+    assert (project.metadata(other)["attempt_count"], project.events("agent_started", bead=other)) == (0, [])
+    spoil(project, other, {name: metadata[name] for name in changed})
+    project.ralph("retry", other)
+    assert sorted(project.ralph("run", "--json").data["closed"]) == [other, "bd-1-2-after"]
+
+
+def spoil(project: Project, bead: str, metadata: dict[str, Any]) -> None:
+    project.store.update(bead, Changes(metadata=metadata))
+
+
+def test_files_that_agents_do_not_see_are_named(repo: Path) -> None:
+    project = Project.make(repo, ONE, script=SCRIPT)
+    assert project.run("--dry-run").data["remarks"] == []
+    (repo / "notes.txt").write_text("new\n")
+    (repo / "plan.md").write_text((repo / "plan.md").read_text() + "\n")
+    (remark,) = project.run("--dry-run").data["remarks"]
+    assert "agents do not see it: notes.txt" in remark
+    assert "agents do not see it: notes.txt" in project.ralph("run", "plan.md").err
+
+
+# --- pushing ------------------------------------------------------------------------------------------
+
+
+def cloned(repo: Path) -> Path:
+    """The repository becomes a clone; the value is its origin."""
+    origin = repo.parent / "origin.git"
+    git(repo.parent, "clone", "--quiet", "--bare", str(repo), str(origin))
+    git(repo, "remote", "add", "origin", str(origin))
+    return origin
+
+
+def heads(origin: Path) -> list[str]:
+    return git(origin, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+
+
+def test_nothing_is_pushed_to_a_clones_origin_unless_somebody_says_so(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, push="ask", forge="local")
+    hint = f"pushes nothing; push: yes in beads-ralph.yaml would push to origin ({origin})"
+    assert hint in project.ralph("run", "plan.md", "--dry-run").out
+    ran = project.ralph("run", "plan.md")
+    assert (ran.code, hint in ran.err) == (0, True), ran.err
+    assert heads(origin) == ["main"]
+    (started,) = project.events("run_started")
+    assert "pushes_to" not in started
+    assert project.ralph("run", "--json").data["push"] is None
+    assert project.bead(BEAD).status == "closed"
+
+
+def test_a_push_is_announced_before_the_first_one(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, push=True, forge="local")  # as YAML reads a bare yes
+    target = {"remote": "origin", "url": str(origin)}
+    assert project.run("--dry-run").data["push"] == target
+    assert heads(origin) == ["main"], "a rehearsal pushes nothing"
+    ran = project.ralph("run", "plan.md")
+    assert f"pushes bead branches to origin ({origin})" in ran.err.split("▶")[0]
+    (started,) = project.events("run_started")
+    assert started["pushes_to"] == f"origin ({origin})"
+    assert heads(origin) == ["feature/1-1-one", "main"]
+    (row,) = [row for row in project.ralph("doctor", "--json").data["checks"] if row["name"] == "push"]
+    assert str(origin) in row["detail"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_person_is_asked_once_whether_to_push(repo: Path, answer: bool) -> None:
+    cloned(repo)
+    Project.make(repo, ONE, push="ask", forge="local")
+    asked: list[str] = []
+
+    def ask(target: PushTarget) -> bool:
+        asked.append(target.remote)
+        return answer
+
+    for _ in range(2):
+        planned = app.plan_run(app.RunRequest(repo / "plan.md"), repo, ask_push=ask)
+        assert bool(planned.push_target) is answer
+    assert asked == ["origin"]
+
+
+def test_a_remote_that_cannot_be_pushed_to_is_said_before_the_work(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, max_network_retries=0)
+    project.ralph("mason", "plan.md", "--json")
+    origin.rename(repo.parent / "moved.git")
+    assert f"origin ({origin}) cannot be pushed to" in fault(project, "push")["detail"]
+    ran = project.run()
+    assert (ran.code, ran.error["code"], project.events()) == (1, "GIT.ERROR", [])
+    assert "cannot be pushed to" in ran.error["message"]
+
+
+def test_a_forge_that_needs_the_push_is_refused_without_it(repo: Path) -> None:
+    git(repo, "remote", "add", "origin", "https://github.com/acme/app.git")
+    project = Project.make(repo, ONE, push="no", forge="github")
+    ran = project.run()
+    assert (ran.code, ran.error["code"], project.events()) == (1, "CONFIG.INVALID", [])
+    assert "push: no" in ran.error["message"]
