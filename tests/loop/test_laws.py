@@ -199,6 +199,7 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "usage": {"input_tokens": None, "output_tokens": None, "cache_tokens": None, "cost_usd": None},
         "conflicts": [],
         "next": [],
+        "push": None,
         "run_id": "",
         "store": "embedded",
         "sandbox": "none",
