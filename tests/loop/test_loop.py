@@ -283,7 +283,7 @@ def test_status_logs_and_events(repo: Path) -> None:
         assert shown["counts"] == {"in_progress": 1, "open": 1}
         (row,) = shown["at_work"]
         assert (row["bead"], row["attempt"], row["role"]) == ("bd-1-1-one", 1, "dev")
-        assert re.search(r"▶ bd-1-1-one  attempt 1  dev claude  \d+ s\n", project.ralph("status").out)
+        assert re.search(r"▶ bd-1-1-one  attempt 1  dev scripted  \d+ s\n", project.ralph("status").out)
         followed = subprocess.Popen(
             [*RALPH, "events", "-f"], cwd=repo, env=environment({}), stdout=subprocess.PIPE, text=True
         )
@@ -364,7 +364,7 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     assert "1 at work, 0 closed, 0 blocked" in text
     for heading in ("bead", "team", "attempt", "stage", "elapsed"):
         assert heading in text
-    assert "dev claude" in text  # the stage: who is at work
+    assert "dev scripted" in text  # the stage: who is at work
     assert "\x1b[32m✓\x1b[0m bd-1-1-one  reviewed on" in text
     assert "✓ done\x1b[0m: every bead is closed" in text
 

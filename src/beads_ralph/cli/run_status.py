@@ -55,7 +55,8 @@ def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
     stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
     if isinstance(event, AgentStarted):
         call = event.call
-        return stage | {"role": call.role, "agent": call.agent, "session_of": call.session_of}
+        told = {"program": call.program, "session_of": call.session_of}
+        return stage | {"role": call.role, "agent": call.agent} | told
     return stage
 
 
@@ -142,7 +143,7 @@ def execution(bead: str, told: Sequence[Event], *, running: bool) -> dict[str, A
 
 def progress(row: Mapping[str, Any]) -> str:
     """What a bead is at, and for how long."""
-    doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
+    doing = stage_of(row["stage"], row.get("role"), row.get("agent"), row.get("program")) or row["stage"]
     seconds = (datetime.now(UTC) - datetime.fromisoformat(row["since"])).total_seconds()
     goes_on = f", in the session of {row['session_of']}" if row.get("session_of") else ""
     return f"attempt {row['attempt']}  {doing}{goes_on}  {max(seconds, 0.0):.0f} s"

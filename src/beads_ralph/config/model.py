@@ -59,7 +59,9 @@ class PlanDefaults(Section):
         examples=[["qa (haiku) - run the tests"]],
     )
     team: Filled | None = Field(
-        None, description="One team for all sprints; otherwise each has its own.", examples=["core"]
+        None,
+        description="One team for all sprints, which then follow one another; otherwise each has its own.",
+        examples=["core"],
     )
     labels: list[Filled] | None = Field(
         None, description="Labels for sprints that name none.", examples=[["backend"]]
