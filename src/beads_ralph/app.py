@@ -143,8 +143,9 @@ class PlannedRun:
                     if told:
                         journal.emit(WarningGiven(message=told))
                 loop = Loop(self.opened.store, tools, journal, *how)
+                loop.open_ends = self._beside_plan
+                loop.closing_remarks = lambda: tuple(filter(None, [inputs.end()]))
                 loop.refusal = self.foreseen.refusal
-                loop.last_look = lambda ended: _with_remark(self._beside_plan(ended), inputs.end())
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
@@ -153,21 +154,15 @@ class PlannedRun:
         said = settings_file(self.space.root, self.request.config)
         return [path.absolute() for path in (said and said.path, self.request.plan) if path is not None]
 
-    def _beside_plan(self, ended: Ended) -> Ended:
+    def _beside_plan(self) -> list[Fault]:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""
-        if self.request.plan is None or not ended.complete:
-            return ended
+        if self.request.plan is None:
+            return []
         try:
             found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            ends = found.diff.open_ends()
+            return found.diff.open_ends()
         except RalphError as error:
-            ends = [*error.faults] or [Fault(error.code, error.message)]
-        if not ends:
-            return ended
-        more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
-        reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
-        left = (*ended.remarks, *(f"{end.message}. {end.remedy}" for end in ends))
-        return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
+            return [*error.faults] or [Fault(error.code, error.message)]
 
     @property
     def sandbox(self) -> str:
@@ -192,10 +187,6 @@ class PlannedRun:
             return f"pushes bead branches to {target}"
         there = forge.origin(self.space.root) if self.config.push == "ask" else None
         return f"pushes nothing; push: yes in beads-ralph.yaml would push to {there}" if there else ""
-
-
-def _with_remark(ended: Ended, remark: str) -> Ended:
-    return replace(ended, remarks=(*ended.remarks, remark)) if remark else ended
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -269,7 +260,7 @@ def _scope(space: Workspace, request: RunRequest) -> Scope:
         store = open_store(space, request.store).store
         beads = beads.union(*(_beads_of(store, name) for name in request.convoys))
     plan_file = space.relative(request.plan) if request.plan else None
-    return Scope(beads, request.teams, plan_file, request.wisps)
+    return Scope(beads, request.teams, plan_file, request.wisps, request.convoys)
 
 
 def _beads_of(store: Store, name: str) -> frozenset[str]:

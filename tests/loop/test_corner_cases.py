@@ -673,6 +673,7 @@ def test_a_conflict_is_resolved_by_the_merge_agent(repo: Path) -> None:
         "changes of feature/1-1b-right": "all there",
     }
     assert len(project.events("conflict_foreseen")) >= 1
+    assert ran.data["conflicts"] == [], "the merge brings both of them together"
 
 
 def test_a_conflict_that_nobody_resolves_blocks_the_bead(repo: Path) -> None:

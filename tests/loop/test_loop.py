@@ -433,6 +433,9 @@ def test_pause_resume_and_stop(repo: Path) -> None:
         soon((second / "up-b").exists)
         assert project.ralph("stop", "--json").code == 0
         soon(lambda: project.events("run_draining"))
+        told = project.ralph("status").out.splitlines()[0]
+        assert told.startswith("running, starts nothing more (told to stop), finishes 1 bead")
+        assert project.ralph("status", "--json").data["draining"] == "told to stop"
         (second / "go-b").touch()
         ran = project.finished(process)
     assert (ran.code, ran.data["ended"], ran.data["reason"]) == (1, "stopped", "told to stop")
@@ -446,8 +449,15 @@ def test_release_frees_a_bead_of_a_dead_run(repo: Path) -> None:
         soon((project.worktree("feature/1-1-one") / "up-a").exists)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        (row,) = project.ralph("status", "--json").data["orphans"]
+        assert (row["bead"], row["run_id"]) == ("bd-1-1-one", *project.run_ids())
+        told = project.ralph("status").out
+        assert f"of run {row['run_id']} is still at work on bd-1-1-one, since " in told
+        assert f"to end it now: kill {row['pid']}" in told
         assert project.ralph("release", "bd-1-1-one", "--json").code == 0
         assert project.statuses() == {"bd-1-1-one": "open"}
+        project.end_strays()
+        assert project.ralph("status", "--json").data["orphans"] == []
     assert project.ralph("release", "bd-1-1-one", "--json").error["code"] == "DATABASE.CONFLICT"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from beads_ralph.bead.words import utc_text
 from beads_ralph.cli.board import stage_of
 from beads_ralph.journal.events import (
     AgentStarted,
@@ -19,11 +20,15 @@ from beads_ralph.journal.events import (
     ParallelismChanged,
     ProgramRecovered,
     ProgramUnavailable,
+    RunDraining,
     RunEnded,
     RunStarted,
     TeamAwaited,
 )
+from beads_ralph.process import process_table, process_tree
+from beads_ralph.process.jobs import RUN_ID
 
+BEAD = "BEADS_RALPH_BEAD"
 ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.kind: "broken off"}
 
 
@@ -81,6 +86,32 @@ def parallel(told: Iterable[Event]) -> dict[str, Any] | None:
             case ParallelismChanged(parallel=now, most=most):
                 found = {"now": now, "most": most}
     return found
+
+
+def draining(told: Iterable[Event]) -> str | None:
+    """Why nothing more is started, while what runs is finished."""
+    found: str | None = None
+    for event in told:
+        match event:
+            case RunDraining(reason=reason):
+                found = reason
+            case RunEnded():
+                found = None
+    return found
+
+
+def orphans(run_id: str) -> list[dict[str, Any]]:
+    """The processes of a dead run that are alive: agents and checks, each without what it started itself."""
+    return [
+        {
+            "pid": one.pid,
+            "run_id": run_id,
+            "bead": process_table.variable_of(one.pid, BEAD) or None,
+            "program": process_table.name_of(one.pid),
+            "since": utc_text(datetime.fromtimestamp(one.began, UTC)),
+        }
+        for one in process_tree.topmost(RUN_ID, run_id)
+    ]
 
 
 def unavailable(told: Iterable[Event], now: str) -> list[dict[str, Any]]:
