@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -92,6 +92,8 @@ class Loop:
         self.tally = RunTally()
         self.refusal: Callable[[Bead], Outcome | None] = lambda _: None
         """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
+        self.edits: Callable[[], Sequence[str]] = tuple
+        """Asked before beads are chosen: those that whoever gave the run its beads has made or changed."""
         self.last_look: Callable[[Ended], Ended] = lambda ended: ended
         """Asked once more before the end is told: whoever gave the run its beads may know of others."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
@@ -200,6 +202,7 @@ class Loop:
         if len(self.running) >= self.parallelism.now:
             self.changed = True  # nobody has looked
             return
+        await self.pool.take_up(await in_thread(self.edits))
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break
