@@ -40,6 +40,8 @@ from beads_ralph.files import disk, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
+from beads_ralph.forge.protocol import Forge, PushTarget
+from beads_ralph.forge.push_answers import PushAnswers
 from beads_ralph.git import commands, proofs, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import GatesOverridden, StraysEnded, WarningGiven
@@ -133,8 +135,9 @@ class PlannedRun:
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             inputs = RunInputs.taken(root, self.space.home, self._named_files)
             tools = replace(tools_at(root, self.config, folder), inputs=inputs)
-            for remark in self.foreseen.remarks:
-                note(f"note: {remark}")
+            for text in (self.push_line, *(f"note: {remark}" for remark in self.foreseen.remarks)):
+                if text:
+                    note(text)
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
@@ -191,7 +194,21 @@ class PlannedRun:
 
     @property
     def config(self) -> Config:
-        return _config(self.space, self.request)
+        """The settings, with what was said instead."""
+        return self.foreseen.scene.config
+
+    @property
+    def push_target(self) -> PushTarget | None:
+        chosen = self.foreseen.scene.forge
+        return chosen.push_target() if chosen else None
+
+    @property
+    def push_line(self) -> str:
+        """What becomes of finished branches, where there is a remote that could have them."""
+        if target := self.push_target:
+            return f"pushes bead branches to {target}"
+        there = forge.origin(self.space.root) if self.config.push == "ask" else None
+        return f"pushes nothing; push: yes in beads-ralph.yaml would push to {there}" if there else ""
 
 
 def _warn(journal: Journal, message: str) -> None:
@@ -203,6 +220,7 @@ def _with_remark(ended: Ended, remark: str) -> Ended:
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
+AskPush = Callable[[PushTarget], bool | None]
 
 
 def plan_run(
@@ -211,9 +229,11 @@ def plan_run(
     progress: Progress = silent,
     settle: Settle = diff.refuse_conflicts,
     tell: Callable[[diff.Diff], None] = lambda _: None,
+    ask_push: AskPush | None = None,
 ) -> PlannedRun:
     """Compile the plan where there is one, bring the store to it, and say what the run is about. `settle`
-    answers where both the plan and a person have changed something; `tell` hears what differs."""
+    answers where both the plan and a person have changed something; `tell` hears what differs. `ask_push`
+    is asked once for each remote whether branches may be pushed there; None is no answer."""
     space = workspace.find(start, config_file=request.config)
     if space.repository is None:
         raise commands.no_repository(space.root)
@@ -227,7 +247,9 @@ def plan_run(
     found = named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
-    foreseen = preflight.rehearse(space, _config(space, request), opened.store, scope, planned)
+    config = _with_push(_config(space, request), space, None if request.dry_run else ask_push)
+    chosen = forge_of(space.root, config)
+    foreseen = preflight.rehearse(space, config, opened.store, scope, planned, chosen)
     if plan is not None:
         tell(plan.diff)
         if not request.dry_run:
@@ -246,6 +268,19 @@ def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
     said = {"executor": request.executor, "forge": request.forge}
     return space.config.model_copy(update={key: value for key, value in said.items() if value})
+
+
+def _with_push(config: Config, space: Workspace, ask: AskPush | None) -> Config:
+    """The settings with a person's answer in place of `push: ask`; without one they stay as they are."""
+    target = forge.origin(space.root) if config.push == "ask" and config.forge != "none" else None
+    if target is None:
+        return config
+    kept = PushAnswers(space.home)
+    said = kept.read(target.url)
+    if said is None and ask is not None and (answer := ask(target)) is not None:
+        said = "yes" if answer else "no"
+        kept.write(target.url, said)
+    return config if said is None else config.model_copy(update={"push": said})
 
 
 def _scope(space: Workspace, request: RunRequest) -> Scope:
@@ -389,10 +424,15 @@ def tools_at(root: Path, config: Config, folder: runs.RunFolder) -> Tools:
         folder,
         environment,
         select,
-        forge.choose(config.forge, root, network=Network.of(config)),
+        forge_of(root, config),
         world=world,
         ports=confinement.ports_of(config),
     )
+
+
+def forge_of(root: Path, config: Config) -> Forge:
+    """The forge that the settings ask for, which pushes where they allow it."""
+    return forge.choose(config.forge, root, network=Network.of(config), push=config.push)
 
 
 def _executor(root: Path, config: Config) -> Executor:

@@ -190,6 +190,7 @@ class Scene:
         said = {
             "store": self.liar.store,
             "forge": "local",
+            "push": "yes",
             "sandbox": "bwrap" if self.mode == "bwrap" else "none",
             "verifier_sandbox": "none" if self.mode == "bare" else "auto",
             "check_before_start": False,

@@ -24,6 +24,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,18 @@ def test_an_honest_agent_gets_its_beads_closed(
     count = 2 if world in (PLAIN, MAKE) else 1
     scene = perform(Liar("honest", "good; commit", world=world, sprints=count), mode)
     assert [claim.sprint for claim in scene.claims()] == ["one", "two"][:count], scene.ran[-1].out
+    assert scene.falsehoods() == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "liar", [liar for liar in CAST if liar.kind == "toolchains"], ids=lambda liar: liar.name
+)
+def test_an_honest_agent_gets_its_bead_closed_where_a_toolchain_is_abused(
+    perform: Callable[[Liar, Mode], Scene], liar: Liar
+) -> None:
+    scene = perform(replace(liar, dev="good; commit"), "none")
+    assert [claim.sprint for claim in scene.claims()] == ["one"], scene.ran[-1].out
     assert scene.falsehoods() == []
 
 

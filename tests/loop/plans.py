@@ -110,6 +110,7 @@ class Project:
             "store": store,
             "check_before_start": False,
             "sandbox": "none",  # tests of their own have the default
+            "push": "yes",  # the same
             "plan": {
                 "source_branch": "main",
                 "dev_agents": [agent],

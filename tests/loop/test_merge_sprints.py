@@ -125,8 +125,12 @@ def test_a_title_that_decides_is_said_before_anything_is_inserted(repo: Path) ->
     project = Project.make(repo, *SIDES, sprint("1.2", "Integration", tasks=[TASK]), typed)
     checked = project.ralph("plan", "check", "plan.md", "--strict", "--json")
     assert (checked.code, checked.data["merges_by_title"]) == (0, ["1.2"])
-    assert "because of its title: sprint 1.2" in project.ralph("plan", "check", "plan.md").out
+    words = "because of the title alone, so git merges before anybody works: sprint 1.2\n"
+    assert words in project.ralph("plan", "check", "plan.md").out
     drawn = project.ralph("plan", "graph", "plan.md")
     assert "← 1.1a, 1.1b, merges them: its title says so" in drawn.out
+    assert "up to 2 in parallel" in drawn.out
+    (repo / "team.md").write_text("---\nteam: core\n---\n" + (repo / "plan.md").read_text("utf-8"), "utf-8")
+    assert "up to 1 in parallel" in project.ralph("plan", "graph", "team.md").out
     told = project.ralph("plan", "graph", "plan.md", "--json").data["sprints"]
     assert [row.get("merge_by") for row in told] == [None, None, "title", "plan"]

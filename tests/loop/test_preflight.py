@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from beads_ralph import app
+from beads_ralph.forge.protocol import PushTarget
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, git, sprint, work
 
@@ -125,3 +127,82 @@ def test_files_that_agents_do_not_see_are_named(repo: Path) -> None:
     (remark,) = project.run("--dry-run").data["remarks"]
     assert "agents do not see it: notes.txt" in remark
     assert "agents do not see it: notes.txt" in project.ralph("run", "plan.md").err
+
+
+# --- pushing ------------------------------------------------------------------------------------------
+
+
+def cloned(repo: Path) -> Path:
+    """The repository becomes a clone; the value is its origin."""
+    origin = repo.parent / "origin.git"
+    git(repo.parent, "clone", "--quiet", "--bare", str(repo), str(origin))
+    git(repo, "remote", "add", "origin", str(origin))
+    return origin
+
+
+def heads(origin: Path) -> list[str]:
+    return git(origin, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+
+
+def test_nothing_is_pushed_to_a_clones_origin_unless_somebody_says_so(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, push="ask", forge="local")
+    hint = f"pushes nothing; push: yes in beads-ralph.yaml would push to origin ({origin})"
+    assert hint in project.ralph("run", "plan.md", "--dry-run").out
+    ran = project.ralph("run", "plan.md")
+    assert (ran.code, hint in ran.err) == (0, True), ran.err
+    assert heads(origin) == ["main"]
+    (started,) = project.events("run_started")
+    assert "pushes_to" not in started
+    assert project.ralph("run", "--json").data["push"] is None
+    assert project.bead(BEAD).status == "closed"
+
+
+def test_a_push_is_announced_before_the_first_one(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, push=True, forge="local")  # as YAML reads a bare yes
+    target = {"remote": "origin", "url": str(origin)}
+    assert project.run("--dry-run").data["push"] == target
+    assert heads(origin) == ["main"], "a rehearsal pushes nothing"
+    ran = project.ralph("run", "plan.md")
+    assert f"pushes bead branches to origin ({origin})" in ran.err.split("▶")[0]
+    (started,) = project.events("run_started")
+    assert started["pushes_to"] == f"origin ({origin})"
+    assert heads(origin) == ["feature/1-1-one", "main"]
+    (row,) = [row for row in project.ralph("doctor", "--json").data["checks"] if row["name"] == "push"]
+    assert str(origin) in row["detail"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_person_is_asked_once_whether_to_push(repo: Path, answer: bool) -> None:
+    cloned(repo)
+    Project.make(repo, ONE, push="ask", forge="local")
+    asked: list[str] = []
+
+    def ask(target: PushTarget) -> bool:
+        asked.append(target.remote)
+        return answer
+
+    for _ in range(2):
+        planned = app.plan_run(app.RunRequest(repo / "plan.md"), repo, ask_push=ask)
+        assert bool(planned.push_target) is answer
+    assert asked == ["origin"]
+
+
+def test_a_remote_that_cannot_be_pushed_to_is_said_before_the_work(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, max_network_retries=0)
+    project.ralph("mason", "plan.md", "--json")
+    origin.rename(repo.parent / "moved.git")
+    assert f"origin ({origin}) cannot be pushed to" in fault(project, "push")["detail"]
+    ran = project.run()
+    assert (ran.code, ran.error["code"], project.events()) == (1, "GIT.ERROR", [])
+    assert "cannot be pushed to" in ran.error["message"]
+
+
+def test_a_forge_that_needs_the_push_is_refused_without_it(repo: Path) -> None:
+    git(repo, "remote", "add", "origin", "https://github.com/acme/app.git")
+    project = Project.make(repo, ONE, push="no", forge="github")
+    ran = project.run()
+    assert (ran.code, ran.error["code"], project.events()) == (1, "CONFIG.INVALID", [])
+    assert "push: no" in ran.error["message"]

@@ -244,7 +244,7 @@ def test_a_merge_that_people_did_themselves_needs_no_pull_request(repo: Path) ->
         repo,
         sprint("1.1a", "Left", verify="`test -f bd-1-1a-left.txt`"),
         sprint("1.1b", "Right"),
-        sprint("1.2", "Merge both", type="merge"),
+        sprint("1.2", "Merge both", type="merge", tasks=()),
     )
     assert project.run("--once").code == 0
     for branch in ("feature/1-1a-left", "feature/1-1b-right"):

@@ -191,6 +191,74 @@ def test_settings_among_others_count_only_where_checks_obey_them(repo: Path) -> 
     assert touched.restored == ("pyproject.toml",)
 
 
+CARGO = "[package]\nname = 'a'\nversion = '1'\n"
+CMAKE = "add_library(a a.c)\nadd_test(NAME a\n  COMMAND a)\n"
+MANIFESTS = {
+    **BEFORE,
+    "go.mod": "module a\n\ngo 1.20\n",
+    "Cargo.toml": CARGO,
+    "CMakeLists.txt": CMAKE,
+    "meson.build": "test('a', exe)\n",
+    "sub/package.json": '{"scripts": {"test": "jest"}}\n',
+    "requirements.txt": "PyYAML==6.0\nflask-login>=1  # sign in\n",
+    "uv.lock": "[[package]]\nname = 'rich'\n[[package]]\nname = 'own'\nsource = { editable = '.' }\n",
+    ".gitignore": "*.stamp\n!kept.stamp\n",
+    "sub/.gitignore": "made/\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pkg/go.mod", "module b\n"),
+        ("go.mod", MANIFESTS["go.mod"] + "replace example.com/x => ./fake\n"),
+        ("Cargo.toml", CARGO + "autotests = false\n"),
+        ("Cargo.toml", CARGO + "[workspace]\nexclude = ['work']\n"),
+        ("CMakeLists.txt", CMAKE.replace("COMMAND a", "COMMAND true")),
+        ("meson.build", "test('a', true_program)\n"),
+        ("sub/package.json", '{"scripts": {"test": "true"}}\n'),
+        ("yaml.py", "new\n"),
+        ("flask_login/__init__.py", "new\n"),
+        ("rich/console.py", "new\n"),
+        ("iniconfig.py", "new\n"),
+        ("x.stamp", ""),
+        ("sub/made/x", ""),
+        (".gitattributes", "* export-ignore\n"),
+        ("sub/.gitattributes", "* export-subst\n"),
+    ],
+)
+def test_what_else_decides_which_checks_run_is_found(repo: Path, file: str, text: str) -> None:
+    base = commit(repo, MANIFESTS, "before")
+    (repo / file).parent.mkdir(parents=True, exist_ok=True)
+    (repo / file).write_text(text, "utf-8")
+    git(repo, "add", "--force", "--all")
+    git(repo, "commit", "--quiet", "--message", "change")
+    added = [] if file in MANIFESTS else [file]
+    assert gate_files.find(repo, base, [file], added, [Verifier(name="p", command="pytest")]).files == (file,)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("go.mod", MANIFESTS["go.mod"] + "require example.com/x v1.0.0\n"),
+        ("Cargo.toml", CARGO + "[dependencies]\nserde = '1'\n"),
+        ("CMakeLists.txt", CMAKE.replace("a.c", "a.c b.c")),
+        ("own/__init__.py", "new\n"),
+        ("src/yaml_reader.py", "new\n"),
+        ("kept.stamp", ""),
+        ("made/x", ""),
+    ],
+)
+def test_what_a_change_brings_along_in_manifests_and_files_is_work(repo: Path, file: str, text: str) -> None:
+    assert not found(repo, {file: text}, "pytest", before=MANIFESTS).files
+
+
+def test_a_helper_is_found_whatever_its_name(repo: Path) -> None:
+    name = 'lib/pr\u00fcf "er*.sh'
+    before = {"check.sh": '. "./lib/pr\u00fcf \\"er*.sh"\n', name: "old\n"}
+    assert found(repo, {name: "new\n"}, "sh check.sh", before=before).restored == (name,)
+
+
 def test_what_the_sprint_says_may_change_is_no_gate(repo: Path) -> None:
     change = {"tests/test_a.py": "new\n", "conftest.py": "new\n", "Makefile": "new\n"}
     touched = found(repo, change, "pytest", "make check", may_change=["tests", "conftest.py"])

@@ -174,9 +174,11 @@ def _run(event: Event) -> str | None:
 
 
 def _sandbox(event: RunStarted) -> str | None:
+    rooms = {"": "", "none": "; checks get no rooms of their own"}
+    own = rooms.get(event.check_rooms, "; checks get rooms of their own")
     if event.sandbox_note:
-        return f"! {event.sandbox_note}"
-    return f"  sandbox: agents and checks run inside {event.sandbox}" if event.sandbox else None
+        return f"! {event.sandbox_note}{own}"
+    return f"  sandbox: agents and checks run inside {event.sandbox}{own}" if event.sandbox else None
 
 
 def _what_runs(event: RunDraining) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ import typer
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
 from beads_ralph.cli.answer import speaker
-from beads_ralph.cli.style import current_style
+from beads_ralph.cli.style import can_ask
 from beads_ralph.cli.text import escape
 from beads_ralph.compile import diff as plandiff
 from beads_ralph.compile.diff import Change, Choice, Diff, Fields
@@ -98,7 +97,7 @@ def asked(found: Diff) -> Diff:
     """Ask a person whose value counts; where nobody is there to be asked, refuse with both."""
     if not found.conflicts:
         return found
-    if not (current_style() == "text" and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         return plandiff.refuse_conflicts(found)
     count = sum(len(change.conflicts) for change in found.conflicts)
     speaker("text")(f"{plural(count, 'field')} changed both in the plan and in the store:")

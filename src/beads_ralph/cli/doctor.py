@@ -25,6 +25,7 @@ from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import RalphError
+from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
@@ -150,14 +151,31 @@ def _preflight(space: Workspace, *, stored: bool) -> list[Check]:
         beads = []
     plan = space.config.plan
     agents = [*(plan.dev_agents or ()), *(plan.qa_agents or ())]
-    scene = RunScene(space, space.config, beads, () if beads else agents)
-    found = preflight.examine(scene)
-    return [_foreseen(name, problems, len(beads)) for name, problems in found.items() if name != "disk"]
+    chosen, refusal = _forge(space)
+    scene = RunScene(space, space.config, beads, () if beads else agents, chosen)
+    found = {**preflight.examine(scene), **({"push": [refusal]} if refusal else {})}
+    target = chosen.push_target() if chosen else None
+    told = {"push": f"bead branches are pushed to {target}" if target else "nothing is pushed"}
+    return [
+        _foreseen(name, problems, len(beads), told.get(name))
+        for name, problems in found.items()
+        if name != "disk"
+    ]
 
 
-def _foreseen(name: str, problems: Sequence[Obstacle], beads: int) -> Check:
+def _forge(space: Workspace) -> tuple[Forge | None, Obstacle | None]:
+    """Asked once: whoever calls the doctor waits for it."""
+    from beads_ralph import app
+
+    try:
+        return app.forge_of(space.root, space.config.model_copy(update={"max_network_retries": 0})), None
+    except RalphError as error:
+        return None, Obstacle(error)
+
+
+def _foreseen(name: str, problems: Sequence[Obstacle], beads: int, said: str | None) -> Check:
     if not problems:
-        return Check(name, "found", f"a run would find no fault ({plural(beads, 'bead')} to start)")
+        return Check(name, "found", said or f"a run would find no fault ({plural(beads, 'bead')} to start)")
     told = {problem.error.message: problem for problem in problems}
     of_beads = {problem.bead: problem for problem in problems if problem.bead}
     whose = f" ({several(sorted(of_beads))})" if of_beads else ""

@@ -113,9 +113,9 @@ def _told_by_title(merges: Sequence[str]) -> list[str]:
     """A remark as well: mostly it is what was meant."""
     if not merges:
         return []
-    those = "sprint " if len(merges) == 1 else "sprints "
+    those = f"sprint{'' if len(merges) == 1 else 's'} {several(merges)}"
     return [
-        f"! merged by git first, then worked on, because of its title: {those}{several(merges)}",
+        f"! a merge because of the title alone, so git merges before anybody works: {those}",
         "  → add **Type**: merge to say so yourself, or **Type**: work",
     ]
 
@@ -142,8 +142,10 @@ def _node(sprint: Sprint, built: Built) -> draw.Node:
     members = molecule.members if molecule else ()
     steps = tuple(draw.DrawnStep(step.id, step.title, tuple(step.dependencies)) for step in members)
     formula = sprint.formula.value if sprint.formula else None
-    merge_by = _merge_of(sprint, built)
-    return draw.Node(name, built.ids[name], sprint.title, sprint.line, formula, steps, merge_by)
+    bead = built.beads.get(name)
+    team = bead.metadata.team_name if isinstance(bead, Bead) else ""
+    own = (formula, steps, _merge_of(sprint, built), team)
+    return draw.Node(name, built.ids[name], sprint.title, sprint.line, *own)
 
 
 def diff(

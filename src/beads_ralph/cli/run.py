@@ -11,7 +11,7 @@ from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
 from beads_ralph.cli.differences import asked, tell
-from beads_ralph.cli.style import current_style
+from beads_ralph.cli.style import can_ask, current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.errors import RalphError
 from beads_ralph.files.plugins import ExecutorName, ForgeName
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.app import PlannedRun
+    from beads_ralph.forge.protocol import PushTarget
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Progress, Store
 
@@ -86,7 +87,9 @@ def run(  # noqa: PLR0913 - one parameter an option
         config=config,
     )
     say = speaker(current_style())
-    planned = app.plan_run(request, progress=say, settle=asked, tell=lambda found: tell(found, say))
+    planned = app.plan_run(
+        request, progress=say, settle=asked, tell=lambda found: tell(found, say), ask_push=may_push
+    )
     if dry_run:
         return _rehearsed(planned)
     ended = planned.start(lambda journal: Board(journal, current_style()), say)
@@ -124,7 +127,7 @@ def _rehearsed(planned: PlannedRun) -> Answer:
         for step in people:
             then = f"; then: {step.command}" if step.command else f"; waits for {', '.join(step.waits_for)}"
             console.print(f"○ for a person: {step.item.id}  {escape(step.item.title + then)}")
-        for remark in found.remarks:
+        for remark in filter(None, (planned.push_line, *found.remarks)):
             console.print(f"[yellow]![/yellow] {escape(remark)}")
         left = "nothing is left for agents to do" if people else "nothing is left to do"
         console.print("nothing was started" if waves or waiting else left)
@@ -137,9 +140,23 @@ def _rehearsed(planned: PlannedRun) -> Answer:
         "without_verifier": bare,
         "people": [step.to_json() for step in people],
         "remarks": [*found.remarks],
+        "push": _target(planned),
         "store": planned.opened.store.kind,
     }
     return Answer(data, show)
+
+
+def may_push(target: PushTarget) -> bool | None:
+    """Ask a person; None where nobody is there to be asked."""
+    if not can_ask():
+        return None
+    question = f"Push the branches of finished beads to {target}? The answer is kept"
+    return bool(typer.confirm(question, err=True))
+
+
+def _target(planned: PlannedRun) -> dict[str, str] | None:
+    target = planned.push_target
+    return {"remote": target.remote, "url": target.url} if target else None
 
 
 def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
@@ -147,7 +164,8 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     store = planned.opened.store
     return Answer(
         ended.to_json()
-        | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox},
+        | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox}
+        | {"push": _target(planned)},
         lambda console: _show_end(console, ended, store),
         exit_code=OK if ended.complete else INTERRUPTED if ended.why == "interrupted" else FAILED,
     )

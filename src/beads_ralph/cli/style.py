@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from beads_ralph.cli.answer import Style
@@ -21,3 +22,8 @@ def settle_style(arguments: Sequence[str], default: Style = "text") -> Style:
 
 def current_style() -> Style:
     return _current[0]
+
+
+def can_ask() -> bool:
+    """Whether a person is there to answer a question."""
+    return current_style() == "text" and sys.stdin.isatty() and sys.stderr.isatty()

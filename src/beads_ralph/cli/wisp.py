@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
-from beads_ralph.cli.style import current_style
+from beads_ralph.cli.style import can_ask
 from beads_ralph.cli.text import lines, table
 from beads_ralph.config import workspace
 from beads_ralph.config.kinds import Seconds
@@ -163,8 +162,7 @@ def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
     if force:
         return True
     ids = [identity for tree in going for identity in tree.ids]
-    asking = current_style() == "text" and sys.stdin.isatty() and sys.stderr.isatty()
-    if not asking:
+    if not can_ask():
         message = f"{plural(len(ids), 'wisp')} would be removed, and nobody is there to be asked"
         action = "Look at them: beads-ralph wisp list; then say --force"
         raise RalphError(Code.USAGE, message, data={"removable": ids}, suggested_action=action)

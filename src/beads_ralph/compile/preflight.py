@@ -26,6 +26,7 @@ from beads_ralph.compile.places import place_faults
 from beads_ralph.config.model import Config
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import merges, worktree_status
 
 IDENTITY: Final = "Run: git config --global user.name NAME && git config --global user.email ADDRESS"
@@ -67,6 +68,8 @@ class RunScene:
     """Those that would start."""
     agents: Sequence[AgentSpec] = ()
     """Agents that no bead has yet, such as those of the settings."""
+    forge: Forge | None = None
+    """Where finished branches would go; None where that is not looked at."""
     select: Callable[[str], AgentCLI] = select
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -38,6 +38,11 @@ def _agent(value: Any) -> Any:
     return value
 
 
+def _answer(value: Any) -> Any:
+    """YAML takes a bare yes or no for true or false."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+
+
 def _verifier(value: Any) -> Any:
     return Verifier(name=value, command=value) if isinstance(value, str) else value
 
@@ -61,6 +66,11 @@ Seconds = Annotated[
     _kind(
         "duration", {"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}
     ),
+]
+Push = Annotated[
+    Literal["ask", "yes", "no"],
+    BeforeValidator(_answer),
+    _kind("ask, yes or no", {"enum": ["ask", "yes", "no"]}, {"type": "boolean"}),
 ]
 Agent = Annotated[AgentSpec, BeforeValidator(_agent), _kind("agent", TEXT, _mapping(AgentSpec, "agent"))]
 Command = Annotated[

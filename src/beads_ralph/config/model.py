@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Seconds
+from beads_ralph.config.kinds import Agent, Command, Push, Seconds
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
@@ -59,7 +59,9 @@ class PlanDefaults(Section):
         examples=[["qa (haiku) - run the tests"]],
     )
     team: Filled | None = Field(
-        None, description="One team for all sprints; otherwise each has its own.", examples=["core"]
+        None,
+        description="One team for all sprints, which then follow one another; otherwise each has its own.",
+        examples=["core"],
     )
     labels: list[Filled] | None = Field(
         None, description="Labels for sprints that name none.", examples=[["backend"]]
@@ -207,6 +209,11 @@ class Config(Section):
     )
     forge: ForgeName = Field(
         "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
+    )
+    push: Push = Field(
+        "ask",
+        description="Whether finished branches are pushed to `origin`.",
+        examples=["yes"],
     )
     budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
         None, description="After so many minutes a run starts nothing more.", examples=[90]

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from beads_ralph.config.model import Config
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.forge.protocol import Proposal
+from beads_ralph.forge.protocol import Proposal, PushTarget
 from beads_ralph.git import commands, guard, large_files, proofs, settings
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.process.calls import Retry
@@ -30,6 +30,7 @@ REJECTED: Final = "rejected]"
 # Two pushes at once; but a branch `a` in the way of `a/b` stays there.
 RACED: Final = re.compile(r"cannot lock ref(?!.*cannot create)|incorrect old value")
 OVERTAKEN: Final = re.compile(r"non-fast-forward|fetch first|stale info")
+REHEARSED: Final = "beads-ralph-rehearsal"
 MOST_NAMED: Final = 500
 """So many branches one command line may name."""
 CREDENTIALS: Final = re.compile(r"://[^/@\s]+@")
@@ -80,6 +81,28 @@ def words_of(ended: Exit, timeout: float) -> str:
 
 
 # --- pushing ----------------------------------------------------------------------------------------
+
+
+def target(root: Path, remote: str) -> PushTarget:
+    """The remote as people know it."""
+    ended = commands.run("remote", "get-url", "--push", "--", remote, cwd=root)
+    return PushTarget(remote, CREDENTIALS.sub("://", ended.stdout.strip()) or remote)
+
+
+def require_target(root: Path, remote: str, network: Network, *config: str) -> None:
+    """Rehearse a push: the remote is there, and lets us in. No hook runs, and nothing is written."""
+    words = (*config, "push", "--dry-run", "--no-verify", "--quiet", "--", remote, f"HEAD:{HEADS}{REHEARSED}")
+
+    def ask() -> None:
+        ended = commands.run(*words, cwd=root, timeout=network.timeout)
+        if not ended.ok:
+            message = f"{target(root, remote)} cannot be pushed to"
+            kind = TemporaryError if is_temporary(ended) else RalphError
+            said = words_of(ended, network.timeout)
+            action = f"Mend it, or set push: no in beads-ralph.yaml. git says: {said.splitlines()[-1]}"
+            raise kind(Code.GIT_ERROR, message, details=said, suggested_action=action)
+
+    persist(ask, network.retry)
 
 
 def publish(root: Path, remote: str, proposal: Proposal, network: Network, *config: str) -> None:

@@ -45,11 +45,29 @@ class PullRequest:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class PushTarget:
+    """Where branches are pushed to."""
+
+    remote: str
+    url: str
+    """Without the credentials that it may carry."""
+
+    def __str__(self) -> str:
+        return f"{self.remote} ({self.url})"
+
+
 @runtime_checkable
 class Forge(Protocol):
     """Where a finished branch is proposed."""
 
     kind: str
+
+    def push_target(self) -> PushTarget | None:
+        """Where it pushes to; None where it pushes nothing."""
+
+    def require_target(self) -> None:
+        """Raise where nothing could be pushed now. Nothing is."""
 
     def propose(self, proposal: Proposal) -> PullRequest:
         """Publish the branch and open the pull request, or find the open one of this branch and bring it

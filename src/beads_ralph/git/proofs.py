@@ -27,6 +27,7 @@ from beads_ralph.git import commands, git_files, large_files, settings
 from beads_ralph.git.settings import GitSettings
 
 NAME: Final = "proof.git"
+ATTRIBUTES: Final = ".gitattributes"
 FETCH_SECONDS: Final = 1800.0
 """The first fetch brings the whole history."""
 CHECKOUT_SECONDS: Final = 600.0
@@ -91,9 +92,20 @@ class Checkout:
     def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Put files of another commit here, and take out those that it does not have."""
         if new:
-            commands.output("rm", "--quiet", "--force", "--", *new, cwd=self.path, env=self.env)
+            words = ("--literal-pathspecs", "rm", "--quiet", "--force", "--", *new)
+            commands.output(*words, cwd=self.path, env=self.env)
         if old:
-            commands.output("checkout", "--quiet", base, "--", *old, cwd=self.path, env=self.env)
+            words = ("--literal-pathspecs", "checkout", "--quiet", base, "--", *old)
+            commands.output(*words, cwd=self.path, env=self.env)
+        if any(name.endswith(ATTRIBUTES) for name in (*old, *new)):
+            self._archive_as(base)
+
+    def _archive_as(self, base: str) -> None:
+        """`git archive` goes by the attributes of the commit, unless these say something else."""
+        said = commands.run("show", f"{base}:{ATTRIBUTES}", cwd=self.path, env=self.env).stdout
+        place = self.path / ".git" / "info" / "attributes"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"* !export-ignore !export-subst\n{said}", "utf-8", "surrogateescape")
 
     def head(self) -> str | None:
         """Where whoever works there has gone to."""

@@ -78,6 +78,10 @@ class RunStarted(BaseEvent):
     """What agents and checks are sandboxed with, `none` for nothing; empty in journals of older versions."""
     sandbox_note: str = seldom("")
     """Why there is no sandbox, what that means, and how to get one; empty where there is one."""
+    check_rooms: str = seldom("")
+    """What checks get rooms of their own by; `none` where they get none."""
+    pushes_to: str = seldom("")
+    """The remote and its address that finished branches are pushed to; empty where nothing is pushed."""
 
 
 class StraysEnded(BaseEvent):

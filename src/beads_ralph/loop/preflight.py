@@ -21,6 +21,7 @@ from beads_ralph.compile.preflight import (
     Obstacle,
     RunScene,
     agents_in,
+    first_commit,
     missing_programs,
     obstacle,
     raised,
@@ -32,6 +33,7 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.text_files import RALPH_DIR
+from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
@@ -76,9 +78,16 @@ def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
             yield obstacle(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
 
 
+def push_target(scene: RunScene) -> Iterator[Obstacle]:
+    """Work that nobody can be given is paid for all the same."""
+    if scene.forge is not None and scene.beads and not any(first_commit(scene)):
+        yield from raised(scene.forge.require_target)
+
+
 CHECKS: Final[Mapping[str, Check]] = {
     **OF_THE_PLACE,
     "agent settings": agent_settings,
+    "push": push_target,
     "sign-in": agents_signed_in,
     "working tree": uncommitted_files,
 }
@@ -123,12 +132,17 @@ class DryRun:
 
 
 def rehearse(
-    space: Workspace, config: Config, store: Store, scope: Scope, planned: Sequence[Bead] = ()
+    space: Workspace,
+    config: Config,
+    store: Store,
+    scope: Scope,
+    planned: Sequence[Bead] = (),
+    forge: Forge | None = None,
 ) -> DryRun:
     """Foresee a run, or raise why there can be none. `planned` are beads as it would put them into the
     store."""
     ahead = _Ahead.of(store, scope, planned)
-    scene = RunScene(space, config, ahead.starting())
+    scene = RunScene(space, config, ahead.starting(), forge=forge)
     problems = [problem for found in examine(scene).values() for problem in found]
     _refuse([problem for problem in problems if problem.stops_all])
     refused = {problem.bead: problem for problem in reversed(problems) if problem.bead}

@@ -139,11 +139,16 @@ class Loop:
         return ended
 
     def _started(self) -> RunStarted:
-        most, actor = self.settings.max_parallel, self.settings.actor
-        if self.tools.closed_in:
-            return RunStarted(max_parallel=most, actor=actor, sandbox=Sandbox.kind)
-        note = confinement.sandbox_note(self.tools.config)
-        return RunStarted(max_parallel=most, actor=actor, sandbox="none", sandbox_note=note)
+        tools, closed_in = self.tools, self.tools.closed_in
+        target = tools.forge.push_target()
+        return RunStarted(
+            max_parallel=self.settings.max_parallel,
+            actor=self.settings.actor,
+            sandbox=Sandbox.kind if closed_in else "none",
+            sandbox_note="" if closed_in else confinement.sandbox_note(tools.config),
+            check_rooms=Sandbox.kind if tools.world and tools.world.program else "none",
+            pushes_to=str(target) if target else "",
+        )
 
     async def _turn(self) -> bool:
         """Start what may start, wait for one to end, settle it; True where the run is over."""

@@ -42,6 +42,7 @@ class Node:
     formula: str | None = None
     steps: tuple[DrawnStep, ...] = ()
     merge_by: MergeBy | None = None
+    team: str = ""
 
     @property
     def shown(self) -> str:
@@ -71,6 +72,10 @@ class Drawing:
     def of(cls, nodes: Sequence[Node], edges: Mapping[str, Sequence[str]]) -> Drawing:
         known = {node.sprint: node for node in nodes}
         return cls(known, edges, graph.waves(edges), graph.critical_path(edges))
+
+    def width(self, wave: Sequence[str]) -> int:
+        """How many sprints of a wave may be at work at once: those of one team follow one another."""
+        return len({self.nodes[sprint].team or sprint for sprint in wave})
 
     def inner(self, sprint: str) -> list[str]:
         """The sprints of the plan that it waits for."""
@@ -122,7 +127,7 @@ def text(drawing: Drawing, console: Console, counted: str = "") -> None:
             name = f"[bold]{sprint:<{width}}[/bold]"
             row = f"[cyan]{lead}[/cyan] {_branch(at, len(wave))} {star} {name}  {title}  {behind}"
             console.print(row, emoji=False)  # a title may well say :x:
-    most = max((len(wave) for wave in drawing.waves), default=0)
+    most = max((drawing.width(wave) for wave in drawing.waves), default=0)
     said = counted or plural(len(drawing.nodes), "sprint")
     console.print(
         f"\n{said}, {plural(len(drawing.waves), 'wave')}, up to {most} in parallel; "

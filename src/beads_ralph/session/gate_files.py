@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import configparser
 import fnmatch
-import json
 import re
 import shlex
 import shutil
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.model import Verifier
-from beads_ralph.git import commands
+from beads_ralph.files import scratch
+from beads_ralph.git import commands, settings, worktree_status
+from beads_ralph.session import manifests
 from beads_ralph.session.gate_patterns import (
     CI,
     SCRIPTS,
@@ -38,6 +37,7 @@ NAMED_PLUGINS: Final = re.compile(r"^pytest_plugins\s*(?::[^=\n]+)?=\s*([\[(][^\
 PYTEST: Final = re.compile(r"\bpy\.?test\b")
 PYTEST_FILES: Final = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
 NAMED: Final = "is named by a verifier"
+IGNORE: Final = ".gitignore"
 LONGEST_SCRIPT: Final = 256 * 1024
 
 
@@ -122,6 +122,10 @@ class _Gates:
     sourced: frozenset[str]
     plugins: frozenset[str]
     targets: frozenset[str]
+    libraries: frozenset[str]
+    """Modules that the base asks for and has not."""
+    ignored: frozenset[str]
+    """New files that the base tells git to ignore."""
 
     @classmethod
     def of(cls, repo: Path, base: str, added: Collection[str], verifiers: Sequence[Verifier]) -> _Gates:
@@ -139,6 +143,8 @@ class _Gates:
             _sourced(repo, base, [file for file in known if _is_script(file, named)]),
             _plugins(repo, base, known, lines),
             frozenset(word for one in lines if MAKE.search(one) for word in _words(one)),
+            _libraries(repo, base, known) if any(map(_is_importable, added)) else frozenset(),
+            _ignored(repo, base, known, added),
         )
 
     def reason(self, file: str, *, new: bool) -> str:
@@ -160,8 +166,10 @@ class _Gates:
         """Why a check would take it in, or take it for something else."""
         if new and PurePosixPath(file).parts[0] in self.targets:
             return "is named like a target of make"
-        if new and _stands_in(file):
+        if new and (_stands_in(file) or (_top(file) in self.libraries and _is_importable(file))):
             return "stands in for a program or a module"
+        if file in self.ignored:
+            return "is one that git is told to ignore"
         if self._swaps(file, new=new):
             return "has to do with a folder in place of a file"
         if any(is_named(file, word) or fnmatch.fnmatch(file, word) for word in self.sourced):
@@ -176,9 +184,9 @@ class _Gates:
 
     def _sets_up_checks(self, file: str, *, new: bool) -> bool:
         """Whether the change is in the part of the file that checks obey, and there are checks already."""
-        if file not in PARTIAL or (new and not _is_beside("pytest", self.known)):
+        if not manifests.is_manifest(file) or (new and not _is_beside("pytest", self.known)):
             return False
-        return bool(_part(self.repo, self.base, file) != _part(self.repo, "HEAD", file))
+        return manifests.sets_up_checks(self.repo, self.base, file)
 
 
 def steering(changed: Iterable[str]) -> list[str]:
@@ -206,11 +214,45 @@ def _done(file: str, added: Collection[str]) -> str:
     return "added" if file in added else "changed"
 
 
+def _libraries(repo: Path, base: str, known: Collection[str]) -> frozenset[str]:
+    return manifests.libraries(repo, base, known) - {_top(file) for file in known}
+
+
+def _ignored(repo: Path, base: str, known: Collection[str], added: Collection[str]) -> frozenset[str]:
+    """Those of the new files that the base tells git to ignore: a build makes such files, and takes one that
+    is there for its own."""
+    rules = [PurePosixPath(file) for file in known if PurePosixPath(file).name == IGNORE]
+    near = {parent for file in added for parent in PurePosixPath(file).parents}
+    rules = [file for file in rules if file.parent in near]
+    if not rules:
+        return frozenset()
+    folder = scratch.make()
+    try:
+        for file in rules:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(_text(repo, base, str(file)), "utf-8", "surrogateescape")
+        own = {"GIT_DIR": str(worktree_status.git_dir(repo)), **settings.environment(repo)}
+        env, names = {**own, "GIT_WORK_TREE": str(folder)}, "\0".join(added)
+        words = ("check-ignore", "--no-index", "-z", "--stdin")
+        return frozenset(commands.run(*words, cwd=folder, env=env, stdin=names).stdout.split("\0")) - {""}
+    finally:
+        scratch.discard(folder)
+
+
+def _top(file: str) -> str:
+    """The module that a file would be, or be a part of, at the top of the repository."""
+    return PurePosixPath(file).parts[0].partition(".")[0]
+
+
+def _is_importable(file: str) -> bool:
+    return PurePosixPath(file).suffix in (".py", ".pyc", ".so")
+
+
 def _stands_in(file: str) -> bool:
     """A module of the standard library or of a test program, at the top of the repository; a program in a
     folder that package managers put on PATH."""
     path = PurePosixPath(file)
-    module = path.suffix in (".py", ".pyc", ".so") and path.parts[0].partition(".")[0] in SHADOWED
+    module = _is_importable(file) and _top(file) in SHADOWED
     program = "bin" in path.parts[:-1] and shutil.which(path.name) is not None
     return module or program or bool({".bin", ".venv", "venv"} & {*path.parts[:-1]})
 
@@ -224,8 +266,13 @@ def _may_be_check(file: str) -> bool:
 def _is_beside(kind: str, known: Collection[str]) -> bool:
     """Whether the base has something that the file joins: the first Makefile or test of a repository is
     work, the second one may outdo the first."""
+    if kind == "git":
+        return True
     joins = {"pytest": ("pytest", "tests"), "npm": ("npm", "tests")}.get(kind, (kind,))
-    return any(kind_of(file) in joins or (kind in ("pytest", "npm") and file in PARTIAL) for file in known)
+    return any(
+        kind_of(file) in joins or (kind in ("pytest", "npm") and manifests.is_manifest(file))
+        for file in known
+    )
 
 
 def _is_script(file: str, named: Collection[str]) -> bool:
@@ -242,8 +289,16 @@ def _sourced(repo: Path, base: str, scripts: Iterable[str]) -> frozenset[str]:
     for script in scripts:
         text = _text(repo, base, script)
         for words in SOURCED.findall(text):
-            found |= {word.strip("\"'").removeprefix("./") for word in words.split()}
+            found |= {word.removeprefix("./") for word in _split(words)}
     return frozenset(word.rpartition("}")[2].lstrip("/") for word in found) - {""}
+
+
+def _split(words: str) -> list[str]:
+    """As a shell does, names with blanks included."""
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return [word.strip("\"'") for word in words.split()]
 
 
 def _text(repo: Path, commit: str, file: str) -> str:
@@ -264,58 +319,6 @@ def files_of(repo: Path, commit: str) -> frozenset[str]:
     """The names of a commit's files; asked for several times in an attempt."""
     listing = commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo)
     return frozenset(listing.split("\0")) - {""}
-
-
-# --- settings of checks among others ------------------------------------------------------------------
-
-
-def _pyproject(text: str) -> Any:
-    tools = tomllib.loads(text).get("tool", {})
-    return {
-        name: tools.get(name)
-        for name in ("pytest", "coverage", "tox", "nox", "hatch", "pdm", "poe", "taskipy")
-    }
-
-
-def _ini(text: str) -> Any:
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    parser.read_string(text)
-    return {
-        name: dict(parser[name]) for name in parser.sections() if not name.startswith(("metadata", "options"))
-    }
-
-
-def _package(text: str) -> Any:
-    said = json.loads(text)
-    return {
-        name: said.get(name) for name in ("scripts", "jest", "vitest", "mocha", "ava", "nyc", "c8", "type")
-    }
-
-
-def _cargo(text: str) -> Any:
-    said = tomllib.loads(text)
-    return {
-        name: said.get(name)
-        for name in ("test", "bench", "lib", "bin", "profile", "lints", "patch", "replace")
-    }
-
-
-PARTIAL: Final[Mapping[str, Callable[[str], Any]]] = {
-    "pyproject.toml": _pyproject,
-    "setup.cfg": _ini,
-    "package.json": _package,
-    "Cargo.toml": _cargo,
-}
-
-
-def _part(repo: Path, commit: str, file: str) -> Any:
-    """The settings of checks in a file, nothing where there are none; all of it where it cannot be read."""
-    text = commands.run("show", f"{commit}:{file}", cwd=repo).stdout
-    try:
-        said = PARTIAL[file](text) if text else {}
-        return {key: value for key, value in said.items() if value}
-    except (ValueError, configparser.Error, AttributeError, TypeError):
-        return text
 
 
 # --- what verifiers name ------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
         "unittest.py",
         ".coveragerc",
         "tox.ini",
+        "tox.toml",
         "noxfile.py",
     ),
     "npm": (
@@ -79,6 +80,8 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
         "playwright.config.*",
         "cypress.config.*",
         "ava.config.*",
+        "bunfig.toml",
+        "deno.json*",
     ),
     "cargo": (".cargo/*", "build.rs", "rust-toolchain*", "nextest.toml"),
     "go": ("go.work", "magefile.go"),
@@ -95,6 +98,11 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "ruby": (".rspec", "rakefile", "spec_helper.rb", "rails_helper.rb", "test_helper.rb"),
     "elixir": ("mix.exs", "test_helper.exs"),
+    "cmake": ("ctestcustom.*", "cmakepresets.json", "cmakeuserpresets.json"),
+    "php": ("phpunit.xml*", "phpunit.dist.xml"),
+    "dotnet": ("*.runsettings", "xunit.runner.json", "directory.build.*"),
+    "bazel": (".bazelrc",),
+    "git": (".gitattributes",),
     "shell": (".env", ".envrc", ".bashrc", ".profile", "taskfile.y*ml", ".shellcheckrc"),
 }
 """By the programs that read them without being told: their settings, which a check obeys."""
@@ -127,7 +135,10 @@ TEST_FOLDERS: Final = frozenset(
 )
 
 
-SHADOWED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "coverage", "hypothesis", "xdist"}
+SHADOWED: Final = sys.stdlib_module_names | {
+    *("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "coverage"),
+    *("hypothesis", "xdist", "execnet", "mock", "nose"),
+}
 """Modules that a file of the same name at the top of the repository would stand in for."""
 
 

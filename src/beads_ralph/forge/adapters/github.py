@@ -25,9 +25,11 @@ from beads_ralph.forge.network import (
     persist,
     publish,
     put_back,
+    require_target,
+    target,
     words_of,
 )
-from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, fitting_section
+from beads_ralph.forge.protocol import Proposal, PullRequest, PushTarget, check_proposal, fitting_section
 from beads_ralph.git import commands
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
@@ -70,6 +72,12 @@ class GitHubForge:
         self.network = network or Network()
         self.remote = remote or "origin"
         self.address = address(root, self.remote)
+
+    def push_target(self) -> PushTarget | None:
+        return target(self.root, self.remote)
+
+    def require_target(self) -> None:
+        require_target(self.root, self.remote, self.network, *self._credentials())
 
     def propose(self, proposal: Proposal) -> PullRequest:
         check_proposal(self.root, proposal)

@@ -15,8 +15,8 @@ from beads_ralph.bead.field_types import FrozenModel, Positive, Timestamp
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
-from beads_ralph.forge.network import Network, heads, holds, publish, put_back
-from beads_ralph.forge.protocol import Proposal, PullRequest, check_proposal, with_section
+from beads_ralph.forge.network import Network, heads, holds, publish, put_back, require_target, target
+from beads_ralph.forge.protocol import Proposal, PullRequest, PushTarget, check_proposal, with_section
 from beads_ralph.git import commands, guard
 
 TURN_SECONDS: Final = 30.0
@@ -36,6 +36,13 @@ class LocalForge:
         self.remote = remote
         self.network = network or Network()
         self.pulls = PullDirectory(root)
+
+    def push_target(self) -> PushTarget | None:
+        return target(self.root, self.remote) if self.remote else None
+
+    def require_target(self) -> None:
+        if self.remote is not None:
+            require_target(self.root, self.remote, self.network)
 
     def propose(self, proposal: Proposal) -> PullRequest:
         check_proposal(self.root, proposal)

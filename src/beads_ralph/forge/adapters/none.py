@@ -19,6 +19,12 @@ class NoForge:
     def __init__(self, root: Path, _remote: str | None = None, _network: Network | None = None) -> None:
         self.root = root
 
+    def push_target(self) -> None:
+        return None
+
+    def require_target(self) -> None:
+        return None
+
     def propose(self, proposal: Proposal) -> PullRequest:
         check_proposal(self.root, proposal)
         held = commands.output("rev-parse", "--verify", f"refs/heads/{proposal.branch}", cwd=self.root)
