@@ -129,7 +129,7 @@ def test_a_sprint_that_is_added_while_its_plan_runs_is_worked_on_where_edits_are
 
     request = RunRequest(plan=path, watch_plan=watches)
     ended = beads_ralph.run(request, start=repo, on_event=edit)
-    told = [row["message"] for row in project.events("warning") if "the plan was edited" in row["message"]]
+    told = [row["message"] for row in project.events("warning_given") if "the plan was edited" in row["message"]]
     if watches:
         assert (ended.why, ended.closed) == ("done", (ALPHA, BETA, GAMMA))
         assert told == [f"the plan was edited: new: {BETA}; changed: {GAMMA}"]
@@ -147,4 +147,4 @@ def test_an_edit_with_a_fault_is_told_and_the_run_goes_on(repo: Path) -> None:
 
     ended = beads_ralph.run(RunRequest(plan=path, watch_plan=True), start=repo, on_event=edit)
     assert (ended.why, ended.closed) == ("plan_differs", (ALPHA, BETA))
-    assert any("is not taken up" in row["message"] for row in project.events("warning"))
+    assert any("is not taken up" in row["message"] for row in project.events("warning_given"))
