@@ -147,11 +147,12 @@ class PlannedRun:
                     if told:
                         _warn(journal, told)
                 loop = Loop(self.opened.store, tools, journal, *how)
+                loop.open_ends = self._beside_plan
+                loop.closing_remarks = lambda: tuple(filter(None, [inputs.end()]))
                 loop.refusal = self.foreseen.refusal
                 if self.request.plan is not None and self.watches_plan:
                     tell = partial(_warn, journal)
                     loop.edits = PlanWatch(self.space, self.request.plan, self.opened.store, tell).take_up
-                loop.last_look = lambda ended: _with_remark(self._beside_plan(ended), inputs.end())
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
@@ -170,21 +171,15 @@ class PlannedRun:
         applies = (self.request.plan_changes or self.space.config.plan_changes) == "apply"
         return applies and self.sandbox != "none"
 
-    def _beside_plan(self, ended: Ended) -> Ended:
+    def _beside_plan(self) -> list[Fault]:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""
-        if self.request.plan is None or not ended.complete:
-            return ended
+        if self.request.plan is None:
+            return []
         try:
             found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            ends = found.diff.open_ends()
+            return found.diff.open_ends()
         except RalphError as error:
-            ends = [*error.faults] or [Fault(error.code, error.message)]
-        if not ends:
-            return ended
-        more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
-        reason = f"every bead is closed, but the plan differs from the store: {ends[0].message}{more}"
-        left = (*ended.remarks, *(f"{end.message}. {end.remedy}" for end in ends))
-        return replace(ended, why="plan_differs", reason=reason, complete=False, remarks=left)
+            return [*error.faults] or [Fault(error.code, error.message)]
 
     @property
     def sandbox(self) -> str:
@@ -213,10 +208,6 @@ class PlannedRun:
 
 def _warn(journal: Journal, message: str) -> None:
     journal.emit(WarningGiven(message=message))
-
-
-def _with_remark(ended: Ended, remark: str) -> Ended:
-    return replace(ended, remarks=(*ended.remarks, remark)) if remark else ended
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]
@@ -290,7 +281,7 @@ def _scope(space: Workspace, request: RunRequest) -> Scope:
         store = open_store(space, request.store).store
         beads = beads.union(*(_beads_of(store, name) for name in request.convoys))
     plan_file = space.relative(request.plan) if request.plan else None
-    return Scope(beads, request.teams, plan_file, request.wisps)
+    return Scope(beads, request.teams, plan_file, request.wisps, request.convoys)
 
 
 def _beads_of(store: Store, name: str) -> frozenset[str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.model import AgentSpec, Bead
+from beads_ralph.bead.names import doer
 from beads_ralph.bead.personas import (
     Persona,
     check_agents,
+    model_asked,
     parse_agent,
     persona_file,
     read_persona,
@@ -215,3 +217,25 @@ def test_an_agent_file_says_who_to_be(root: Path) -> None:
     assert found == Persona("careful", "Careful", "You take care.", "opus", ("Bash", "Read"))
     assert read_persona(agent(root, "y", "Just words.\n")) == Persona("y", body="Just words.")
     assert read_persona(agent(root, "z", "---\ntools: [Bash, 1, Edit]\n---\n")).tools == ("Bash", "Edit")
+
+
+@pytest.mark.parametrize(
+    ("agent", "program", "model", "said"),
+    [
+        ("claude", "claude", "sonnet", "claude (sonnet)"),
+        ("claude", "./tools/agent.sh", "", "agent.sh"),
+        ("claude", "codex", "gpt-5", "codex (gpt-5)"),
+        (".claude/agents/python-dev.md", "claude", "opus", "python-dev (claude, opus)"),
+        (".claude/agents/python-dev.md", "scripted", "", "python-dev (scripted)"),
+        ("claude", "", "", "claude"),
+    ],
+)
+def test_who_works_is_named_by_the_program_that_plays(
+    agent: str, program: str, model: str, said: str
+) -> None:
+    assert doer(agent, program, model) == said
+
+
+def test_claudes_models_are_nobody_elses() -> None:
+    assert [model_asked("claude", name) for name in ("sonnet", "other")] == ["sonnet", "other"]
+    assert [model_asked("codex", name) for name in ("sonnet", "gpt-5")] == ["", "gpt-5"]

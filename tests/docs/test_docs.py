@@ -27,6 +27,7 @@ from beads_ralph.config.model import INNER, KEYS
 from beads_ralph.errors import ADVICE, Code
 from beads_ralph.journal import events
 from beads_ralph.journal.events import BaseEvent
+from beads_ralph.loop import ENDS
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
 from tests.cli.running import ralph
@@ -118,6 +119,17 @@ def test_beads_mason_has_the_options_of_mason() -> None:
 def test_every_code_is_in_the_table_with_whether_it_is_recoverable() -> None:
     rows = dict(re.findall(r"^\| `([A-Z_.]+)` \|.*\| (yes|no) \|", page("errors.md"), flags=re.MULTILINE))
     assert rows == {str(code): "yes" if ADVICE[code].recoverable else "no" for code in Code}
+
+
+def test_the_table_of_ends_is_that_of_the_program() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| (\S) ([^|]*) \| (.*) \|$", page("what-done-means.md"), flags=re.MULTILINE
+    )
+    assert rows == [(why, str(end.exit_code), end.mark, end.words, end.meaning) for why, end in ENDS.items()]
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", page("errors.md"), flags=re.MULTILINE)}
+    assert {end.exit_code for end in ENDS.values()} <= told
+    said = sections("json.md")["run"]
+    assert [why for why in ENDS if f"`{why}`" not in said] == []
 
 
 def config_keys() -> set[str]:

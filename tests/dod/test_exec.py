@@ -637,7 +637,7 @@ def test_status_and_logs_show_an_execution_while_it_is_at_work_and_afterwards(pl
         soon(lambda: any(row.get("stage") == "agent_started" for row in executions(place)))
         (row,) = executions(place)
         assert (row["bead"], row["running"], row["attempt"], row["role"]) == ("gt-one", True, 1, "dev")
-        assert "▶ gt-one  exec  attempt 1  dev claude" in ralph("status", cwd=place).out
+        assert "▶ gt-one  exec  attempt 1  dev agent.sh" in ralph("status", cwd=place).out
         soon(lambda: "I am at it" in ralph("logs", "gt-one", cwd=place).out)
         (place / "go").touch()
         assert process.wait(timeout=PATIENCE) == 0

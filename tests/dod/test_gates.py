@@ -155,12 +155,13 @@ def test_forced_they_start_and_it_is_recorded(repo: Path) -> None:
     ralph("import", path, cwd=repo)
     gate(repo)
     ran = project.run("--force-gates")
-    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1-shop"])
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "gates_red", ["bd-1-1-shop"])
     (row, *_) = project.events("gates_overridden")
     assert (sorted(row["gates"]), row["by"]) == (["gt-one", "smoke"], "run --force-gates")
     assert "Overridden by run --force-gates" in json.dumps(shown(repo)["comments"])
     again = project.run()
-    assert again.data["ended"] == "blocked", "it was for one run"
+    assert again.data["ended"] == "gates_red"
+    assert {row["overridden_by"] for row in again.data["red_gates"]} == {None}, "it was for one run"
 
 
 def test_a_gate_that_turns_green_meanwhile_lets_features_start(repo: Path) -> None:

@@ -64,6 +64,9 @@ def test_s3_l1_an_imported_bead_is_run_by_the_loop_with_its_verifiers(project: t
     assert {key: back[key] for key in raw} == raw, "priority 5 included"
     assert back["status"] == "completed"
     assert back["ralph_meta"]["attempt_count"] == 1
+    (result,) = back["ralph_meta"]["verifier_results"]
+    assert (result["name"], result["ruling"], result["exit_code"]) == ("Says yes", "pass", 0)
+    assert result["commit"] == shown(root, "gt-one")["metadata"]["proven"]["commit"]
     assert Draft7Validator(SEED_SCHEMA).is_valid(back)
 
 
@@ -75,6 +78,22 @@ def test_a_verifier_that_stays_red_keeps_an_imported_bead_open(project: tuple[Pa
     assert (ran.code, ran.data["closed"]) == (1, [])
     (back,) = ralph("export", "gt-one", "--json", cwd=root).data["beads"]
     assert back["status"] == "blocked"
+
+
+@pytest.mark.core
+def test_an_id_without_a_dash_is_imported_and_comes_back(project: tuple[Path, str]) -> None:
+    root, kind = project
+    path = put(root.parent / "hello.json", {**bead("true"), "id": "hello", "status": "completed"})
+    made = ralph("import", path, "--json", cwd=root)
+    name = "bd-hello" if kind == "bd" else "hello"
+    assert made.data == {
+        "bead_ids": [name],
+        "store": kind,
+        **({"renamed": {name: "hello"}} if kind == "bd" else {}),
+    }
+    assert shown(root, name)["status"] == "closed"
+    (back,) = ralph("export", name, "--json", cwd=root).data["beads"]
+    assert back["id"] == "hello"
 
 
 STATUSES = [

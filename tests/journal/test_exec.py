@@ -35,6 +35,9 @@ def test_s4_b2_s4_a1_every_attempt_of_an_execution_is_recorded(place: Path) -> N
     assert [one.failure_reason for one in (first, second)] == ["agent-crash", "verifier-failed"]
     assert (third.bead, third.agent, third.will_retry, third.final) == ("gt-one", "agent.sh", False, True)
     assert (third.extra["kind"], third.extra["source"]) == ("dod", "exec")
+    assert (third.model, third.extra["calls"][0].get("model", "")) == ("none", ""), "no model played"
+    said = [row["message"] for row in first.extra["checks"] if row["kind"] == "git"]
+    assert [text.partition(":")[0] for text in said] == ["agent.sh"], "whoever it was that failed"
     assert [row["name"] for row in third.extra["checks"]] == ["One is there"]
 
 

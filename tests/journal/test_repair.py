@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beads_ralph.journal.records import repair
+from beads_ralph.journal.records.agreement import contradictions
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.model import MODELS, Kind
 from tests.cli.running import environment, ralph
@@ -177,7 +179,9 @@ def test_a_byte_order_mark_is_a_fault_that_can_be_mended(state: Path) -> None:
 
 def test_what_has_no_place_is_kept_in_extra(state: Path) -> None:
     long = samples.run(failure_reason="the cat", status="failed", output_summary="x" * 600, host="h1")
-    path = put(state / "runs", "bd-abc.json", long | {"prompt": "p" * 300, "prompt_full": "p" * 300})
+    whole = hashlib.sha256(b"p" * 300).hexdigest()
+    said = {"prompt": "p" * 300, "prompt_full": "p" * 300, "prompt_hash": whole}
+    path = put(state / "runs", "bd-abc.json", long | said)
     assert not repair.fix(path, "run").faults
     found = json.loads(path.read_text())
     assert found["extra"] == {"failure_detail": "the cat", "output_full": "x" * 600, "x_host": "h1"}
@@ -186,6 +190,46 @@ def test_what_has_no_place_is_kept_in_extra(state: Path) -> None:
         "p" * 200,
         500,
     )
+
+
+EARLIER = "2026-02-11T09:00:00Z"
+UNTRUE: list[tuple[Kind, dict[str, Any], str]] = [
+    ("run", {"finished_at": EARLIER}, "finished_at"),
+    ("run", {"status": "failed"}, "failure_reason"),
+    ("run", {"failure_reason": "qa-failed"}, "failure_reason"),
+    ("run", {"prompt_hash": "0" * 64}, "prompt_hash"),
+    ("result", {"finished_at": EARLIER}, "finished_at"),
+    ("result", {"will_retry": True}, "will_retry"),
+    ("result", {"status": "failed"}, "status"),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes", "field"), UNTRUE)
+def test_a_record_that_contradicts_itself_or_its_run_is_not_valid(
+    state: Path, kind: Kind, changes: dict[str, Any], field: str
+) -> None:
+    put(state / "runs", "bd-abc.json", samples.run(**(changes if kind == "run" else {})))
+    put(state / "results", "bd-abc.json", samples.result(**(changes if kind == "result" else {})))
+    faults = [fault for report in repair.check_all(repair.find(state, [kind])) for fault in report.faults]
+    assert [fault.field for fault in faults] == [field]
+    assert repair.fix(state / f"{kind}s" / "bd-abc.json", kind).mended == (), "nobody guesses which is true"
+
+
+def test_an_attempt_has_one_file_and_a_bead_that_was_made_anew_begins_again(state: Path) -> None:
+    once_more = {"started_at": "2026-02-12T10:00:00Z", "finished_at": "2026-02-12T10:05:00Z"}
+    put(state / "runs", "bd-abc.json", samples.run(**once_more))
+    put(state / "runs", "bd-abc.attempt-1.json", samples.run())
+    assert not any(report.faults for report in repair.check_all(repair.find(state, ["run"])))
+    put(state / "runs", "bd-abc.attempt-1-2.json", samples.run())
+    put(state / "runs", "bd-abc.attempt-1-3.json", samples.run())
+    wrong = [report.path.name for report in repair.check_all(repair.find(state, ["run"])) if report.faults]
+    assert len(wrong) == 2
+    assert set(wrong) < {f"bd-abc.attempt-1{more}.json" for more in ("", "-2", "-3")}
+
+
+def test_a_hash_that_a_shell_made_with_a_line_end_is_one_too() -> None:
+    echoed = hashlib.sha256(f"{samples.PROMPT}\n".encode()).hexdigest()
+    assert [*contradictions(samples.run(prompt_hash=echoed), "run")] == []
 
 
 def test_no_backup_is_overwritten(state: Path) -> None:
@@ -212,7 +256,8 @@ def test_s4_v4_what_validates_survives_write_read_fix_and_validate_unchanged(
     state.write(record)
     path = state.run_file(raw["bead"]) if kind == "run" else state.result_file(raw["bead"])
     before = path.read_bytes()
-    assert not repair.check(path, kind).faults
+    untrue = [name for name, _ in contradictions(raw, kind)]
+    assert [fault.field for fault in repair.check(path, kind).faults] == untrue
     assert not repair.fix(path, kind).mended
     assert path.read_bytes() == before
     assert MODELS[kind].model_validate(json.loads(before)) == record

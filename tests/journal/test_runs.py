@@ -50,6 +50,7 @@ def test_s4_a1_a_bead_that_is_closed_leaves_a_run_and_a_result(repo: Path) -> No
     assert project.run().code == 0
     run, result = run_record(project), result_record(project)
     assert (run.bead, run.status, run.agent, run.attempt, run.max_retries) == (BEAD, "done", "scripted", 1, 3)
+    assert run.model == "none", "a script is no model of Claude's"
     assert (run.repo, run.exit_code, run.failure_reason) == (str(repo), 0, None)
     assert run.prompt == run.prompt_full[:200]
     assert "bd-1-1-one" in run.prompt_full

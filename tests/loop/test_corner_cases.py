@@ -583,7 +583,7 @@ def test_a_servers_passing_trouble_is_waited_out_and_its_patience_ends(
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), attempts_)
     assert len(project.events("agent_started", bead=BEAD)) == calls + 2
     if attempts_ > 1:
-        assert "dev agent claude server: 503" in messages(project)
+        assert "dev agent scripted server: 503" in messages(project)
 
 
 # --- limits -----------------------------------------------------------------------------------------
@@ -673,6 +673,7 @@ def test_a_conflict_is_resolved_by_the_merge_agent(repo: Path) -> None:
         "changes of feature/1-1b-right": "all there",
     }
     assert len(project.events("conflict_foreseen")) >= 1
+    assert ran.data["conflicts"] == [], "the merge brings both of them together"
 
 
 def test_a_conflict_that_nobody_resolves_blocks_the_bead(repo: Path) -> None:

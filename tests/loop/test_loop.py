@@ -283,7 +283,7 @@ def test_status_logs_and_events(repo: Path) -> None:
         assert shown["counts"] == {"in_progress": 1, "open": 1}
         (row,) = shown["at_work"]
         assert (row["bead"], row["attempt"], row["role"]) == ("bd-1-1-one", 1, "dev")
-        assert re.search(r"▶ bd-1-1-one  attempt 1  dev claude  \d+ s\n", project.ralph("status").out)
+        assert re.search(r"▶ bd-1-1-one  attempt 1  dev scripted  \d+ s\n", project.ralph("status").out)
         followed = subprocess.Popen(
             [*RALPH, "events", "-f"], cwd=repo, env=environment({}), stdout=subprocess.PIPE, text=True
         )
@@ -364,7 +364,7 @@ def test_people_at_a_terminal_see_a_table(repo: Path) -> None:
     assert "1 at work, 0 closed, 0 blocked" in text
     for heading in ("bead", "team", "attempt", "stage", "elapsed"):
         assert heading in text
-    assert "dev claude" in text  # the stage: who is at work
+    assert "dev scripted" in text  # the stage: who is at work
     assert "\x1b[32m✓\x1b[0m bd-1-1-one  reviewed on" in text
     assert "✓ done\x1b[0m: every bead is closed" in text
 
@@ -433,6 +433,9 @@ def test_pause_resume_and_stop(repo: Path) -> None:
         soon((second / "up-b").exists)
         assert project.ralph("stop", "--json").code == 0
         soon(lambda: project.events("run_draining"))
+        told = project.ralph("status").out.splitlines()[0]
+        assert told.startswith("running, starts nothing more (told to stop), finishes 1 bead")
+        assert project.ralph("status", "--json").data["draining"] == "told to stop"
         (second / "go-b").touch()
         ran = project.finished(process)
     assert (ran.code, ran.data["ended"], ran.data["reason"]) == (1, "stopped", "told to stop")
@@ -446,8 +449,15 @@ def test_release_frees_a_bead_of_a_dead_run(repo: Path) -> None:
         soon((project.worktree("feature/1-1-one") / "up-a").exists)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        (row,) = project.ralph("status", "--json").data["orphans"]
+        assert (row["bead"], row["run_id"]) == ("bd-1-1-one", *project.run_ids())
+        told = project.ralph("status").out
+        assert f"of run {row['run_id']} is still at work on bd-1-1-one, since " in told
+        assert f"to end it now: kill {row['pid']}" in told
         assert project.ralph("release", "bd-1-1-one", "--json").code == 0
         assert project.statuses() == {"bd-1-1-one": "open"}
+        project.end_strays()
+        assert project.ralph("status", "--json").data["orphans"] == []
     assert project.ralph("release", "bd-1-1-one", "--json").error["code"] == "DATABASE.CONFLICT"
 
 

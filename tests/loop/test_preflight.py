@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,71 @@ def test_a_forge_that_needs_the_push_is_refused_without_it(repo: Path) -> None:
     ran = project.run()
     assert (ran.code, ran.error["code"], project.events()) == (1, "CONFIG.INVALID", [])
     assert "push: no" in ran.error["message"]
+
+
+# --- submodules ---------------------------------------------------------------------------------------
+
+
+def with_submodule(repo: Path) -> Path:
+    """A library, with one of its own inside, in the repository; git allows no submodule by its path."""
+    inner, library = repo.parent / "inner", repo.parent / "library"
+    allowed = ("-c", "protocol.file.allow=always")
+    for place, name in ((inner, "inner.txt"), (library, "lib.txt")):
+        git(repo.parent, "init", "--quiet", "--initial-branch=main", str(place))
+        (place / name).write_text("library\n")
+        git(place, "add", "--all")
+        git(place, "commit", "--quiet", "--message", "library")
+    git(library, *allowed, "submodule", "--quiet", "add", str(inner), "inner")
+    git(library, "commit", "--quiet", "--message", "inner")
+    git(repo, *allowed, "submodule", "--quiet", "add", str(library), "vendor/lib")
+    git(repo, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
+    return library
+
+
+def test_submodules_are_there_for_agents_and_checks(repo: Path) -> None:
+    library = with_submodule(repo)
+    bump = (
+        "cd vendor/lib && test -f inner/inner.txt && echo more > more.txt && git add --all && "
+        "git commit --quiet --message more && git push --quiet origin HEAD:refs/heads/more"
+    )
+    project = Project.make(
+        repo,
+        sprint("1.1", "One", verify="`cat vendor/lib/lib.txt vendor/lib/inner/inner.txt`"),
+        sprint("1.2", "Two", verify="`grep -q more vendor/lib/more.txt`"),
+        script={"1.1": {"dev": work("one.txt")}, "1.2": {"dev": [{"run": bump}, *work("two.txt")]}},
+    )
+    before = (repo / ".git" / "config").read_text()
+    ran = project.run()
+    assert (ran.code, ran.data["attempts"], len(ran.data["closed"])) == (0, 2, 2), ran.out
+    assert (repo / ".git" / "config").read_text() == before
+    assert git(library, "show", "more:more.txt") == "more"
+    assert git(repo, "ls-tree", "feature/1-2-two", "vendor/lib").split()[2] == git(
+        library, "rev-parse", "more"
+    )
+
+
+def test_a_submodule_that_nobody_has_is_said_before_the_work(repo: Path) -> None:
+    library = with_submodule(repo)
+    project = Project.make(repo, ONE, script=SCRIPT)
+    project.ralph("mason", "plan.md", "--json")
+    library.rename(repo.parent / "moved")
+    shutil.rmtree(repo / ".git" / "modules")
+    assert "the submodule vendor/lib is neither here" in fault(project, "submodules")["detail"]
+    for error in (project.run("--dry-run").error, project.run().error):
+        assert "the submodule vendor/lib is neither here" in error["message"]
+    assert (project.statuses(), project.events()) == ({BEAD: "open"}, [])
+
+
+def test_starting_over_where_a_repository_was_deleted_keeps_its_worktrees_aside(repo: Path) -> None:
+    project = Project.make(repo, ONE, script=SCRIPT)
+    assert project.run().code == 0
+    worktree = project.worktree("feature/1-1-one")
+    (worktree / "unsaved.txt").write_text("mine\n")
+    shutil.rmtree(repo)
+    git(repo.parent, "init", "--quiet", "--initial-branch=main", str(repo))
+    again = Project.make(repo, ONE, script=SCRIPT)
+    ran = again.run()
+    assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (0, [BEAD], 1), ran.out
+    aside = worktree.with_name("1-1-one.aside-1")
+    assert (aside / "unsaved.txt").read_text() == "mine\n"
+    assert any(str(aside) in row["message"] for row in again.events("warning_given"))

@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Final
 from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead.agent_call import Trouble
-from beads_ralph.bead.model import MODELS
-from beads_ralph.bead.personas import Persona
+from beads_ralph.bead.personas import Persona, model_asked
 from beads_ralph.bead.usage import Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, JobReport, Profile, Transcript
@@ -278,7 +277,7 @@ def since_1970(seconds: float | None) -> str | None:
 def own_model(task: AgentTask) -> str | None:
     """The model to ask another CLI than Claude Code for. Claude's own words mean nothing to it, and stand
     in a task only because nobody named another: the CLI's default is better than an error."""
-    return None if task.model in MODELS else task.model
+    return model_asked("", task.model) or None
 
 
 def model_flag(task: AgentTask) -> str:

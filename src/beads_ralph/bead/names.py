@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 from functools import total_ordering
+from pathlib import PurePath
 from typing import Final, Self
 
 ASSIGNEE: Final = "beads-ralph-scrum-master"
@@ -54,6 +55,15 @@ def persona_path(name: str) -> str:
 def persona_name(agent: str) -> str:
     """`x` for `.claude/agents/x.md`: what people call it."""
     return agent.removeprefix(AGENTS_DIR).removesuffix(".md")
+
+
+def doer(agent: str, program: str, model: str = "") -> str:
+    """Who really does the work: `python-dev (codex, gpt-5)`, `claude (sonnet)`, `agent.sh`. The plain CLI is
+    nobody but the program that plays it."""
+    played = PurePath(program).name
+    who = played if agent == "claude" and played else persona_name(agent)
+    how = ", ".join(word for word in (played, model) if word and word != who)
+    return f"{who} ({how})" if how else who
 
 
 # --- sprints ----------------------------------------------------------------------------------------

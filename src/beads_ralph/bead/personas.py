@@ -187,6 +187,12 @@ def model_of(
     return recommended or (role_models or {}).get(spec.role) or default_model or DEFAULT_MODEL
 
 
+def model_asked(program: str, model: str) -> str:
+    """The model that a program is really asked for. Claude's own words mean nothing to any other, which then
+    takes its default or has none: empty."""
+    return model if program == CLAUDE or model not in MODELS else ""
+
+
 def check_agents(bead: Bead, root: Path, file: str | None = None) -> list[Fault]:
     """A fault for each persona without a file; nothing is checked where there is no folder of them."""
     if not (root / AGENTS_DIR).is_dir():

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from beads_ralph.bead.names import persona_name
+from beads_ralph.bead.names import doer, persona_name
 from beads_ralph.bead.words import visible
 from beads_ralph.cli import page
 from beads_ralph.cli.answer import Display, Style
@@ -75,10 +75,10 @@ class Row:
     since: float = field(default_factory=time.monotonic)
 
 
-def stage_of(kind: str, role: str | None, agent: str | None) -> str:
+def stage_of(kind: str, role: str | None, agent: str | None, program: str | None = None) -> str:
     """What a bead is at, in a word or two."""
     if kind == AgentStarted.kind:
-        return f"{role} {persona_name(agent or '')}"
+        return f"{role} {doer(agent or '', program or '')}"
     return STAGES.get(kind, "")
 
 
@@ -95,7 +95,7 @@ def _work(event: Event) -> str:
             text = f"▶ {bead}  attempt {event.attempt}  {title}"
         case AgentStarted(call=call):
             goes_on = f", in the session of {call.session_of}" if call.session_of else ""
-            text = f"  {bead}  {call.role} {persona_name(call.agent)} ({call.model}){goes_on}"
+            text = f"  {bead}  {call.role} {doer(call.agent, call.program, call.model)}{goes_on}"
         case VerdictGiven(ruling=ruling, message=message, flags=flags):
             text = "; look at: ".join([f"  {bead}  {ruling}: {message}", *flags])
         case ConflictForeseen(other=other, files=files):
@@ -277,7 +277,8 @@ class Board(Display):
     def _note_stage(self, row: Row, event: Event) -> None:
         row.team = event.team or row.team
         row.attempt = event.attempt or row.attempt
-        who = (event.call.role, event.call.agent) if isinstance(event, AgentStarted) else (None, None)
+        call = event.call if isinstance(event, AgentStarted) else None
+        who = (call.role, call.agent, call.program) if call else (None, None)
         row.stage = stage_of(event.kind, *who) or row.stage
 
     def _table(self) -> Table:

@@ -228,7 +228,8 @@ def _repository(here: Path) -> Check:
     except RalphError as error:
         return Check("repository", "unknown", error.message, error.suggested_action)
     if found is None:
-        return Check("repository", "missing", f"{here} is not in a git repository", "Run: git init")
+        none = commands.no_repository(here)
+        return Check("repository", "missing", none.message, none.suggested_action)
     return Check("repository", "found", f"{found.root}, on {found.current_branch() or 'no branch'}")
 
 

@@ -18,6 +18,7 @@ from beads_ralph.compile.reconcile import reconcile
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.journal import records
+from beads_ralph.journal.records.projection import NO_MODEL
 from beads_ralph.report import forecast as forecasting
 from beads_ralph.report.figures import money_text, time_text
 from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS, Forecast, History, Likeness, Range
@@ -74,7 +75,8 @@ def _sprint(name: str, bead: Bead, stored: Bead | None, space: Workspace) -> for
     model = personas.resolve_model(
         first, space.root, default_model=defaults.default_model, role_models=defaults.role_models
     )
-    likeness = Likeness(kind, _program(first, space), model)
+    program = _program(first, space)
+    likeness = Likeness(kind, program, personas.model_asked(program, model) or NO_MODEL)
     begun, most = _attempts(stored, place.max_retry_attempts)
     own = (name, place.branch, likeness, most, bead.priority, begun)
     return forecasting.ForecastSprint(*own, team=place.team_name)

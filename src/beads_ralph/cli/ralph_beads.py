@@ -106,21 +106,29 @@ def import_beads(
     opened = registry.open_store(space, store)
     here = space.repository.current_branch() if space.repository else None
     branch = space.config.plan.source_branch or here or "main"
-    beads = [imports.bead_of(one, setting_of(space, one.path), branch) for one in found]
+    ids = [imports.store_id(one.key, opened.store.kind) for one in found]
+    pairs = list(zip(found, ids, strict=True))
+    beads = [imports.bead_of(one, setting_of(space, one.path), branch, name) for one, name in pairs]
     opened.store.create(beads)
-    for one in found:
+    for one, name in pairs:
         if imports.TO_STORE[one.bead.status] == "closed":
-            _close(opened.store, one)
-    data = {"bead_ids": [bead.id for bead in beads], "store": opened.store.kind}
-    rows = [f"+ {bead.id}  {bead.title}" for bead in beads]
+            _close(opened.store, one, name)
+    renamed = {name: one.key for one, name in pairs if name != one.key}
+    data: dict[str, Any] = {"bead_ids": ids, "store": opened.store.kind}
+    data |= {"renamed": renamed} if renamed else {}
+    rows = [f"+ {bead.id}  {bead.title}{_was(renamed.get(bead.id))}" for bead in beads]
     return Answer(data, lines(*rows, f"✓ {len(beads)} imported; {opened.why}"), opened.warnings)
 
 
-def _close(store: Store, one: BeadFile) -> None:
+def _was(key: str | None) -> str:
+    return f"  ({key} in its file; bd takes no id without a dash)" if key else ""
+
+
+def _close(store: Store, one: BeadFile, name: str) -> None:
     """Its file says completed: it was proven where it was executed, and the history says so."""
-    store.claim(one.key, AUTHOR)
-    store.comment(one.key, AUTHOR, f"Imported as completed from {one.path}; its verifiers did not run here.")
-    store.close(one.key, AUTHOR, "completed before it was imported")
+    store.claim(name, AUTHOR)
+    store.comment(name, AUTHOR, f"Imported as completed from {one.path}; its verifiers did not run here.")
+    store.close(name, AUTHOR, "completed before it was imported")
 
 
 # --- export ---------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from beads_ralph.bead.words import plural
+from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
-from beads_ralph.cli.answer import FAILED, INTERRUPTED, OK, Answer, speaker
+from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.differences import asked, tell
 from beads_ralph.cli.style import can_ask, current_style
 from beads_ralph.cli.text import escape
@@ -160,43 +160,31 @@ def _target(planned: PlannedRun) -> dict[str, str] | None:
 
 
 def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
-    """How a run ended; exit 0 only where everything that was asked for is closed."""
+    """How a run ended; exit 0 only where it is done."""
+    from beads_ralph.loop import ENDS
+
     store = planned.opened.store
     return Answer(
         ended.to_json()
         | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox}
         | {"push": _target(planned)},
         lambda console: _show_end(console, ended, store),
-        exit_code=OK if ended.complete else INTERRUPTED if ended.why == "interrupted" else FAILED,
+        exit_code=ENDS[ended.why].exit_code,
     )
-
-
-WORDS: dict[str, str] = {
-    "done": "[green]✓ done[/green]",
-    "blocked": "[red]✗ blocked[/red]",
-    "stopped": "[yellow]■ stopped[/yellow]",
-    "interrupted": "[yellow]■ interrupted[/yellow]",
-    "no_progress": "[yellow]? no progress[/yellow]",
-    "plan_differs": "[yellow]≠ the plan differs[/yellow]",
-}
 
 
 def _show_end(console: Console, ended: Ended, store: Store) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
     from beads_ralph.cli import convoy
+    from beads_ralph.loop import ENDS
 
-    console.print(f"\n{WORDS[ended.why]}: {escape(ended.reason)}")
+    end = ENDS[ended.why]
+    console.print(f"\n[{end.colour}]{end.mark} {end.words}[/{end.colour}]: {escape(ended.reason)}")
     counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
-    console.print(f"{counts}, {ended.seconds:.1f} s")
+    console.print(", ".join([counts, f"{ended.seconds:.1f} s", *_spent(ended)]))
     if reviewed := [*ended.standing.values()].count("reviewed"):
         console.print(f"{reviewed} of the closed on review alone: no verifier ran")
-    for bead_id, pull in ended.pull_requests:
-        where, standing = pull.url or pull.branch, ended.standing.get(bead_id, "")
-        console.print(
-            f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{standing} {pull.commit[:12]}[/dim]"
-        )
-        for flag in ended.flags.get(bead_id, ()):
-            console.print(f"    [yellow]![/yellow] {escape(f'look at: {flag}')}")
+    _show_pulls(console, ended)
     for bead_id, reason in ended.blocked:
         console.print(f"  [red]✗[/red] {bead_id}  {escape(reason.splitlines()[0] if reason else '')}")
     for wait in ended.waits:
@@ -208,21 +196,28 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
     for remark in ended.remarks:
         console.print(f"  [yellow]![/yellow] {escape(remark)}")
-    for step in _next_steps(ended):
-        console.print(f"  → {step}")
+    for step in ended.next_commands:
+        console.print(f"  → {escape(step)}")
 
 
-def _next_steps(ended: Ended) -> list[str]:
-    from beads_ralph.loop import GATE_IS_RED
+def _show_pulls(console: Console, ended: Ended) -> None:
+    """The pull requests, what to look at in them, and which of them conflict."""
+    for bead_id, pull in ended.pull_requests:
+        where, standing = pull.url or pull.branch, ended.standing.get(bead_id, "")
+        console.print(
+            f"  [green]✓[/green] {bead_id}  {escape(where)}  [dim]{standing} {pull.commit[:12]}[/dim]"
+        )
+        for flag in ended.flags.get(bead_id, ()):
+            console.print(f"    [yellow]![/yellow] {escape(f'look at: {flag}')}")
+    for clash in ended.conflicts:
+        words = f"the pull requests of {' and '.join(clash.beads)} conflict in {several(clash.files)}"
+        console.print(f"  [yellow]![/yellow] {escape(words)}")
 
-    steps: list[str] = []
-    if ended.blocked:
-        first, reason = ended.blocked[0]
-        if reason.startswith(GATE_IS_RED):
-            return ["beads-ralph gate check"]
-        steps += [f"beads-ralph logs {first}", f"beads-ralph retry {first}"]
-    steps += [wait.command for wait in ended.waits if wait.command is not None]
-    steps += [f"beads-ralph close {item.id}" for item in ended.for_people]
-    if ended.why in ("stopped", "interrupted") and not ended.complete:
-        steps.append("beads-ralph run")
-    return steps
+
+def _spent(ended: Ended) -> list[str]:
+    """Money and tokens, as far as the programs tell; nothing where no agent was at work."""
+    usage = ended.usage
+    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
+    said = [cost, f"{tokens:,} tokens"] if tokens else [cost]
+    return said if ended.attempts or tokens else []

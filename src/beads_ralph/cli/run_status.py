@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from beads_ralph.bead.words import utc_text
 from beads_ralph.cli.board import stage_of
 from beads_ralph.journal.events import (
     AgentStarted,
@@ -19,11 +20,15 @@ from beads_ralph.journal.events import (
     ParallelismChanged,
     ProgramRecovered,
     ProgramUnavailable,
+    RunDraining,
     RunEnded,
     RunStarted,
     TeamAwaited,
 )
+from beads_ralph.process import process_table, process_tree
+from beads_ralph.process.jobs import RUN_ID
 
+BEAD = "BEADS_RALPH_BEAD"
 ENDS = {BeadClosed.kind: "completed", BeadBlocked.kind: "failed", BeadReleased.kind: "broken off"}
 
 
@@ -50,7 +55,8 @@ def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
     stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
     if isinstance(event, AgentStarted):
         call = event.call
-        return stage | {"role": call.role, "agent": call.agent, "session_of": call.session_of}
+        told = {"program": call.program, "session_of": call.session_of}
+        return stage | {"role": call.role, "agent": call.agent} | told
     return stage
 
 
@@ -82,6 +88,32 @@ def parallel(told: Iterable[Event]) -> dict[str, Any] | None:
     return found
 
 
+def draining(told: Iterable[Event]) -> str | None:
+    """Why nothing more is started, while what runs is finished."""
+    found: str | None = None
+    for event in told:
+        match event:
+            case RunDraining(reason=reason):
+                found = reason
+            case RunEnded():
+                found = None
+    return found
+
+
+def orphans(run_id: str) -> list[dict[str, Any]]:
+    """The processes of a dead run that are alive: agents and checks, each without what it started itself."""
+    return [
+        {
+            "pid": one.pid,
+            "run_id": run_id,
+            "bead": process_table.variable_of(one.pid, BEAD) or None,
+            "program": process_table.name_of(one.pid),
+            "since": utc_text(datetime.fromtimestamp(one.began, UTC)),
+        }
+        for one in process_tree.topmost(RUN_ID, run_id)
+    ]
+
+
 def unavailable(told: Iterable[Event], now: str) -> list[dict[str, Any]]:
     """The programs that are not asked at the moment, and why."""
     rows: dict[str, ProgramUnavailable] = {}
@@ -111,7 +143,7 @@ def execution(bead: str, told: Sequence[Event], *, running: bool) -> dict[str, A
 
 def progress(row: Mapping[str, Any]) -> str:
     """What a bead is at, and for how long."""
-    doing = stage_of(row["stage"], row.get("role"), row.get("agent")) or row["stage"]
+    doing = stage_of(row["stage"], row.get("role"), row.get("agent"), row.get("program")) or row["stage"]
     seconds = (datetime.now(UTC) - datetime.fromisoformat(row["since"])).total_seconds()
     goes_on = f", in the session of {row['session_of']}" if row.get("session_of") else ""
     return f"attempt {row['attempt']}  {doing}{goes_on}  {max(seconds, 0.0):.0f} s"

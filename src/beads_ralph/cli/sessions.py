@@ -30,7 +30,7 @@ def sessions(bead: options.BeadId, store: options.Store = None, json_: options.J
 def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
     for one in found:
         row = asking.brief(one)
-        who = f"{row['role']:<4} {row['agent']} ({one.program} {one.model})"
+        who = f"{row['role']:<4} {row['agent']} ({' '.join(filter(None, (one.program, one.model)))})"
         console.print(
             f"{one.started_at}  attempt {one.attempt}  {escape(who)}  {one.status}  "
             f"[dim]{escape(one.session_id or 'no session')}[/dim]"

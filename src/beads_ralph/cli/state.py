@@ -51,7 +51,7 @@ class RecordsRequest:
 @options.taken_from(RecordsRequest)
 def validate(request: RecordsRequest) -> Answer:
     """Check records against their schemas, their runs and the store; every fault with its field."""
-    reports = [repair.check(path, kind) for path, kind in request.records()]
+    reports = [*repair.check_all(request.records())]
     return _answer(reports if request.paths else [*_against_store(reports)])
 
 

@@ -54,10 +54,12 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
     listing = opened.views.find(Query())
     folder = runs.latest(place.home)
     running = runs.is_running(place.home)
+    cut_off = [] if running else [left.run_id for left in runs.left_unfinished(place.home)]
     return {
         "running": running,
         "run_id": folder.run_id if folder else None,
-        "cut_off": [] if running else [left.run_id for left in runs.left_unfinished(place.home)],
+        "cut_off": cut_off,
+        "orphans": _orphans(cut_off),
         "order": runs.ordered(place.home),
         "counts": dict(Counter(bead.status for bead in listing.beads)),
         "standing": dict(Counter(bead.standing for bead in listing.beads if bead.standing)),
@@ -85,8 +87,8 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
 def _run_facts(folder: RunFolder | None) -> dict[str, Any]:
     """How the run that goes on now stands, as its journal tells."""
     if folder is None:
-        return {"at_work": [], "awaiting_team": [], "parallel": None, "unavailable": []}
-    from beads_ralph.cli.run_status import at_work, awaiting_team, parallel, unavailable
+        return {"at_work": [], "awaiting_team": [], "parallel": None, "unavailable": [], "draining": None}
+    from beads_ralph.cli.run_status import at_work, awaiting_team, draining, parallel, unavailable
 
     told = list(journal.read(folder.journal))
     now = utc_text(datetime.now(UTC))
@@ -95,7 +97,17 @@ def _run_facts(folder: RunFolder | None) -> dict[str, Any]:
         "awaiting_team": awaiting_team(told),
         "parallel": parallel(told),
         "unavailable": unavailable(told, now),
+        "draining": draining(told),
     }
+
+
+def _orphans(cut_off: Sequence[str]) -> list[dict[str, Any]]:
+    """The agents and checks of runs that were killed, where they live on."""
+    if not cut_off:
+        return []
+    from beads_ralph.cli.run_status import orphans
+
+    return [row for run_id in cut_off for row in orphans(run_id)]
 
 
 def _waiting_for(views: Views, beads: Sequence[BeadView]) -> list[dict[str, Any]]:
@@ -114,10 +126,9 @@ def _waiting_for(views: Views, beads: Sequence[BeadView]) -> list[dict[str, Any]
 
 def _page(found: dict[str, Any]) -> Iterator[Line]:
     state = ("running", "green") if found["running"] else ("not running", "dim")
-    word = f", told to {found['order']}" if found["order"] else ""
+    word = f", told to {found['order']}" if found["order"] else _ending(found)
     yield line(state, f"{word}  ", (found["run_id"] or "no run yet", "dim"))
-    for run_id in found["cut_off"]:
-        yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
+    yield from _cut_off(found)
     counts = found["counts"]
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
     if reviewed := found["standing"].get("reviewed"):
@@ -143,6 +154,24 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
         yield line("  ", ("!", "red"), f" {row['id']} cannot be read: {row['faults'][0]['message']}")
         yield line(f"    → beads-ralph retry {row['id']}")
     yield from executions.page(found["executions"])
+
+
+def _cut_off(found: dict[str, Any]) -> Iterator[Line]:
+    """The runs that were killed, and what lives on of them."""
+    for run_id in found["cut_off"]:
+        yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
+    for row in found["orphans"]:
+        about = f" on {row['bead']}" if row["bead"] else ""
+        who = f"process {row['pid']} ({row['program']}) of run {row['run_id']}"
+        yield line(("  !", "yellow"), f" {who} is still at work{about}, since {row['since']}")
+        yield line(f"    → the next run ends it; to end it now: kill {row['pid']}")
+
+
+def _ending(found: dict[str, Any]) -> str:
+    """A run that was told to stop has heeded it when it starts nothing more."""
+    if not found["draining"]:
+        return ""
+    return f", starts nothing more ({found['draining']}), finishes {plural(len(found['at_work']), 'bead')}"
 
 
 def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

@@ -206,7 +206,7 @@ class BeadExecution:
                 action = "Sign the program in or install it, then run the same command again"
                 raise RalphError(Code.UNAVAILABLE, halted.reason, suggested_action=action) from None
             else:
-                return f"{done.name}: {done.call.problem}" if done.call.problem else ""
+                return f"{done.doer}: {done.call.problem}" if done.call.problem else ""
             if over := case.exhausted(wait):
                 case.cut_by = over
                 return why

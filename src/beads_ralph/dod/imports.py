@@ -10,7 +10,7 @@ from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead
 from beads_ralph.bead.names import ASSIGNEE, WORK, branch_slug
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.words import utc_text
-from beads_ralph.compile.setting import DEFAULT_RIG, Setting
+from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Setting
 from beads_ralph.dod.files import BeadFile
 
 GATE: Final = "gate"
@@ -39,12 +39,17 @@ FROM_STORE: Final[Mapping[str, str]] = {
 FEATURE_TEMPLATES: Final = ("feature", "custom")
 
 
-def bead_of(found: BeadFile, setting: Setting, source_branch: str) -> Bead:
-    """The bead of a store; open or blocked, as new beads are."""
+def store_id(key: str, store: str) -> str:
+    """The id of a Ralph bead in a store: its own, unless bd would refuse it for want of a dash."""
+    return f"{ID_PREFIX}-{key}" if store == "bd" and "-" not in key else key
+
+
+def bead_of(found: BeadFile, setting: Setting, source_branch: str, bead_id: str = "") -> Bead:
+    """The bead of a store; open or blocked, as new beads are. Its own id stays in its metadata."""
     ralph, moment = found.bead, utc_text(setting.now)
     status = TO_STORE[ralph.status]
     raw = {
-        "id": found.key,
+        "id": bead_id or found.key,
         "title": ralph.name[:TITLE_LENGTH],
         "description": ralph.intent,
         "status": "blocked" if status == "blocked" else "open",
@@ -138,7 +143,9 @@ def ralph_of(bead: Bead) -> dict[str, Any] | None:
         "dod": place.dod.to_json() if place.dod else {},
         "constraints": {"max_iterations": place.max_retry_attempts},
     }
-    meta = {"attempt_count": place.attempt_count, "verifier_results": []}
+    rows = place.verdict.evidence if place.verdict else ()
+    results = [row.to_json() for row in rows if row.kind == "verifier"]
+    meta = {"attempt_count": place.attempt_count, "verifier_results": results}
     return raw | {"ralph_meta": meta, "status": FROM_STORE[bead.status]}
 
 

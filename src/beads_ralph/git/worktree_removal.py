@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, locking, merges, quarantine, worktree_status
+from beads_ralph.git import commands, locking, merges, quarantine, submodules, worktree_status
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.worktrees import Worktree, find, listed
 
@@ -76,8 +76,8 @@ def _untouchable(tree: Worktree) -> str:
 
 
 def _work_in(path: Path) -> str:
-    if (worktree_status.git_dir(path) / "modules").is_dir():
-        return "it holds submodules"
+    if (worktree_status.git_dir(path) / "modules").is_dir() and (inner := submodules.unpublished(path)):
+        return f"its submodule {inner} has commits that are nowhere else"
     if waiting := worktree_status.unfinished(path):
         return f"a {waiting} is in progress"
     files = worktree_status.uncommitted(path)

@@ -248,9 +248,18 @@ def _refuse_place(trees: Sequence[Worktree], path: Path, branch: str) -> None:
         raise _foreign(path)
 
 
+def is_left_over(repo_root: Path, path: Path) -> bool:
+    """Whether it was a worktree of a repository that lay here before and was deleted as a whole."""
+    link = path / ".git"
+    if not link.is_file():
+        return False
+    own = worktree_status.git_dir(path)
+    return own.is_relative_to(repo_root.absolute() / ".git" / "worktrees") and not own.exists()
+
+
 def _foreign(path: Path) -> RalphError:
     message = f"{path} exists, but is no worktree of this repository; its files stay as they are"
-    return RalphError(
+    return BeadRefused(
         Code.GIT_ERROR, message, suggested_action=f"Move it away, such as: mv {path} {path}.old"
     )
 

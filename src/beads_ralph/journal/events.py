@@ -18,6 +18,7 @@ from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.bead.names import ItemBrief
 from beads_ralph.bead.standing import Standing
+from beads_ralph.bead.usage import Usage
 from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))
@@ -147,6 +148,25 @@ class ProposedBead:
     commit: str
 
 
+@dataclass(frozen=True)
+class RedGate:
+    """A gate of the repository whose checks fail."""
+
+    id: str
+    reason: str
+    overridden_by: str | None = None
+    """Who let features start all the same."""
+
+
+@dataclass(frozen=True)
+class PullConflict:
+    """Two pull requests that cannot both be merged as they are."""
+
+    beads: tuple[str, ...]
+    branches: tuple[str, ...]
+    files: tuple[str, ...]
+
+
 class RunEnded(BaseEvent):
     ended: str
     reason: str
@@ -164,6 +184,12 @@ class RunEnded(BaseEvent):
     """By bead that was closed, what a person should know of it."""
     remarks: tuple[str, ...] = seldom(())
     """What a person should look at, besides beads."""
+    red_gates: tuple[RedGate, ...] = seldom(())
+    usage: Usage | None = seldom(None)
+    """Tokens and money, as far as the programs tell; None in journals of older versions."""
+    conflicts: tuple[PullConflict, ...] = seldom(())
+    next: tuple[str, ...] = seldom(())
+    """The commands that go on from there."""
 
 
 class WarningGiven(BaseEvent):

@@ -87,10 +87,15 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
+def folders(home: Path) -> list[RunFolder]:
+    """All runs, oldest first: ids begin with their time."""
+    return [RunFolder(home, path.name) for path in folders_in(home / RUNS)]
+
+
 def latest(home: Path) -> RunFolder | None:
-    """The newest run; ids begin with their time, so the last name is the newest."""
-    found = folders_in(home / RUNS)
-    return RunFolder(home, found[-1].name) if found else None
+    """The newest run."""
+    found = folders(home)
+    return found[-1] if found else None
 
 
 def require_latest(home: Path) -> RunFolder:
@@ -104,7 +109,7 @@ def require_latest(home: Path) -> RunFolder:
 def unswept(home: Path) -> list[RunFolder]:
     """Earlier runs of which processes may be left. The lock would name only the last of them, and that
     one may have been killed before it had swept up after those before it."""
-    return [RunFolder(home, path.name) for path in folders_in(home / RUNS) if not (path / SWEPT).exists()]
+    return [folder for folder in folders(home) if not (folder.path / SWEPT).exists()]
 
 
 def mark_swept(folder: RunFolder) -> None:
@@ -131,7 +136,7 @@ def unfinished(folder: RunFolder) -> Iterator[None]:
 
 def left_unfinished(home: Path, besides: str | None = None) -> list[RunFolder]:
     """Earlier runs that have not told their end, and of which nobody has derived it yet."""
-    found = (RunFolder(home, path.name) for path in folders_in(home / RUNS) if (path / UNFINISHED).exists())
+    found = (folder for folder in folders(home) if (folder.path / UNFINISHED).exists())
     return [folder for folder in found if folder.run_id != besides]
 
 

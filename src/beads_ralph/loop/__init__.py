@@ -3,9 +3,9 @@
 It decides what runs when, and writes to the store. How one bead is worked on belongs to `session`.
 """
 
-from beads_ralph.loop.health_gates import GATE_IS_RED
-from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, foresee
+from beads_ralph.loop.run_end import ENDS, Why
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, foresee
 from beads_ralph.loop.run_store import named
 from beads_ralph.loop.scheduler import Loop
 
-__all__ = ["GATE_IS_RED", "Ended", "Loop", "Scope", "Settings", "Why", "foresee", "named"]
+__all__ = ["ENDS", "Ended", "Loop", "Scope", "Settings", "Why", "foresee", "named"]

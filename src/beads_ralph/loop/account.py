@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.standing import Standing
 from beads_ralph.bead.words import plural
+from beads_ralph.errors import Fault, RalphError
 from beads_ralph.forge.protocol import PullRequest
+from beads_ralph.journal.events import PullConflict
+from beads_ralph.loop import pull_conflicts
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Wait, sentence
+from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import ParkedBeads
-from beads_ralph.loop.run_settings import Ended, Why
+from beads_ralph.loop.run_end import HeldUp, RunFacts, Why, ending
+from beads_ralph.loop.run_settings import Ended
 from beads_ralph.loop.run_store import Pool
+from beads_ralph.process.calls import in_thread
+
+OpenEnds: TypeAlias = Callable[[], Sequence[Fault]]
+"""Where whoever gave the run its beads knows of something that is not done."""
 
 
 @dataclass
@@ -52,75 +63,89 @@ class Remains:
     """Those that are closed without a proof, changed by somebody, or gone; with the reason."""
 
 
-async def account(
-    tally: RunTally,
-    remains: Remains,
-    halt: Halt,
-    pool: Pool,
-    gating: Gating,
-    waiting: Waiting,
-    parking: ParkedBeads,
-    seconds: float,
-) -> Ended:
+@dataclass(frozen=True)
+class Parts:
+    """Those parts of a loop that know something of its end."""
+
+    pool: Pool
+    gating: Gating
+    waiting: Waiting
+    parking: ParkedBeads
+    meter: Meter
+    root: Path
+    open_ends: OpenEnds
+
+
+async def account(tally: RunTally, remains: Remains, halt: Halt, parts: Parts) -> Ended:
     """Every bead that the run began with is accounted for; what is closed without a proof is not done."""
+    pool, gating = parts.pool, parts.gating
     left, untrue = remains.left, remains.untrue
     blocked = and_before(left, gating.blocked() | tally.blocked | pool.unreadable | untrue)
-    complete = not left and not untrue and not pool.unreadable and not gating.red
-    waits = waiting.left_over(left)
-    done: tuple[Why, str] = "done", f"every bead {'of the one round ' if halt.one_round else ''}is closed"
-    open_still = _told(halt, left) or _held_up(gating, parking, left)
+    waits = parts.waiting.left_over(left)
+    finished = await pool.settle() if pool.may_settle else []
+    people = await pool.for_people()
     named = {wait.item.id for wait in waits}
+    facts = RunFacts(
+        in_scope=len(pool.watch.begun_with | {*tally.closed} | {bead.id for bead in left}),
+        unmatched=tuple(sorted(pool.unmatched)),
+        left=tuple(bead.id for bead in left),
+        stuck="; ".join(_obstacle(bead, left) for bead in left[:3]),
+        blocked=tuple(name for name in blocked if name not in {*gating.blocked(), *pool.unreadable}),
+        unreadable=tuple(pool.unreadable),
+        red_gates=gating.red_gates,
+        parked=str(parts.parking),
+        held_up=_held_up(waits, hopeful=parts.waiting.survey.hopeful),
+        people=() if pool.scope.filters else tuple(step.item.id for step in people),
+        stopped=_told(halt, left),
+        interrupted=halt.told is not None and halt.told[0] == "interrupted",
+        one_round=halt.one_round,
+    )
+    ends = parts.open_ends() if facts.all_closed else ()
+    conflicts = await in_thread(_conflicts, parts.root, tally)
+    facts = replace(facts, plan=tuple(end.message for end in ends))
+    told = ending(facts)
     return Ended(
-        *(done if complete else open_still or why_of(left, blocked, waits, hopeful=waiting.survey.hopeful)),
+        told.why,
+        told.reason,
         tuple(tally.closed),
         tuple(blocked.items()),
         tuple(tally.pulls),
         tally.attempts,
-        seconds,
-        complete,
+        parts.meter.seconds,
         tuple(waits),
-        tuple(await pool.settle() if pool.may_settle else ()),
-        tuple(item for item in await pool.for_people() if item.id not in named),
+        tuple(finished),
+        tuple(step.item for step in people if step.can_be_done and step.item.id not in named),
         tally.standing,
+        remarks=(*tally.remarks, *(f"{end.message}. {end.remedy}" for end in ends)),
         flags=tally.flags,
-        remarks=tuple(tally.remarks),
+        red_gates=gating.red_gates,
+        usage=parts.meter.spent,
+        conflicts=conflicts,
+        unreadable=facts.unreadable,
     )
 
 
-def _told(halt: Halt, left: Sequence[Bead]) -> tuple[Why, str] | None:
-    if halt.told and halt.told[0] == "interrupted" and not halt.cancelled:
-        return (
-            "interrupted",
-            f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on",
-        )
-    return halt.told
+def _conflicts(root: Path, tally: RunTally) -> tuple[PullConflict, ...]:
+    try:
+        return pull_conflicts.among(root, tally.pulls)
+    except RalphError as error:
+        tally.remarks.append(f"nobody knows whether the pull requests conflict: {error.message}")
+        return ()
 
 
-def _held_up(gating: Gating, parking: ParkedBeads, left: Sequence[Bead]) -> tuple[Why, str] | None:
-    if not gating.red and not parking:
+def _told(halt: Halt, left: Sequence[Bead]) -> str:
+    if halt.told is None:
+        return ""
+    if halt.told[0] == "interrupted" and not halt.cancelled:
+        return f"what ran was finished; {counted(len(left), 'is', 'are')} left, run again to go on"
+    return halt.told[1]
+
+
+def _held_up(waits: Sequence[Wait], *, hopeful: bool) -> HeldUp | None:
+    if not waits:
         return None
-    return (
-        "blocked" if gating.red else "stopped",
-        f"{counted(len(left), 'is', 'are')} left: {gating.why or parking}",
-    )
-
-
-def why_of(
-    left: Sequence[Bead], blocked: Mapping[str, str], waits: Sequence[Wait] = (), *, hopeful: bool = False
-) -> tuple[Why, str]:
-    """Why nothing more can start, where nobody has told the run to end. `hopeful`: waiting would have
-    helped."""
-    if not left and not blocked:
-        return "done", "every bead is closed"
-    if blocked:
-        waiting = len([bead for bead in left if bead.id not in blocked])
-        also = f"; {sentence(waits)}" if waits else ""
-        return "blocked", f"{counted(len(blocked), 'is', 'are')} blocked, {waiting} more not done{also}"
-    if waits:
-        by_itself = all(wait.standing.state == "waits" for wait in waits)
-        return "stopped" if hopeful else "no_progress" if by_itself else "blocked", sentence(waits)
-    shown = "; ".join(_obstacle(bead, left) for bead in left[:3])
-    return "no_progress", f"{counted(len(left), 'is', 'are')} left, and none is ready: {shown}"
+    by_people = any(wait.standing.state != "waits" for wait in waits)
+    return HeldUp(sentence(waits), by_people=by_people, hopeful=hopeful)
 
 
 def and_before(left: Sequence[Bead], blocked: Mapping[str, str]) -> dict[str, str]:

@@ -127,36 +127,6 @@ def rule_of(item: Item) -> GateRule | None:
         return None
 
 
-# --- people's own steps -----------------------------------------------------------------------------
-
-
-def for_people(store: Store, above: Collection[str]) -> list[Item]:
-    """The open steps of people below these molecules and epics that nothing holds up any more."""
-    steps = [item for item in _below(store, above) if _is_a_persons(item)]
-    needed = sorted({name for item in steps for name in item.dependencies})
-    if not needed:
-        return steps
-    beads = store.find(Query(ids=needed)).beads
-    met = {bead.id for bead in beads if bead.status == "closed"}
-    met |= {item.id for item in store.items.find(ItemQuery(ids=needed, statuses=("closed",)))}
-    return [item for item in steps if met.issuperset(item.dependencies)]
-
-
-def _below(store: Store, above: Collection[str]) -> Iterator[Item]:
-    """The open items below these, at any depth."""
-    seen = set[str]()
-    while above := set(above) - seen:
-        seen |= above
-        found = store.items.find(ItemQuery(parents=sorted(above), statuses=NOT_CLOSED))
-        yield from found
-        above = {item.id for item in found if item.issue_type in CONTAINERS}
-
-
-def _is_a_persons(item: Item) -> bool:
-    rule = rule_of(item)
-    return rule.type == "human" if rule else item.issue_type not in CONTAINERS
-
-
 # --- finding out ------------------------------------------------------------------------------------
 
 

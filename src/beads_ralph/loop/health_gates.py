@@ -11,7 +11,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.dod import gates
 from beads_ralph.dod.gates import Checker, Gate
 from beads_ralph.dod.imports import is_feature
-from beads_ralph.journal.events import GatesOverridden, WarningGiven
+from beads_ralph.journal.events import GatesOverridden, RedGate, WarningGiven
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.run_settings import Settings
 from beads_ralph.process.calls import in_thread
@@ -19,7 +19,6 @@ from beads_ralph.session import Tools
 from beads_ralph.store.protocol import Store
 
 BY: Final = "run --force-gates"
-GATE_IS_RED: Final = "gate is red"
 
 
 @dataclass
@@ -97,16 +96,16 @@ class Gating:
     def red(self) -> list[Gate]:
         return [gate for gate in self.gates if gate.holds]
 
+    @property
+    def red_gates(self) -> tuple[RedGate, ...]:
+        """Every red gate, those included that somebody has overridden."""
+        red = [gate for gate in self.gates if gate.colour == "red"]
+        return tuple(RedGate(gate.key, gate.reason, _by(gate)) for gate in red)
+
     def admitted(self, ready: Sequence[Bead]) -> list[Bead]:
         """Those that may start: features wait while a gate is red, or while nobody knows."""
         closed = not self.forced and (not self.checked or bool(self.red))
         return [bead for bead in ready if not (closed and is_feature(bead))]
-
-    @property
-    def why(self) -> str:
-        if not self.checked:
-            return "the gates are being checked"
-        return "; ".join(f"gate {gate.key} is red: {gate.reason}" for gate in self.red)
 
     @property
     def busy(self) -> bool:
@@ -121,4 +120,8 @@ class Gating:
 
     def blocked(self) -> dict[str, str]:
         """The red gates, as what a run could not do anything about."""
-        return {gate.key: f"{GATE_IS_RED}: {gate.reason}" for gate in self.red}
+        return {gate.key: f"gate is red: {gate.reason}" for gate in self.red}
+
+
+def _by(gate: Gate) -> str | None:
+    return str(gate.override.get("by") or "somebody") if gate.override else None

@@ -33,8 +33,9 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.dod import gates
 from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.text_files import RALPH_DIR
+from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Forge
-from beads_ralph.git import worktree_status
+from beads_ralph.git import commands, submodules, worktree_status
 from beads_ralph.loop import blockers
 from beads_ralph.loop.run_settings import Scope, foresee
 from beads_ralph.session import Outcome, confinement
@@ -78,6 +79,20 @@ def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
             yield obstacle(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
 
 
+def submodules_at_hand(scene: RunScene) -> Iterator[Obstacle]:
+    """Every worktree gets those of its commit: from here, or from where they come from."""
+    network = Network.of(scene.config)
+    near = [scene.root / ".git" / "modules"]
+    for one in submodules.listed(scene.root) if scene.beads else ():
+        if submodules.nearest(one, near) is None:
+            words = ("ls-remote", "--quiet", "--", one.url, "HEAD")
+            ended = commands.run(*words, cwd=scene.root, timeout=network.timeout)
+            if not ended.ok:
+                message = f"the submodule {one.path} is neither here nor to be had from {one.url}"
+                action = f"Bring it here: git submodule update --init {one.path}"
+                yield obstacle(Code.GIT_ERROR, message, action)
+
+
 def push_target(scene: RunScene) -> Iterator[Obstacle]:
     """Work that nobody can be given is paid for all the same."""
     if scene.forge is not None and scene.beads and not any(first_commit(scene)):
@@ -87,6 +102,7 @@ def push_target(scene: RunScene) -> Iterator[Obstacle]:
 CHECKS: Final[Mapping[str, Check]] = {
     **OF_THE_PLACE,
     "agent settings": agent_settings,
+    "submodules": submodules_at_hand,
     "push": push_target,
     "sign-in": agents_signed_in,
     "working tree": uncommitted_files,

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.standing import Standing
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
-from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, RunEnded
+from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, PullConflict, RedGate, RunEnded
 from beads_ralph.loop.blockers import Overview, Wait
+from beads_ralph.loop.run_end import Why
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.store.query import UnreadableBead
-
-Why = Literal["done", "blocked", "stopped", "interrupted", "no_progress", "plan_differs"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,24 @@ class Scope:
     plan_file: str | None = None
     wisps: bool = False
     """Whether wisps are among them; otherwise none is, whatever else it is."""
+    convoys: tuple[str, ...] = ()
+    """Where `beads` come from, for whoever reads it."""
+
+    @property
+    def filters(self) -> list[str]:
+        """As they are written on the command line."""
+        convoys = [f"--convoy {name}" for name in self.convoys]
+        beads = [f"--bead {name}" for name in sorted(self.beads)]
+        return [f"--team {name}" for name in sorted(self.teams)] + (convoys or beads)
+
+    def unmatched(
+        self, asked_for: Sequence[Bead], broken: Sequence[UnreadableBead], teams: set[str]
+    ) -> set[str]:
+        """The filters that hold no bead: teams that nobody is in, or all of them where they have no bead in
+        common."""
+        if self.teams - teams and not any(map(self.may_hold, broken)):
+            return {f"--team {name}" for name in self.teams - teams}
+        return set() if asked_for or not self.filters else {" ".join(self.filters)}
 
     def holds(self, bead: Bead) -> bool:
         place = bead.metadata
@@ -40,7 +57,10 @@ class Scope:
         """Of a bead that cannot be read, as much as can be."""
         said = broken.raw.get("metadata")
         place: Mapping[str, Any] = said if isinstance(said, dict) else {}
-        return self._holds(broken.id, place.get("team_name"), place.get("plan_file", self.plan_file))
+        left_out = bool(broken.raw.get("ephemeral")) and not self.wisps
+        return not left_out and self._holds(
+            broken.id, place.get("team_name"), place.get("plan_file", self.plan_file)
+        )
 
     def _holds(self, bead_id: str, team: Any, plan_file: Any) -> bool:
         return (
@@ -77,8 +97,6 @@ class Ended:
     pull_requests: tuple[tuple[str, PullRequest], ...]
     attempts: int
     seconds: float
-    complete: bool
-    """Whether everything that was asked for is closed."""
     waits: tuple[Wait, ...] = ()
     """What the beads that are left wait for, besides beads."""
     finished: tuple[Item, ...] = ()
@@ -91,6 +109,18 @@ class Ended:
     """What a person should look at, besides beads."""
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By bead that was closed: what failed nothing, and a person should know."""
+    red_gates: tuple[RedGate, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    """Tokens and money, as far as the programs tell."""
+    conflicts: tuple[PullConflict, ...] = ()
+    """The pull requests of the run that cannot both be merged as they are."""
+    unreadable: tuple[str, ...] = ()
+    """The beads that cannot be read."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for is done."""
+        return self.why == "done"
 
     @property
     def told(self) -> RunEnded:
@@ -110,16 +140,54 @@ class Ended:
             standing=self.standing or None,
             flags={bead: list(told) for bead, told in self.flags.items()} or None,
             remarks=self.remarks,
+            red_gates=self.red_gates,
+            usage=self.usage,
+            conflicts=self.conflicts,
+            next=tuple(self.next_commands),
         )
 
     def to_json(self) -> dict[str, Any]:
-        told = self.told
-        always = {
-            "standing": dict(self.standing),
-            "flags": dict(told.flags or {}),
-            "remarks": [*self.remarks],
+        """The same with every key, also those that an event has seldom."""
+        said = self.told.facts()
+        objects: dict[str, Any] = {"standing": {}, "flags": {}, "usage": {}}
+        lists: dict[str, Any] = {"remarks": [], "red_gates": [], "conflicts": [], "next": []}
+        return {**objects, **lists, **said}
+
+    @property
+    def next_commands(self) -> list[str]:
+        """What a person would do next."""
+        if first := self._first_command:
+            return [first]
+        steps: list[str] = []
+        if self.blocked:
+            bead, _ = self.blocked[0]
+            steps += [f"beads-ralph logs {bead}", f"beads-ralph retry {bead}"]
+        steps += [wait.command for wait in self.waits if wait.command is not None]
+        steps += [f"beads-ralph close {item.id}" for item in self.for_people]
+        if self.why in ("stopped", "interrupted"):
+            steps.append("beads-ralph run")
+        return steps or [_review(pull) for _, pull in self.pull_requests[:1]]
+
+    @property
+    def _first_command(self) -> str | None:
+        """What comes before everything else, if something does."""
+        if any(gate.overridden_by is None for gate in self.red_gates) or self.why == "gates_red":
+            return "beads-ralph gate check"
+        if self.why == "unreadable":
+            return f"beads-ralph show {self.unreadable[0]}"
+        found = {
+            "empty": "beads-ralph run PLAN",
+            "no_match": "beads-ralph list",
+            "plan_differs": "beads-ralph plan diff PLAN",
         }
-        return {**told.facts(), **always}
+        return found.get(self.why)
+
+
+def _review(pull: PullRequest) -> str:
+    """The command that shows a pull request."""
+    if pull.number is not None and (pull.url or "").startswith("http"):
+        return f"gh pr view {pull.number}"
+    return f"git diff {pull.target}...{pull.branch}"
 
 
 def foresee(

@@ -18,11 +18,11 @@ from beads_ralph.dod.imports import is_gate
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import guard
 from beads_ralph.journal import runs
-from beads_ralph.journal.events import AttemptInterrupted, BeadBlocked, ItemsSettled
+from beads_ralph.journal.events import AttemptInterrupted, BeadBlocked, ItemsSettled, WarningGiven
 from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
-from beads_ralph.loop.blockers import NOT_CLOSED, for_people
+from beads_ralph.loop.blockers import NOT_CLOSED
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
@@ -31,6 +31,7 @@ from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.session.history import metadata_of
 from beads_ralph.store import convoys
+from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Changes, Findings, Listing, Store
 from beads_ralph.store.query import Query, UnreadableBead
 
@@ -79,10 +80,14 @@ class Pool:
         self.home = tools.folder.home
         self.journal = journal
         self.known: dict[str, Known] = {}
+        self.unmatched: set[str] = set()
+        """The filters of the run without a bead."""
         self.parents: set[str] = set()
         """The molecules and epics whose beads this run has closed."""
         self.may_settle = False
         """Whether a molecule, an epic or a convoy may have come to its end in this run."""
+        self.may_have_people = False
+        """Whether asking for steps of people is worth it."""
         self.depth: Mapping[str, int] = {}
         self.unreadable: dict[str, str] = {}
         """Of the beads that the run is about, and of those that they build on."""
@@ -112,14 +117,24 @@ class Pool:
         await self._put_right(everything.beads)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
         self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
+        self._note_unreadable(everything)
         self.known = {bead.id: Known.of(bead) for bead in everything.beads}
         proven = [(one.branch, one.commit) for one in self.known.values() if one.commit]
         await in_thread(guard.expect_proven, self.root, proven)
         self.teams.begin(everything.beads)
         left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
-        await self.watch.begin(everything.beads, self.asked_for(everything.beads))
+        asked_for = self.asked_for(everything.beads)
+        self._note_unmatched(everything, asked_for)
+        await self.watch.begin(everything.beads, asked_for)
         return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+
+    def _note_unmatched(self, everything: Listing, asked_for: Sequence[Bead]) -> None:
+        """Said at once where other beads are worked on; a night later nobody remembers the typo."""
+        teams = {bead.metadata.team_name for bead in everything.beads}
+        self.unmatched = self.scope.unmatched(asked_for, everything.unreadable, teams)
+        for words in sorted(self.unmatched) if asked_for else ():
+            self.journal.emit(WarningGiven(message=f"no bead matches {words}"))
 
     def pushed_before(self) -> list[Pushed]:
         """The proven work, closed before the run, that it is about or builds on."""
@@ -202,6 +217,7 @@ class Pool:
         return bool(found)
 
     def _note_unreadable(self, listing: Listing) -> None:
+        """Closed ones, too: nobody knows whether they are done."""
         for broken in listing.unreadable:
             if self.scope.may_hold(broken):
                 self.unreadable[broken.id] = _why_unreadable(broken)
@@ -222,6 +238,7 @@ class Pool:
             await self.ask(self.store.release, bead.id, self.actor, status="open", reason=ALTERED)
             return None
         self.known[bead.id] = Known.of(claim.bead)
+        self.unmatched -= {f"--team {bead.metadata.team_name}", " ".join(self.scope.filters)}
         return claim.bead
 
     async def order(self, bead: Bead) -> Order:
@@ -314,6 +331,7 @@ class Pool:
         listing = await self.ask(self.store.find, Query(statuses=NOT_CLOSED, wisps=self.scope.wisps))
         self._note_unreadable(listing)
         self.may_settle |= listing.convoys
+        self.may_have_people = listing.people
         return listing.beads
 
     def asked_for(self, beads: Iterable[Bead]) -> list[Bead]:
@@ -335,9 +353,20 @@ class Pool:
         self.journal.emit(ItemsSettled(closed=tuple(item.brief for item in closed), reopened=again))
         return closed
 
-    async def for_people(self) -> list[Item]:
-        """What people can do now that this run has done its part."""
-        return await self.ask(for_people, self.store, self.parents) if self.parents else []
+    async def for_people(self) -> list[PersonsItem]:
+        """The open steps of people: all of the store or of the plan. A run with filters is about beads alone,
+        and tells only what can be done now that they are closed."""
+        if not self.may_have_people:
+            return []
+        plan, wisps = self.scope.plan_file, self.scope.wisps
+        steps = await self.ask(peoples_items, self.store, only_open=True, plan_file=plan, wisps=wisps)
+        if not self.scope.filters:
+            return steps
+        return [step for step in steps if step.can_be_done and self._is_beside(step)]
+
+    def _is_beside(self, step: PersonsItem) -> bool:
+        """Tell whether it lies in something whose beads this run has closed."""
+        return not self.parents.isdisjoint(item.id for item in step.above)
 
 
 def _without_proof(bead: Bead) -> Bead:

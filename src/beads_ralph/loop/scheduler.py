@@ -29,14 +29,15 @@ from beads_ralph.journal.events import (
 )
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop import leases, recovery
-from beads_ralph.loop.account import Halt, Remains, RunTally, account
+from beads_ralph.loop.account import Halt, OpenEnds, Parts, Remains, RunTally, account
 from beads_ralph.loop.blocker_watch import Waiting
 from beads_ralph.loop.blockers import Look, unseen
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.health_gates import Gating
 from beads_ralph.loop.limits import Parallelism, ParkedBeads
 from beads_ralph.loop.published import Published
-from beads_ralph.loop.run_settings import Ended, Scope, Settings, Why, taken_up
+from beads_ralph.loop.run_end import Why
+from beads_ralph.loop.run_settings import Ended, Scope, Settings, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
 from beads_ralph.process.calls import in_thread
@@ -94,8 +95,10 @@ class Loop:
         """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
         self.edits: Callable[[], Sequence[str]] = tuple
         """Asked before beads are chosen: those that whoever gave the run its beads has made or changed."""
-        self.last_look: Callable[[Ended], Ended] = lambda ended: ended
-        """Asked once more before the end is told: whoever gave the run its beads may know of others."""
+        self.open_ends: OpenEnds = tuple
+        """Asked once where every bead is closed: whoever gave the run its beads may know of others."""
+        self.closing_remarks: Callable[[], Sequence[str]] = tuple
+        """Asked once when no agent is at work any more: what a person should look at."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
@@ -131,10 +134,10 @@ class Loop:
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         if not self.cancelling:
             remains.untrue.update(await self.published.settle(self.pool.watch.block))
+        self.tally.remarks += self.closing_remarks()
         halt = Halt(self.halt, cancelled=self.cancelling, one_round=bool(self.round))
-        parts = (self.pool, self.gating, self.waiting, self.parking)
-        ended = await account(self.tally, remains, halt, *parts, self.meter.seconds)
-        ended = self.last_look(ended)
+        known = (self.pool, self.gating, self.waiting, self.parking, self.meter)
+        ended = await account(self.tally, remains, halt, Parts(*known, self.tools.root, self.open_ends))
         self.journal.emit(ended.told)
         return ended
 

@@ -154,6 +154,13 @@ class Family:
         return {Process(self.leader, 0, group=self.leader)} if alive else set()
 
 
+def topmost(variable: str, value: str) -> list[Process]:
+    """The living processes of ours whose environment has VARIABLE=value, without their descendants."""
+    found = Family(f"{variable}={value}").find() if has_table() else set()
+    numbers = {one.pid for one in found}
+    return sorted(one for one in found if one.parent not in numbers)
+
+
 def sweep(variable: str, value: str) -> list[int]:
     """End every process of ours whose environment has VARIABLE=value; their numbers."""
     if not (variable and value and has_table()):

@@ -18,8 +18,8 @@ from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
-from beads_ralph.bead.names import AGENTS_DIR, persona_name, persona_path
-from beads_ralph.bead.personas import AgentRole, Persona
+from beads_ralph.bead.names import AGENTS_DIR, doer, persona_name, persona_path
+from beads_ralph.bead.personas import AgentRole, Persona, model_asked
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
@@ -57,6 +57,11 @@ class Answered:
     def name(self) -> str:
         """Of the agent, as people say it."""
         return persona_name(self.call.agent)
+
+    @property
+    def doer(self) -> str:
+        """The agent with the program that really played it."""
+        return doer(self.call.agent, self.call.program)
 
 
 def problem_of(ended: Exit, reply: Reply) -> str:
@@ -128,7 +133,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
         attempt=asked.attempt,
         role=asked.role,
         agent=spec.agent,
-        model=task.model,
+        model=model_asked(cli.name, task.model),
         program=spec.executable or CLAUDE,
         seat=asked.seat,
         transcript=str(transcript.out),

@@ -13,7 +13,7 @@ from beads_ralph import prompts
 from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
 from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.names import persona_name, persona_path
+from beads_ralph.bead.names import doer, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands, proofs, worktree_status
@@ -137,7 +137,8 @@ async def _nobody(
     waits = {key: limit for key, limit in met.items() if limit.is_worth_waiting_for(unproven=reviews)}
     reasons = "; ".join(limit.reason for limit in met.values())
     if waits:
-        raise Parked(f"nobody can play {persona_name(asked.spec.agent)} now: {reasons}", waits)
+        who = doer(asked.spec.agent, able[0].program) if able else persona_name(asked.spec.agent)
+        raise Parked(f"nobody can play {who} now: {reasons}", waits)
     down = [player for player in able if met[player.key].trouble == "server"]
     if not down or reviews:
         raise Halted("broken", reasons)

@@ -242,18 +242,25 @@ class SettingsLinks:
 
     def put_back(self, aside: Path) -> list[str]:
         """Undo what was done to them, in words; what is there instead goes aside."""
-        told = []
-        for path, target in self.links.items():
-            if path.is_symlink() and os.readlink(path) == target:  # noqa: PTH115
-                continue
+        changed = [path for path, target in self.links.items() if not _leads_to(path, target)]
+        return [self._returned(path, aside) for path in changed]
+
+    def _returned(self, path: Path, aside: Path) -> str:
+        told = f"in its sandbox an agent replaced the link {path}"
+        try:
             kept = ""
             if path.is_symlink() or path.exists():
                 aside.mkdir(parents=True, exist_ok=True)
-                kept = f", and what was there is kept in {aside}"
                 shutil.move(path, aside / f"{path.name}-{secrets.token_hex(4)}")
-            path.symlink_to(target)
-            told.append(f"in its sandbox an agent replaced the link {path}; put back{kept}")
-        return told
+                kept = f", and what was there is kept in {aside}"
+            path.symlink_to(self.links[path])
+        except OSError as problem:
+            return f"{told}; that cannot be undone: {problem.strerror or problem}"
+        return f"{told}; put back{kept}"
+
+
+def _leads_to(path: Path, target: str) -> bool:
+    return path.is_symlink() and os.readlink(path) == target  # noqa: PTH115
 
 
 def places_of(names: Iterable[str], profile: Profile, env: Mapping[str, str]) -> tuple[Path, ...]:

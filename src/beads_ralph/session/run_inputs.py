@@ -27,6 +27,7 @@ from beads_ralph.files import text_files
 NAME: Final = "inputs.json"
 FOLDERS: Final = (AGENTS_DIR, ".beads/formulas")
 LENGTH: Final = 16
+READ: Final = 4 << 20
 
 Marks = dict[str, str]
 """By path, from the root where it lies below: a hash of what the file says."""
@@ -118,8 +119,11 @@ def _name(path: Path, root: Path) -> str:
 
 
 def _mark(path: Path) -> str:
+    """Of a file that nobody would write by hand, the size and the beginning."""
     try:
-        return sha256(path.read_bytes()).hexdigest()[:LENGTH]
+        with path.open("rb") as file:
+            start = sha256(file.read(READ))
+        return f"{start.hexdigest()[:LENGTH]}-{path.stat().st_size}"
     except OSError:
         return ""
 

@@ -238,7 +238,7 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
         )
         done = await ask(case, asked)
         if done.call.problem:
-            return f"dev agent {done.name} {done.call.problem}"
+            return f"dev agent {done.doer} {done.call.problem}"
     return ""
 
 
@@ -299,13 +299,13 @@ async def _lead(case: BeadSession, attempt: int, feedback: str | None) -> str:
         done = await _call(case, attempt, prompt, f"a{attempt}-scrum-answer", flaw)
         said, flaw = _result(done)
     if done.call.problem:
-        return f"scrum-master {done.name} {done.call.problem}"
+        return f"scrum-master {done.doer} {done.call.problem}"
     if said is None:
-        return f"scrum-master {done.name} gave no result that can be read, twice: {flaw}"
+        return f"scrum-master {done.doer} gave no result that can be read, twice: {flaw}"
     if said.fatal:
-        raise Halted("stopped", f"scrum-master {done.name} says fatal: {said.error or 'no reason'}")
+        raise Halted("stopped", f"scrum-master {done.doer} says fatal: {said.error or 'no reason'}")
     if not said.success:
-        return f"scrum-master {done.name} did not succeed: {said.error or 'no reason given'}"
+        return f"scrum-master {done.doer} did not succeed: {said.error or 'no reason given'}"
     case.claimed_pull = said.pr_url
     return ""
 

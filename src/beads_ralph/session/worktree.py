@@ -87,6 +87,9 @@ def _keep_watch(case: BeadSession) -> str:
     """The branch is ours to change now; those that it builds on are nobody's. What was wrong with it."""
     start = case.proofs.start(ref_word(case.bead.id))
     told = guard.take_up(case.tools.root, case.metadata.branch, start)
+    left_over = worktrees.is_left_over(case.tools.root, case.worktree)
+    if left_over and not told:
+        told = "the worktree is one of a repository that was here before and is gone"
     if told and case.worktree.is_dir():  # whoever made the branch may have made the worktree, too
         aside = _free_name(case.worktree)
         case.worktree.rename(aside)

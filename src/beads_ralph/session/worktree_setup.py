@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.evidence import Evidence
-from beads_ralph.git import git_files, worktree_status
+from beads_ralph.git import git_files, settings, submodules, worktree_status
 from beads_ralph.journal.events import LeaseTaken
 from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
@@ -38,11 +38,21 @@ def taken(case: BeadSession) -> Iterator[None]:
 
 
 async def furnish(case: BeadSession) -> None:
-    """The lent files in the worktree; told, so that `status` can show it."""
+    """Its submodules and the lent files in the worktree; told, so that `status` can show it."""
+    if why := await in_thread(_fill, case, case.worktree):
+        raise Halted("blocked", why)
     patterns = case.tools.config.worktree_files
     case.lent = await in_thread(lent_files.lend, case.tools.root, case.worktree, patterns) if patterns else []
     if case.ports or case.lent or case.tools.config.worktree_setup:
         _tell(case, setup="pending" if case.tools.config.worktree_setup else None)
+
+
+def _fill(case: BeadSession, tree: Path) -> str:
+    """The submodules; what an agent has committed in one is in the worktree's own folder alone."""
+    root = case.tools.root
+    common = git_files.folders_of(case.worktree)[0]
+    near = [folder / "modules" for folder in (worktree_status.git_dir(case.worktree), common)]
+    return submodules.fill(tree, near, settings.plain(root))
 
 
 def _tell(case: BeadSession, setup: str | None, seconds: float | None = None) -> None:
@@ -74,6 +84,8 @@ async def furnish_checkout(
     """The same for a clean checkout: checks need what the work needs. A failure is one of the work's, since
     it succeeded before; empty where there is none."""
     config = case.tools.config
+    if why := await in_thread(_fill, case, checkout):
+        return [Evidence("submodules", "verifier", "git submodule update", commit, "fail", why)]
     if config.worktree_files:
         await in_thread(lent_files.lend, case.tools.root, checkout, config.worktree_files)
     if config.worktree_setup is None:

@@ -1,13 +1,53 @@
-"""Do records say what the store says? They are written after it, so a kill may come in between; the next run
-puts that right."""
+"""Do records agree with themselves, with one another, and with the store?
+
+They are written after the store, so a kill may come in between; the next run puts that right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.records.folder import StateFolder, is_result_of
-from beads_ralph.journal.records.model import ResultRecord, RunRecord
+from beads_ralph.journal.records.model import Kind, ResultRecord, RunRecord
+
+# --- one record -------------------------------------------------------------------------------------
+
+
+def contradictions(raw: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str]]:
+    """Where a valid record contradicts itself: the field, and what is wrong."""
+    begun, over = raw["started_at"], raw["finished_at"]
+    if over is not None and moment_of(over) < moment_of(begun):
+        yield "finished_at", f"it ended at {over}, before it began at {begun}"
+    if kind == "result":
+        if raw["status"] == "done" and raw["will_retry"]:
+            yield "will_retry", "it is done, and is to be tried again"
+        return
+    if raw["status"] == "failed" and raw["failure_reason"] is None:
+        yield "failure_reason", "it failed, and does not say why"
+    if raw["status"] == "done" and raw["failure_reason"] is not None:
+        yield "failure_reason", f"it is done, and says why it failed: {raw['failure_reason']}"
+    if raw["prompt_hash"] not in _hashes(raw["prompt_full"]):
+        yield "prompt_hash", "it is not the SHA-256 of prompt_full"
+
+
+def _hashes(prompt: str) -> set[str]:
+    """Of a prompt, and of one that a shell has put a line end behind."""
+    return {hashlib.sha256(text.encode()).hexdigest() for text in (prompt, f"{prompt}\n")}
+
+
+def result_against_run(result: Mapping[str, Any], run: Mapping[str, Any]) -> str | None:
+    """What a result and the run record of the same attempt say differently; other programs leave theirs at
+    `running`."""
+    same = (result["attempt"], result["started_at"]) == (run.get("attempt"), run.get("started_at"))
+    if not same or "running" in (result["status"], run["status"]) or result["status"] == run["status"]:
+        return None
+    return f"it says {result['status']}, the run record of attempt {result['attempt']} {run['status']}"
+
+
+# --- records and the store --------------------------------------------------------------------------
 
 
 def disagreements(folder: StateFolder, bead: Bead) -> Iterator[str]:

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from beads_ralph.bead import schema
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 from beads_ralph.journal.records import ARCHIVED, RESULTS, RUNS, SUFFIX, load
+from beads_ralph.journal.records.agreement import contradictions, result_against_run
 from beads_ralph.journal.records.folder import KEPT, text_of
 from beads_ralph.journal.records.model import MODELS, PROMPT_LENGTH, REASON, SUMMARY_LENGTH, Kind, StateRecord
 from beads_ralph.journal.runs import free_name
@@ -34,6 +35,8 @@ NULLABLE: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 """The fields that must be there and may be null."""
 MEND: Final = "Run: beads-ralph state fix FILE, or mend the file by hand; docs/records.md has every field"
+
+LOOK: Final = "Nobody but you can tell which is true: look at beads-ralph events, then edit or move the file"
 
 
 @dataclass(frozen=True)
@@ -83,15 +86,38 @@ def kind_of(path: Path) -> Kind:
 
 def check(path: Path, kind: Kind) -> RepairReport:
     """One file; nothing that it holds is fatal."""
+    return _checked(path, kind)[0]
+
+
+def check_all(files: Iterable[tuple[Path, Kind]]) -> Iterator[RepairReport]:
+    """Each file, and no attempt in two of them."""
+    seen: dict[tuple[Any, ...], Path] = {}
+    for path, kind in files:
+        report, raw = _checked(path, kind)
+        if raw is not None and kind == "run":
+            first = seen.setdefault((raw["bead"], raw["attempt"], raw["started_at"]), path)
+            if first != path:
+                text = f"attempt {raw['attempt']} of {raw['bead']} is in {first.name}, too"
+                report = replace(report, faults=(*report.faults, _untrue(path, "attempt", text)))
+        yield report
+
+
+def _checked(path: Path, kind: Kind) -> tuple[RepairReport, Mapping[str, Any] | None]:
+    """The report, and what the file holds where that is a record."""
     try:
         raw = _parsed(_read(path), path)
     except RalphError as error:
-        return RepairReport(path, kind, _of_file(error, path))
+        return RepairReport(path, kind, _of_file(error, path)), None
     faults = _faults(raw, kind, path)
     if faults:
-        return RepairReport(path, kind, tuple(faults))
+        return RepairReport(path, kind, tuple(faults)), None
     odd, wrong = _beside(raw, kind, path)
-    return RepairReport(path, kind, tuple(wrong), tuple(odd))
+    own = [_untrue(path, name, text) for name, text in contradictions(raw, kind)]
+    return RepairReport(path, kind, (*own, *wrong), tuple(odd)), raw
+
+
+def _untrue(path: Path, name: str, text: str) -> Fault:
+    return Fault(Code.CONSTRAINT, text, file=str(path), field=name, suggested_action=LOOK)
 
 
 def _read(path: Path) -> str:
@@ -146,14 +172,16 @@ def _beside(raw: Mapping[str, Any], kind: Kind, path: Path) -> tuple[list[Fault]
     if kind == "run" or not in_place:
         return odd, []
     runs = path.absolute().parent.parent / RUNS
-    known = [load(one) for one in (runs / path.name, *runs.glob(f"{glob.escape(stem)}.attempt-*{SUFFIX}"))]
-    attempts = {one.get("attempt") for one in known if one is not None and one["bead"] == bead}
+    files = (runs / path.name, *runs.glob(f"{glob.escape(stem)}.attempt-*{SUFFIX}"))
+    known = [one for file in files if (one := load(file)) is not None and one["bead"] == bead]
+    attempts = {one.get("attempt") for one in known}
     if not attempts:
         return [*odd, _fault(path, f"there is no run record of {bead}", "bead")], []
     if raw["attempt"] not in attempts:
         text = f"field attempt matches no run record of {bead} (found {raw['attempt']})"
         return odd, [_fault(path, text, "attempt", Code.CONSTRAINT)]
-    return odd, []
+    said = (result_against_run(raw, run) for run in known)
+    return odd, [_untrue(path, "status", text) for text in said if text]
 
 
 # --- mending ----------------------------------------------------------------------------------------
