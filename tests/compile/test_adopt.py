@@ -129,7 +129,8 @@ def test_a_sprint_that_is_added_while_its_plan_runs_is_worked_on_where_edits_are
 
     request = RunRequest(plan=path, watch_plan=watches)
     ended = beads_ralph.run(request, start=repo, on_event=edit)
-    told = [row["message"] for row in project.events("warning_given") if "the plan was edited" in row["message"]]
+    messages = [row["message"] for row in project.events("warning_given")]
+    told = [message for message in messages if "the plan was edited" in message]
     if watches:
         assert (ended.why, ended.closed) == ("done", (ALPHA, BETA, GAMMA))
         assert told == [f"the plan was edited: new: {BETA}; changed: {GAMMA}"]
