@@ -140,3 +140,46 @@ def test_what_a_bead_waits_for_is_work_for_people_wherever_it_lies(make: Make) -
     project.store.update("bd-1-1-one", Changes(dependencies=["bd-ask"]))
     assert [row["id"] for row in told(project, "ready")["people"]] == ["bd-ask"]
     assert [row["id"] for row in told(project, "list")["people"]] == ["bd-ask"]
+
+
+# --- plain steps for agents -------------------------------------------------------------------------
+
+
+@pytest.mark.core
+def test_plain_steps_that_are_handed_to_agents_are_worked_on(make: Make) -> None:
+    project = make()
+    seen = told(project, "pour", "release", "--for-agents", "--dry-run")
+    made = {row["title"]: row for row in seen["beads"]}
+    assert made["Sign them"]["issue_type"] == "beads-ralph-work"
+    assert [spec["executable"] for spec in made["Sign them"]["metadata"]["dev_agents"]] == ["scripted"]
+    poured = told(project, "pour", "release", "--for-agents")
+    assert poured["poured_by"] == "beads-ralph"
+    (gate,) = told(project, "list")["people"]
+    ran = project.ralph("run", "--json")
+    assert [project.bead(name).title for name in ran.data["closed"]] == ["Write the notes", "Sign them"]
+    told(project, "close", gate["id"])
+    ran = project.ralph("run", "--json")
+    assert [project.bead(name).title for name in ran.data["closed"]] == ["Tell everybody"]
+    assert [row["id"] for row in ran.data["finished"]] == poured["molecules_created"]
+
+
+def test_who_does_plain_steps_is_said_by_the_pour_or_the_settings(repo: Path) -> None:
+    how = {"release": {"for_agents": True, "agent": "claude (opus)"}}
+    checks = {"verify": ["true"]}
+    project = Project.make(repo, formulas=how, plan_settings=checks)
+    folder = repo / ".beads" / "formulas"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "release.formula.json").write_text(json.dumps(PLAIN), "utf-8")
+
+    def models(*words: str) -> set[str | None]:
+        rows = told(project, *words, "release", "--dry-run")["beads"]
+        beads = [row for row in rows if row["issue_type"] == "beads-ralph-work"]
+        assert all(row["metadata"]["dod"]["verifiers"][0]["command"] == "true" for row in beads)
+        assert len(beads) == 3
+        return {spec.get("model") for row in beads for spec in row["metadata"]["dev_agents"]}
+
+    assert models("pour") == {"opus"}
+    assert models("wisp", "pour", "--for-agents") == {"opus"}
+    assert models("pour", "--agent", "claude (haiku)") == {"haiku"}
+    wrong = project.ralph("pour", "release", "--agent", "two words", "--json")
+    assert (wrong.code, wrong.error["code"]) == (2, "USAGE.INVALID")

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beads_ralph.bead.personas import parse_agent
 from beads_ralph.bead.words import plural
 from beads_ralph.cli import options, page
 from beads_ralph.cli.answer import Answer, Display
 from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import escape
 from beads_ralph.compile import pour as smelting
-from beads_ralph.compile.molecule import Molecule
+from beads_ralph.compile.molecule import Molecule, handed_over
 from beads_ralph.compile.pour import Account, Tell, prepare
 from beads_ralph.compile.rows import FilledRow, Recipe, ValueRow, choose, orders, read, spelled
 from beads_ralph.compile.setting import Setting
 from beads_ralph.config import workspace
+from beads_ralph.config.model import FormulaSettings
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
@@ -70,6 +72,13 @@ class PourRequest:
             help="Another formula, poured into the same molecule after it; repeatable.",
         ),
     ] = None
+    for_agents: Annotated[
+        bool, typer.Option("--for-agents", help="Agents do the plain steps, which are for people otherwise.")
+    ] = False
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", metavar="NAME", help="Which agent does them, such as: dev (opus)."),
+    ] = None
     store: options.Store = None
     no_agent_check: options.NoAgentCheck = False
     config: options.ConfigFile = None
@@ -83,6 +92,8 @@ class PourRequest:
         words += ["--rows", rows] if rows else []
         words += ["--assignee", self.assignee] if self.assignee else []
         words += [word for other in self.attach or () for word in ("--attach", other)]
+        words += ["--for-agents"] if self.for_agents else []
+        words += ["--agent", self.agent] if self.agent else []
         words += ["--store", self.store] if self.store else []
         words += ["--config", str(self.config)] if self.config else []
         words += ["--no-agent-check"] if self.no_agent_check else []
@@ -128,7 +139,28 @@ def _recipe(request: PourRequest, space: Workspace, *, wisp: bool) -> Recipe:
         agent_check=not request.no_agent_check,
         warnings=space.warnings,
     )
-    return Recipe(formula, setting, file, attached, wisp=wisp, assignee=request.assignee)
+    return Recipe(
+        formula,
+        setting,
+        file,
+        attached,
+        wisp=wisp,
+        assignee=request.assignee,
+        handed=_handed(request, handed_over(space.config, formula.name)),
+    )
+
+
+def _handed(request: PourRequest, said: FormulaSettings) -> FormulaSettings | None:
+    """Who does plain steps, where the options say so; an agent that is named is there to work."""
+    if not request.for_agents and request.agent is None:
+        return None
+    try:
+        agent = parse_agent(request.agent) if request.agent is not None else said.agent
+    except ValueError as problem:
+        raise _slip(
+            f"--agent {request.agent!r}: {problem}", "Write for example: --agent 'dev (opus)'"
+        ) from None
+    return FormulaSettings(for_agents=True, agent=agent)
 
 
 def _file(formula: Formula, space: Workspace) -> str:
@@ -169,6 +201,8 @@ def _why_rendered(recipe: Recipe, opened: OpenStore) -> str:
     """Why beads-ralph makes the beads itself; empty where the store pours the formula."""
     if not isinstance(opened.store, Pours):
         return f"the {opened.store.kind} store knows no formulas itself"
+    if recipe.is_for_agents:
+        return "its steps are for agents, whose metadata bd cannot complete"
     if recipe.attached:
         return "bd attaches only what it has in its database"
     return why_not_plain(recipe.formula) or ""

@@ -13,9 +13,10 @@ from beads_ralph.bead import graph, personas, schema
 from beads_ralph.bead.field_types import SPRINT_PATTERN
 from beads_ralph.bead.items import GateRule, Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.names import GATE, ISSUE_TYPES, MOLECULE, SprintId
+from beads_ralph.bead.names import GATE, ISSUE_TYPES, MOLECULE, WORK, SprintId
 from beads_ralph.compile.setting import Place, Setting, member_id
 from beads_ralph.compile.step import Slot, branch_of, raw_bead
+from beads_ralph.config.model import Config, FormulaSettings
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula.model import Formula
 from beads_ralph.formula.render import Ready, render
@@ -60,8 +61,10 @@ def compose(
     wisp: bool = False,
     assignee: str | None = None,
     attached: Sequence[Part] = (),
+    handed: FormulaSettings | None = None,
 ) -> Molecule:
-    """One molecule, every fault inside. What is attached comes after what stands before it."""
+    """One molecule, every fault inside. What is attached comes after what stands before it. `handed` says
+    who does plain steps; without it the settings of each formula do."""
     first = render(formula, values)
     steps = list(_steps(first.steps, formula.name, ""))
     for at, (other, own) in enumerate(attached):
@@ -79,6 +82,7 @@ def compose(
         assignee=assignee,
         metadata={"formula": formula.name},
     )
+    steps = [_handed(step, handed or handed_over(setting.config, step.formula)) for step in steps]
     composing = _Composing(steps, values, setting, place, wisp=wisp)
     return composing.molecule(root.model_copy(update=composing.mark))
 
@@ -92,6 +96,19 @@ def _steps(steps: Iterable[Ready], formula: str, prefix: str) -> Iterator[Ready]
             parent=None if step.parent is None else prefix + step.parent,
             formula=formula,
         )
+
+
+def handed_over(config: Config, formula: str) -> FormulaSettings:
+    """What the settings say of a formula's plain steps."""
+    return config.formulas.get(formula) or FormulaSettings()
+
+
+def _handed(step: Ready, how: FormulaSettings) -> Ready:
+    """A person's step as one for agents. Gates stay people's: somebody wanted to be asked."""
+    if not how.for_agents or not _is_work(step) or step.issue_type in ISSUE_TYPES:
+        return step
+    who = {"dev_agents": [how.agent.to_json()]} if how.agent else {}
+    return replace(step, issue_type=WORK, assignee="", metadata={**who, **step.metadata})
 
 
 def _is_work(step: Ready) -> bool:

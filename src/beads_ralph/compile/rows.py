@@ -14,9 +14,10 @@ from typing import Any, Final
 from beads_ralph.bead import schema
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
-from beads_ralph.compile.molecule import Molecule, compose
+from beads_ralph.compile.molecule import Molecule, compose, handed_over
 from beads_ralph.compile.places import branch_clashes
 from beads_ralph.compile.setting import Place, Setting, root_id
+from beads_ralph.config.model import FormulaSettings
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files.text_files import MAX_BYTES
 from beads_ralph.formula.definitions import BeadJson, Instance
@@ -171,12 +172,21 @@ class Recipe:
     attached: tuple[Formula, ...] = ()
     wisp: bool = False
     assignee: str | None = None
+    handed: FormulaSettings | None = None
+    """Who does plain steps, where the pour itself says so."""
     branches: Mapping[str, str] = field(default_factory=dict)
     """The branches of beads outside that steps wait for."""
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
         return (self.formula, *self.attached)
+
+    @property
+    def is_for_agents(self) -> bool:
+        """True where agents do the plain steps of one of the formulas."""
+        config = self.setting.config
+        how = [self.handed or handed_over(config, one.name) for one in self.formulas]
+        return any(one.for_agents for one in how)
 
     def molecule(self, order: FilledRow, number: int) -> Molecule:
         root = root_id(self.formula.name, number)
@@ -190,6 +200,7 @@ class Recipe:
             wisp=self.wisp,
             assignee=self.assignee,
             attached=list(zip(self.attached, others, strict=True)),
+            handed=self.handed,
         )
 
 

@@ -143,6 +143,14 @@ class PortRange(Section):
     count: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
+class FormulaSettings(Section):
+    """What becomes of the plain steps of a formula, which are for people otherwise."""
+
+    for_agents: bool = False
+    agent: Agent | None = None
+    """Who does them; the developers of the plan where nothing is set."""
+
+
 class Config(Section):
     """Every setting, flat, with its default."""
 
@@ -155,6 +163,11 @@ class Config(Section):
     )
     agent_defaults: AgentDefaults = Field(
         AgentDefaults.model_construct(), description="For agents that do not say it themselves."
+    )
+    formulas: dict[str, FormulaSettings] = Field(
+        default_factory=dict,
+        description="By formula: whether agents do its plain steps, and which one.",
+        examples=[{"release": {"for_agents": True, "agent": "python-dev (opus)"}}],
     )
     executor: ExecutorName = Field(
         "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
