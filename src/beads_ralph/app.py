@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +25,7 @@ from beads_ralph.bead import redaction
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile import diff
+from beads_ralph.compile.plan_watch import PlanWatch
 from beads_ralph.compile.reconcile import Reconciled, Settle, preferring, reconcile, refuse_changes
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
@@ -91,6 +93,8 @@ class RunRequest:
     """What becomes of a plan that was edited since it was compiled."""
     prefer: diff.Choice | None = None
     """Whose value counts where both the plan and a person have changed it."""
+    watch_plan: bool | None = None
+    """Whether edits of the plan are taken up while the run is on; None: where agents cannot write to it."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -141,18 +145,31 @@ class PlannedRun:
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
                     if told:
-                        journal.emit(WarningGiven(message=told))
+                        _warn(journal, told)
                 loop = Loop(self.opened.store, tools, journal, *how)
                 loop.open_ends = self._beside_plan
                 loop.closing_remarks = lambda: tuple(filter(None, [inputs.end()]))
                 loop.refusal = self.foreseen.refusal
+                if self.request.plan is not None and self.watches_plan:
+                    tell = partial(_warn, journal)
+                    loop.edits = PlanWatch(self.space, self.request.plan, self.opened.store, tell).take_up
                 return asyncio.run(_supervised(loop, _programs(beads, tools)))
 
     @property
     def _named_files(self) -> list[Path]:
-        """The settings and the plan, wherever they lie."""
+        """The settings and the plan, wherever they lie; not a plan whose edits are taken up."""
         said = settings_file(self.space.root, self.request.config)
-        return [path.absolute() for path in (said and said.path, self.request.plan) if path is not None]
+        plan = None if self.watches_plan else self.request.plan
+        return [path.absolute() for path in (said and said.path, plan) if path is not None]
+
+    @property
+    def watches_plan(self) -> bool:
+        """Whether edits of the plan are taken up while the run is on. An agent that is not sandboxed could
+        write to it, and nobody would know whose word it is."""
+        if self.request.watch_plan is not None:
+            return self.request.watch_plan
+        applies = (self.request.plan_changes or self.space.config.plan_changes) == "apply"
+        return applies and self.sandbox != "none"
 
     def _beside_plan(self) -> list[Fault]:
         """A run of a plan is done when the store has all that the plan says, as it is by then."""
@@ -187,6 +204,10 @@ class PlannedRun:
             return f"pushes bead branches to {target}"
         there = forge.origin(self.space.root) if self.config.push == "ask" else None
         return f"pushes nothing; push: yes in beads-ralph.yaml would push to {there}" if there else ""
+
+
+def _warn(journal: Journal, message: str) -> None:
+    journal.emit(WarningGiven(message=message))
 
 
 Watch = Callable[[Journal], AbstractContextManager[object]]

@@ -81,7 +81,7 @@ ALLOWED: dict[str, set[str]] = {
     "list --status open --plan plan.md --store=embedded": LOOKING,
     "ready": LOOKING,
     "ready --limit 3 --json": LOOKING,
-    "show bd-1-1-setup": LOOKING,
+    "show bd-1-1-setup": LOOKING | {"journal"},  # a run that is on knows what a bead waits for
     "show bd-1-1-setup --json": LOOKING,
     "status": LOOKING | {"journal"},
     "status --json": LOOKING | {"journal"},

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import beads_ralph
+from beads_ralph import RunRequest
 from beads_ralph.bead.standing import standing
+from beads_ralph.journal.events import Event
 from tests.cli.running import Ran, write
 from tests.compile.plans import plan
 from tests.loop.plans import Project, sprint
@@ -108,3 +111,41 @@ def test_the_status_of_a_plan_names_every_sprint(repo: Path) -> None:
     before = (project.root / "plan.md").read_bytes()
     assert project.ralph("plan", "status", "plan.md", "--write", "--json").data["written"] is False
     assert (project.root / "plan.md").read_bytes() == before
+
+
+# --- edits while a run is on --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("watches", [True, False])
+def test_a_sprint_that_is_added_while_its_plan_runs_is_worked_on_where_edits_are_taken_up(
+    repo: Path, watches: bool
+) -> None:
+    project = Project.make(repo, sprint("1.1", "Alpha"), sprint("1.3", "Gamma"))
+    path = project.root / "plan.md"
+
+    def edit(event: Event) -> None:
+        if event.kind == "verdict_given" and event.bead == ALPHA:
+            path.write_text(f"{path.read_text('utf-8')}\n{sprint('1.2', 'Beta')}", "utf-8")
+
+    request = RunRequest(plan=path, watch_plan=watches)
+    ended = beads_ralph.run(request, start=repo, on_event=edit)
+    messages = [row["message"] for row in project.events("warning_given")]
+    told = [message for message in messages if "the plan was edited" in message]
+    if watches:
+        assert (ended.why, ended.closed) == ("done", (ALPHA, BETA, GAMMA))
+        assert told == [f"the plan was edited: new: {BETA}; changed: {GAMMA}"]
+    else:
+        assert (ended.why, ended.closed, told) == ("plan_differs", (ALPHA, GAMMA), [])
+
+
+def test_an_edit_with_a_fault_is_told_and_the_run_goes_on(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Alpha"), sprint("1.2", "Beta"))
+    path = project.root / "plan.md"
+
+    def edit(event: Event) -> None:
+        if event.kind == "verdict_given" and event.bead == ALPHA:
+            path.write_text(f"{path.read_text('utf-8')}\n### Sprint 1.2: Beta again\n", "utf-8")
+
+    ended = beads_ralph.run(RunRequest(plan=path, watch_plan=True), start=repo, on_event=edit)
+    assert (ended.why, ended.closed) == ("plan_differs", (ALPHA, BETA))
+    assert any("is not taken up" in row["message"] for row in project.events("warning_given"))

@@ -123,7 +123,10 @@ class GitHub:
         parts = urlsplit(path)
         words = parts.path.removeprefix(f"/repos/{OWNER}/{NAME}/").split("/")
         if words == ["pulls"]:
-            head = parse_qs(parts.query)["head"][0]
+            query = parse_qs(parts.query)
+            if query["state"] == ["closed"]:
+                return [self._pull(pull) for pull in reversed(self.pulls) if pull.state != "OPEN"]
+            head = query["head"][0]
             return [self._pull(pull) for pull in reversed(self.pulls) if f"{OWNER}:{pull.head}" == head][:1]
         if words[0] == "pulls":
             return next((self._pull(pull) for pull in self.pulls if str(pull.number) == words[1]), None)
@@ -138,7 +141,8 @@ class GitHub:
     def _pull(self, pull: Pull) -> dict[str, Any]:
         state = "open" if pull.state == "OPEN" else "closed"
         merged = "2026-01-02T03:04:05Z" if pull.state == "MERGED" else None
-        return {"number": pull.number, "title": pull.title, "state": state, "merged_at": merged}
+        known = {"number": pull.number, "title": pull.title, "state": state, "merged_at": merged}
+        return {**known, "head": {"ref": pull.head}}
 
     def _looked_up(self, asked: Asked, variables: dict[str, Any]) -> dict[str, Any]:
         if asked == "list":

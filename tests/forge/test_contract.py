@@ -77,6 +77,20 @@ def test_what_people_have_taken_is_known(place: Place) -> None:
     assert forge.is_taken("feature/one", "main", proposal.commit) is (place.bare is not None)
 
 
+def test_a_pull_request_that_people_closed_unmerged_is_named(place: Place) -> None:
+    forge, proposal = place.open(), place.proposal()
+    pull = forge.propose(proposal)
+    assert forge.declined(["feature/one"]) == {}
+    if place.hub is not None:
+        place.hub.pulls[0].state = "CLOSED"
+    else:
+        record = place.root / ".ralph" / "pulls" / f"{pull.number}.json"
+        record.write_text(record.read_text().replace('"open"', '"closed"'))
+    assert list(forge.declined(["feature/one", "feature/none"])) == ["feature/one"]
+    again = forge.propose(proposal)
+    assert (again.number, forge.declined(["feature/one"])) == (2, {}), "another one stands for the branch"
+
+
 def test_twice_is_once(place: Place) -> None:
     forge, proposal = place.open(), place.proposal()
     assert forge.find("feature/one") is None

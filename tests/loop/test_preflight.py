@@ -275,3 +275,26 @@ def test_starting_over_where_a_repository_was_deleted_keeps_its_worktrees_aside(
     aside = worktree.with_name("1-1-one.aside-1")
     assert (aside / "unsaved.txt").read_text() == "mine\n"
     assert any(str(aside) in row["message"] for row in again.events("warning_given"))
+
+
+def test_doctor_looks_at_what_became_of_proposed_work(repo: Path) -> None:
+    origin = cloned(repo)
+    project = Project.make(repo, ONE, script=SCRIPT, forge="local")
+    assert project.run().code == 0
+
+    def pulls() -> dict[str, Any]:
+        checks = project.ralph("doctor", "--json").data["checks"]
+        (row,) = [row for row in checks if row["name"] == "pull requests"]
+        return dict(row)
+
+    assert pulls()["status"] == "found"
+    record = repo / ".ralph" / "pulls" / "1.json"
+    record.write_text(record.read_text().replace('"open"', '"closed"'))
+    assert f"{BEAD}: {record.with_suffix('.md')} was closed without a merge" in pulls()["detail"]
+    (remark,) = project.ralph("run", "--json").data["remarks"]
+    assert "its pull request was closed without being merged" in remark
+    proven = project.metadata(BEAD)["proven"]["commit"]
+    git(origin, "update-ref", "refs/heads/feature/1-1-one", "refs/heads/main")
+    assert f"on the remote, not {proven[:12]}" in pulls()["detail"]
+    git(origin, "update-ref", "refs/heads/main", proven)
+    assert "on the remote" not in pulls()["detail"]

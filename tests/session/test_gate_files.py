@@ -200,6 +200,7 @@ MANIFESTS = {
     "CMakeLists.txt": CMAKE,
     "meson.build": "test('a', exe)\n",
     "sub/package.json": '{"scripts": {"test": "jest"}}\n',
+    "deno.json": '{"tasks": {"test": "deno test"}}\n',
     "requirements.txt": "PyYAML==6.0\nflask-login>=1  # sign in\n",
     "uv.lock": "[[package]]\nname = 'rich'\n[[package]]\nname = 'own'\nsource = { editable = '.' }\n",
     ".gitignore": "*.stamp\n!kept.stamp\n",
@@ -217,6 +218,7 @@ MANIFESTS = {
         ("CMakeLists.txt", CMAKE.replace("COMMAND a", "COMMAND true")),
         ("meson.build", "test('a', true_program)\n"),
         ("sub/package.json", '{"scripts": {"test": "true"}}\n'),
+        ("deno.json", '{"tasks": {"test": "true"}}\n'),
         ("yaml.py", "new\n"),
         ("flask_login/__init__.py", "new\n"),
         ("rich/console.py", "new\n"),
@@ -242,6 +244,7 @@ def test_what_else_decides_which_checks_run_is_found(repo: Path, file: str, text
     [
         ("go.mod", MANIFESTS["go.mod"] + "require example.com/x v1.0.0\n"),
         ("Cargo.toml", CARGO + "[dependencies]\nserde = '1'\n"),
+        ("deno.json", '{"tasks": {"test": "deno test"}, "imports": {"x": "./x.ts"}}\n'),
         ("CMakeLists.txt", CMAKE.replace("a.c", "a.c b.c")),
         ("own/__init__.py", "new\n"),
         ("src/yaml_reader.py", "new\n"),

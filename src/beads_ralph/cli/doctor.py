@@ -156,11 +156,42 @@ def _preflight(space: Workspace, *, stored: bool) -> list[Check]:
     found = {**preflight.examine(scene), **({"push": [refusal]} if refusal else {})}
     target = chosen.push_target() if chosen else None
     told = {"push": f"bead branches are pushed to {target}" if target else "nothing is pushed"}
-    return [
+    published = [_published(space, chosen)] if stored and chosen and target else []
+    return published + [
         _foreseen(name, problems, len(beads), told.get(name))
         for name, problems in found.items()
         if name != "disk"
     ]
+
+
+def _published(space: Workspace, forge: Forge) -> Check:
+    """Closed beads whose proven commit the remote does not hold, or whose pull request people have closed."""
+    rows = Ledger(space.home).rows()
+    beads = registry.open_store(space).store.find(Query(statuses=["closed"])).beads
+    pushed = {
+        bead.metadata.branch: bead
+        for bead in beads
+        if closed_beads.is_proven(bead, rows.get(bead.id)) and bead.metadata.pr_url
+    }
+    try:
+        held = forge.held(sorted(pushed)) or {}
+        doubts = [why for branch, bead in pushed.items() if (why := _astray(forge, bead, held.get(branch)))]
+        declined = forge.declined(sorted(pushed))
+    except RalphError as error:
+        return Check("pull requests", "unknown", error.message, error.suggested_action)
+    doubts += [f"{pushed[name].id}: {where} was closed without a merge" for name, where in declined.items()]
+    if not doubts:
+        return Check("pull requests", "found", f"{plural(len(pushed), 'closed bead')} as proven, or merged")
+    action = "Look at the pull request; beads-ralph retry BEAD --again has the work done anew"
+    return Check("pull requests", "missing", "; ".join(doubts), action)
+
+
+def _astray(forge: Forge, bead: Bead, there: str | None) -> str:
+    place = bead.metadata
+    commit = place.proven.commit if place.proven else None
+    if commit is None or there == commit or forge.is_taken(place.branch, place.source_branch, commit):
+        return ""
+    return f"{bead.id}: {place.branch} is {there[:12] if there else 'gone'} on the remote, not {commit[:12]}"
 
 
 def _forge(space: Workspace) -> tuple[Forge | None, Obstacle | None]:

@@ -53,6 +53,10 @@ def run(  # noqa: PLR0913 - one parameter an option
         PlanChanges | None, typer.Option("--plan-changes", help="What becomes of an edited plan.")
     ] = None,
     prefer: options.Prefer = None,
+    watch_plan: Annotated[
+        bool | None,
+        typer.Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
+    ] = None,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -76,6 +80,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         force_gates=force_gates,
         plan_changes=plan_changes,
         prefer=prefer,
+        watch_plan=watch_plan,
         executor=executor,
         forge=forge_name,
         store=store,

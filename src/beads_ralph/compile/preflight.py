@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import programs
 from beads_ralph.agents.players import agents_of, players
@@ -26,8 +26,10 @@ from beads_ralph.compile.places import place_faults
 from beads_ralph.config.model import Config
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
-from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import merges, worktree_status
+
+if TYPE_CHECKING:
+    from beads_ralph.forge.protocol import Forge
 
 IDENTITY: Final = "Run: git config --global user.name NAME && git config --global user.email ADDRESS"
 

@@ -137,7 +137,7 @@ def ralph_of(bead: Bead) -> dict[str, Any] | None:
     raw = known or {
         "id": bead.id,
         "title": bead.title,
-        "intent": "\n".join(place.dev_prompts),
+        "intent": "\n".join(place.dev_prompts) or bead.title,
         "type": type_of(bead),
         "priority": bead.priority,
         "dod": place.dod.to_json() if place.dod else {},

@@ -82,6 +82,9 @@ class Forge(Protocol):
     def is_taken(self, branch: str, target: str, commit: str) -> bool:
         """Whether people have taken the proposed commit, so that its branch has done its part."""
 
+    def declined(self, branches: Sequence[str]) -> Mapping[str, str]:
+        """By branch: its pull request, where people have closed it without a merge and there is no other."""
+
     def put_back(self, branch: str, commit: str, there: str | None) -> None:
         """Let the branch on the remote hold the commit again instead of what was found there."""
 

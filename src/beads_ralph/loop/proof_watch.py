@@ -12,7 +12,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import BeadReopened, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.proofs import Ledger
-from beads_ralph.loop.closed_beads import ACTION, ClosedBeads
+from beads_ralph.loop.closed_beads import ACTION, ClosedBeads, asked_of
 from beads_ralph.loop.last_asked import LastAsked
 from beads_ralph.session.history import metadata_of
 from beads_ralph.store.protocol import Changes, Store
@@ -66,6 +66,12 @@ class ProofWatch:
         self.last_asked.keep(beads, told=self.begun_with)
         needed = {name for bead in asked_for if bead.status != "closed" for name in bead.dependencies}
         await self._judge((bead for bead in beads if bead.id in self.begun_with | needed), self.by_hand)
+
+    def take_up(self, beads: Sequence[Bead], asked_for: Sequence[Bead]) -> None:
+        """A person asks for these as they are now, beside those that the run began with."""
+        self.begun_with |= {bead.id for bead in asked_for}
+        self.closed.asked |= {bead.id: asked_of(bead) for bead in beads if bead.status != "closed"}
+        self.altered -= {bead.id for bead in beads}
 
     async def _judge(self, beads: Iterable[Bead], rule: ByHand) -> None:
         """A bead that is closed without a proof is a person's word, if anybody's: the rule says whether it

@@ -81,9 +81,22 @@ class Published:
             return {}
         if held is None:
             return {}
+        sound = [branch for branch, pushed in self.expected.items() if held.get(branch) == pushed.commit]
+        self._tell_declined(sound)
         wrong = [pushed for branch, pushed in self.expected.items() if held.get(branch) != pushed.commit]
         found = {pushed.bead: self._mend(pushed, held.get(pushed.branch)) for pushed in wrong}
         return {bead: why for bead, why in found.items() if why}
+
+    def _tell_declined(self, branches: list[str]) -> None:
+        """People may have said no to work whose branch is as it was proven."""
+        try:
+            declined = self.forge.declined(branches) if branches else {}
+        except RalphError as error:
+            LOG.warning("pull requests cannot be looked at: %s", error.message)
+            return
+        for branch, where in declined.items():
+            bead = self.expected[branch].bead
+            self.remarks.append(f"{bead}: its pull request was closed without being merged: {where}")
 
     def _mend(self, pushed: Pushed, there: str | None) -> str:
         """Put the proven commit back; why not, empty where it is or need not be."""

@@ -191,6 +191,13 @@ class Pool:
         if blocked:
             self.journal.emit(BeadBlocked(bead=bead.id, team=team, reason=blocked))
 
+    async def take_up(self, names: Sequence[str]) -> None:
+        """Beads that the run's plan has made or changed while it was on are asked for as they are now."""
+        if names:
+            found = await self.ask(self.store.find, Query(ids=sorted(names)))
+            self.known |= {bead.id: Known.of(bead) for bead in found.beads}
+            self.watch.take_up(found.beads, self.asked_for(found.beads))
+
     # --- what may start -----------------------------------------------------------------------------
 
     async def candidates(self) -> list[Bead]:

@@ -81,7 +81,6 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
         "cypress.config.*",
         "ava.config.*",
         "bunfig.toml",
-        "deno.json*",
     ),
     "cargo": (".cargo/*", "build.rs", "rust-toolchain*", "nextest.toml"),
     "go": ("go.work", "magefile.go"),

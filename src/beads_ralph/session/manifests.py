@@ -71,6 +71,11 @@ def _package(text: str) -> Any:
     }
 
 
+def _deno(text: str) -> Any:
+    said = json.loads(text)
+    return {name: said.get(name) for name in ("tasks", "test", "exclude", "unstable", "workspace")}
+
+
 def _cargo(text: str) -> Any:
     said = tomllib.loads(text)
     package = {key: value for key, value in said.get("package", {}).items() if key.startswith("auto")}
@@ -94,6 +99,8 @@ PARTIAL: Final[Mapping[str, Callable[[str], Any]]] = {
     "pyproject.toml": _pyproject,
     "setup.cfg": _ini,
     "package.json": _package,
+    "deno.json": _deno,
+    "deno.jsonc": _deno,
     "Cargo.toml": _cargo,
     "go.mod": _matching(OF_GO),
     "CMakeLists.txt": _matching(OF_CMAKE),

@@ -99,8 +99,8 @@ def _body(case: BeadSession) -> str:
 
 
 def _heading(case: BeadSession) -> str:
-    """Only what somebody was given can be done; once, the tasks of a merge were given to nobody."""
-    return "Tasks" if case.record.was_given else "Tasks that nobody was given"
+    """Only what somebody was given can have been done."""
+    return "Tasks" if case.was_given else "Tasks that nobody was given"
 
 
 def _quoted(text: str) -> str:

@@ -77,7 +77,7 @@ async def _work(case: BeadSession) -> Outcome:
     await worktree.bring_back(case)
     unfinished = await worktree.prepare(case)
     if record.proven is not None:
-        if case.begun_before and record.proven == await case.head():
+        if case.begun_before and case.was_given and record.proven == await case.head():
             return await propose(case, record.proven)  # an earlier run was killed before the bead was closed
         record.begin_anew()
     finished = await _taken_up(case)
@@ -177,7 +177,7 @@ async def _taken_up(case: BeadSession) -> bool:
     """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
     parked = case.metadata.parked
     worked = parked is not None and bool(parked.commit) and parked.commit == await case.head()
-    return worked and (case.record.was_given or not case.metadata.dev_prompts)
+    return worked and case.was_given
 
 
 # --- ends ---------------------------------------------------------------------------------------------

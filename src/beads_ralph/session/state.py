@@ -146,6 +146,11 @@ class BeadSession:
         return self.bead.issue_type == MERGE
 
     @property
+    def was_given(self) -> bool:
+        """Whether somebody was asked to do the tasks; once, those of a merge were given to nobody."""
+        return not (self.merges and self.metadata.dev_prompts) or self.record.was_given
+
+    @property
     def verifiers(self) -> list[Verifier]:
         own = self.metadata.dod.verifiers if self.metadata.dod else []
         unique = {verifier.command: verifier for verifier in (*own, *self.order.merged_verifiers)}

@@ -38,31 +38,6 @@ func TestWork(t *testing.T) {
 	}
 }
 
-#=== main-of-the-tests needs=go env=GOFLAGS:-count=1
-bad
-printf 'package app\n\nimport (\n"os"\n"testing"\n)\n\nfunc TestMain(m *testing.M) { os.Exit(0) }\n' | put main_test.go
-commit
-#--- verify
-go test ./...
-#--- file go.mod
-module app
-
-go 1.20
-#--- file app_test.go
-package app
-
-import (
-	"os"
-	"testing"
-)
-
-func TestWork(t *testing.T) {
-	said, _ := os.ReadFile("one" + ".txt")
-	if string(said) != "42\n" {
-		t.Fatal("not done")
-	}
-}
-
 #=== cmake-with-another-test needs=cmake,ctest
 bad
 sed -i 's/COMMAND sh .*/COMMAND true)/' CMakeLists.txt

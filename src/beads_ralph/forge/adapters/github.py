@@ -39,6 +39,7 @@ MAX_BODY: Final = 65_536
 MAX_TITLE: Final = 256
 MERGED: Final = "MERGED"
 CLOSED: Final = "CLOSED"
+LATEST: Final = 100
 
 
 class ListedPull(BaseModel):
@@ -97,6 +98,19 @@ class GitHubForge:
         if any(pull.state == MERGED for pull in pulls):
             return True
         return holds(self.root, self.remote, target, commit, self.network, *self._credentials())
+
+    def declined(self, branches: Sequence[str]) -> Mapping[str, str]:
+        """The latest closed ones are asked for at once, and then the few branches that are among them."""
+        path = f"pulls?state=closed&sort=updated&direction=desc&per_page={LATEST}"
+        answer = persist(lambda: _ask(self.address, path, self.root, self.network), self.network.retry)
+        rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+        named = {(row.get("head") or {}).get("ref") for row in rows if not row.get("merged_at")}
+        found = {branch: self._pulls(branch) for branch in branches if branch in named}
+        return {
+            branch: pulls[0].url
+            for branch, pulls in found.items()
+            if pulls and all(pull.state == CLOSED for pull in pulls)
+        }
 
     def put_back(self, branch: str, commit: str, there: str | None) -> None:
         """A pull request goes with its branch, and comes back with it."""
@@ -327,18 +341,7 @@ class GitHubGates:
         return Address((found["host"] or "github.com").lower(), found["path"])
 
     def _ask(self, address: Address, path: str) -> Any:
-        """None where GitHub knows nothing of the kind."""
-        words = ("api", f"--hostname={address.host}", f"repos/{address.path}/{path}")
-        try:
-            text = call(*words, cwd=self.root, network=self.network)
-        except RalphError as error:
-            if NOT_FOUND in error.message:
-                return None
-            raise
-        try:
-            return json.loads(text)
-        except ValueError:
-            return None
+        return _ask(address, path, self.root, self.network)
 
     # --- pull requests ------------------------------------------------------------------------------
 
@@ -380,6 +383,19 @@ class GitHubGates:
         for row in rows or ():
             if said in (row.get("name"), row.get("path"), str(row.get("path")).rpartition("/")[2]):
                 return int(row["id"])
+        return None
+
+
+def _ask(address: Address, path: str, cwd: Path, network: Network) -> Any:
+    """By REST; None where GitHub knows nothing of the kind."""
+    words = ("api", f"--hostname={address.host}", f"repos/{address.path}/{path}")
+    try:
+        return json.loads(call(*words, cwd=cwd, network=network))
+    except RalphError as error:
+        if NOT_FOUND in error.message:
+            return None
+        raise
+    except ValueError:
         return None
 
 

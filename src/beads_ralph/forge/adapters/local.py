@@ -69,6 +69,12 @@ class LocalForge:
         """As far as the remote's target tells."""
         return self.remote is not None and holds(self.root, self.remote, target, commit, self.network)
 
+    def declined(self, branches: Sequence[str]) -> Mapping[str, str]:
+        pulls = [pull for pull in self.pulls.all() if pull.branch in branches]
+        closed = {pull.branch: pull for pull in pulls if pull.state == "closed"}
+        other = {pull.branch for pull in pulls if pull.state != "closed"}
+        return {name: str(self.pulls.page_path(pull)) for name, pull in closed.items() if name not in other}
+
     def put_back(self, branch: str, commit: str, there: str | None) -> None:
         if self.remote is not None:
             put_back(self.root, self.remote, branch, commit, there, self.network)

@@ -39,6 +39,9 @@ class NoForge:
     def is_taken(self, _branch: str, _target: str, _commit: str) -> bool:
         return False
 
+    def declined(self, _branches: Sequence[str]) -> dict[str, str]:
+        return {}
+
     def put_back(self, _branch: str, _commit: str, _there: str | None) -> None:
         return None
 
