@@ -366,7 +366,7 @@ def test_beads_that_come_during_the_run_and_wait_for_a_gate_are_waited_for(repo:
         )
         project.store.create([gate("bd-clock", "timer", timeout="1s"), late])
         (project.worktree("feature/1-1-one") / "go").touch()
-        soon(lambda: project.worktree("feature/late").is_dir())
+        soon(lambda: project.events("agent_started", bead="bd-late"))  # before, nobody may write there
         (project.worktree("feature/late") / "go").touch()
         ran = project.finished(process)
     assert ran.data["closed"] == [FIRST, "bd-late"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,6 +17,7 @@ from beads_ralph.cli.text import escape, lines, table
 from beads_ralph.config import workspace
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
+from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders, ListedFormula
 from beads_ralph.formula.model import Formula, Var, all_steps
 from beads_ralph.formula.render import Outline, outline
@@ -95,7 +97,15 @@ class _Here:
     def entry(self, name: str) -> ListedFormula:
         """By name; or by a path, wherever that is."""
         is_path = "/" in name or name.endswith(SUFFIXES)
-        return self.folders.entry_of(Path(name)) if is_path else self.folders.entry(name)
+        return self._written_out(self.folders.entry_of(Path(name)) if is_path else self.folders.entry(name))
+
+    def _written_out(self, entry: ListedFormula) -> ListedFormula:
+        """Without macros, as it is poured; as it stands where one of them is not to be had here."""
+        if entry.formula is None:
+            return entry
+        with suppress(RalphError):
+            return replace(entry, formula=expanded(entry.formula, self.folders.load))
+        return entry
 
     def entry_or_fault(self, name: str) -> ListedFormula:
         """One that is not there must not keep the others from being told."""

@@ -30,6 +30,7 @@ from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.formula.bd_compatible import why_not_plain
+from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
 from beads_ralph.store import registry
@@ -127,8 +128,8 @@ def _answer(request: PourRequest, *, wisp: bool) -> Answer:
 
 def _recipe(request: PourRequest, space: Workspace, *, wisp: bool) -> Recipe:
     folders = Folders.of(space.root, space.checkout)
-    formula = folders.load(request.name)
-    attached = tuple(folders.load(name) for name in request.attach or ())
+    formula = expanded(folders.load(request.name), folders.load)
+    attached = tuple(expanded(folders.load(name), folders.load) for name in request.attach or ())
     file = _file(formula, space)
     setting = Setting(
         root=space.root,

@@ -34,6 +34,7 @@ from beads_ralph.config.settings_file import CONFIG_NAME
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
+from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
 from beads_ralph.plan import At, Plan, Sprint, parse
@@ -387,7 +388,7 @@ def _formulas(workspace: Workspace, plan: Plan) -> dict[str, Formula | RalphErro
     found: dict[str, Formula | RalphError] = {}
     for name in sorted({sprint.formula.value for sprint in plan.sprints if sprint.formula}):
         try:
-            found[name] = folders.load(name)
+            found[name] = expanded(folders.load(name), folders.load)
         except RalphError as error:
             found[name] = error
     return found

@@ -13,6 +13,7 @@ from beads_ralph.bead.names import EPIC, GATE, ISSUE_TYPES, TASK
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula import expressions
 from beads_ralph.formula.bd_compatible import unsupported
+from beads_ralph.formula.expansion import why_empty
 from beads_ralph.formula.model import PRIORITIES, Formula, StepGate, Var, all_steps, is_duration
 from beads_ralph.formula.tree import Edges, Growing, StepNode, around
 from beads_ralph.formula.variables import Filling, Value, Values, typed_default
@@ -74,7 +75,8 @@ def render(formula: Formula, values: Values) -> Rendered:
         raise gathered(beyond, formula.name)
     steps = _Rendering(formula, list(remaining(Growing(formula, values).grow()))).steps()
     if not steps:
-        raise gathered([formula.fault("steps", "no step is left to pour")], formula.name)
+        why = f"no step is left to pour: {why_empty(formula)}"
+        raise gathered([formula.fault("steps", why)], formula.name)
     filling = Filling(values)
     title = values.text("title") if "title" in formula.vars and "title" in values else ""
     described = values.text("desc") if "desc" in formula.vars and "desc" in values else formula.description
