@@ -238,7 +238,8 @@ def test_by_default_agents_and_checks_are_sandboxed_and_the_run_says_so(repo: Pa
 def test_the_first_line_for_people_names_the_sandbox(repo: Path) -> None:
     ran = default_project(repo).ralph("run", "plan.md")
     told = [line for line in ran.err.splitlines() if "sandbox" in line or "attempt" in line]
-    assert told[0] == "  sandbox: agents and checks run inside bwrap"
+    rooms = "checks get rooms of their own"
+    assert told[0] == f"  sandbox: agents and checks run inside bwrap; {rooms}"
     assert "attempt 1" in told[1]
 
 
@@ -251,7 +252,8 @@ def test_where_it_does_not_work_the_run_says_what_that_means_and_goes_on(repo: P
     assert "read your keys and write wherever you can" in line
     assert "apt-get install bubblewrap" in line
     (started,) = project.events("run_started")
-    assert (started["sandbox"], f"! {started['sandbox_note']}") == ("none", line)
+    assert (started["sandbox"], started["check_rooms"]) == ("none", "none")
+    assert line == f"! {started['sandbox_note']}; checks get no rooms of their own"
 
 
 def test_whoever_has_switched_it_off_is_told_what_that_means(repo: Path) -> None:
