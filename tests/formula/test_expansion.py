@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beads_ralph.errors import RalphError
+from beads_ralph.formula.bd_compatible import why_not_plain
 from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.render import render
@@ -89,6 +90,9 @@ def test_a_macro_stands_in_the_place_of_its_step(tmp_path: Path) -> None:
         assert [(key, needs) for key, _, needs in rows(folders, name)] == [
             (key, needs) for key, _, needs in rows(folders, "composed")
         ]
+    inline = why_not_plain(expanded(folders.load("inline"), folders.load))
+    assert inline == "another step needs one that is a macro (expand), which bd forgets"
+    assert why_not_plain(expanded(folders.load("composed"), folders.load)) is None
     assert [key for key, _, _ in rows(folders, "twice")] == ["main.draft", "main.refine"]
 
 

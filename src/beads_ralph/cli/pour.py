@@ -140,15 +140,8 @@ def _recipe(request: PourRequest, space: Workspace, *, wisp: bool) -> Recipe:
         agent_check=not request.no_agent_check,
         warnings=space.warnings,
     )
-    return Recipe(
-        formula,
-        setting,
-        file,
-        attached,
-        wisp=wisp,
-        assignee=request.assignee,
-        handed=_handed(request, handed_over(space.config, formula.name)),
-    )
+    handed = _handed(request, handed_over(space.config, formula.name))
+    return Recipe(formula, setting, file, attached, wisp=wisp, assignee=request.assignee, handed=handed)
 
 
 def _handed(request: PourRequest, said: FormulaSettings) -> FormulaSettings | None:

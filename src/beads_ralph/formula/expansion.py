@@ -16,6 +16,7 @@ MAIN: Final = "main"
 """The target of a macro that is poured by itself."""
 DEEPEST: Final = 5
 """Macros inside of macros; bd stops there, too."""
+FORGOTTEN: Final = "another step needs one that is a macro (expand), which bd forgets"
 EMPTY: Final[Mapping[str, str]] = {
     "convoy": "its type is convoy, whose legs another program hands out; bd makes an empty molecule of it. "
     "Write the legs as steps of a workflow, or follow beads with: beads-ralph convoy create",
@@ -54,7 +55,9 @@ def _cleared(formula: Formula) -> dict[str, Any]:
     used = [name for name in ("expand", "map", "aspects") if getattr(rules, name, None)]
     if rules is not None and used:
         fields["compose"] = rules.model_copy(update={name: [] for name in used})
-    inline = any(step.expand for _, step in all_steps(formula.steps))
+    inline = {step.id for _, step in all_steps(formula.steps) if step.expand}
+    if any(not inline.isdisjoint(step.waits) for _, step in all_steps(formula.steps)):
+        fields["only_here"] = (*formula.only_here, FORGOTTEN)
     return fields or ({"template": []} if inline else {})
 
 
