@@ -248,8 +248,10 @@ def _sandbox(config: Config) -> Check:
     needed = config.sandbox == "bwrap"
     if refusal is None:
         how = f"not in use; sandbox: none: {confinement.MEANS}" if config.sandbox == "none" else "in use"
-        return Check("sandbox", "found", f"bubblewrap works ({how})", required=needed)
-    detail = refusal.message if needed else f"{refusal.message}: {confinement.MEANS}"
+        rooms = "rooms of their own" if config.verifier_sandbox == "auto" else "no rooms of their own"
+        return Check("sandbox", "found", f"bubblewrap works ({how}); checks get {rooms}", required=needed)
+    told = f"{refusal.message}; checks get no rooms of their own"
+    detail = told if needed else f"{told}: {confinement.MEANS}"
     return Check("sandbox", "missing", detail, refusal.suggested_action, required=needed)
 
 
