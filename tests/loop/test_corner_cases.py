@@ -327,17 +327,19 @@ def test_what_qa_changes_is_thrown_away(repo: Path) -> None:
 # --- the world --------------------------------------------------------------------------------------
 
 
-def test_a_worktree_that_cannot_be_made_ends_the_run_and_blames_nobody(repo: Path) -> None:
-    project = Project.make(repo, ONE)
+def test_a_worktree_that_cannot_be_made_blocks_its_bead_without_an_attempt(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.1a", "Other"))
     place = project.worktree(BRANCH)
     place.mkdir(parents=True)
     (place / "precious.txt").write_text("mine", encoding="utf-8")
     ran = project.run()
-    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
-    assert f"{place} exists, but is no worktree" in ran.data["reason"]
-    assert project.statuses() == {BEAD: "open"}
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1a-other"])
+    (blocked,) = ran.data["blocked"]
+    assert f"{place} exists, but is no worktree" in blocked["reason"]
+    assert project.metadata(BEAD)["attempt_count"] == 0
     assert (place / "precious.txt").read_text("utf-8") == "mine"
     place.rename(place.with_name("moved"))
+    assert project.ralph("retry", BEAD).code == 0
     assert project.run().data["closed"] == [BEAD]
 
 
@@ -416,7 +418,7 @@ def test_a_bead_that_cannot_be_read_is_named_and_the_rest_goes_on(repo: Path) ->
         broken = json.dumps({**json.loads(text), "branch": "not a branch"})
         database.execute("UPDATE beads SET metadata = ? WHERE id = ?", (broken, BEAD))
     ran = project.ralph("run", "--json")
-    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1a-other"])
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "unreadable", ["bd-1-1a-other"])
     (blocked,) = ran.data["blocked"]
     assert blocked["id"] == BEAD
     assert "cannot be read" in blocked["reason"]
@@ -889,7 +891,7 @@ def test_a_scrum_master_that_never_succeeds_blocks_the_bead(repo: Path) -> None:
 
 def test_a_scrum_master_that_hangs_is_ended_and_asked_again(repo: Path) -> None:
     folder = repo / "beads-ralph.yaml"
-    again: Steps = [{"expect": "scrum-master my-master timed out after"}, *work("one.txt"), result()]
+    again: Steps = [{"expect": "my-master (scripted) timed out after"}, *work("one.txt"), result()]
     project = led(repo, [{"hang": True}], again)
     said = yaml.safe_load(folder.read_text("utf-8")) | {"scrum_master_timeout": "1s"}
     folder.write_text(yaml.safe_dump(said), encoding="utf-8")

@@ -133,7 +133,7 @@ def test_a_commit_on_the_source_branch_is_shown_to_the_reviewer(repo: Path) -> N
     assert flag == f"the source branch was moved meanwhile, from {before[:12]} to {after[:12]}"
 
 
-def test_law_1_a_branch_that_moves_while_it_is_checked_is_checked_again(repo: Path) -> None:
+def test_law_1_a_branch_that_moves_while_it_is_checked_is_put_back_and_checked_again(repo: Path) -> None:
     place = repo.parent / f"{repo.name}-worktrees" / BRANCH
     once = repo.parent / "once"
     meddle = f"touch {once}; cd {place}; echo x > late.txt; git add -A; git commit -qm late"
@@ -145,7 +145,10 @@ def test_law_1_a_branch_that_moves_while_it_is_checked_is_checked_again(repo: Pa
     (first, message), (second, _) = verdicts(project, BEAD)
     assert (first, second) == ("fail", "pass")
     assert message == "1 of 2 checks failed: branch"
-    assert "late.txt" in git(repo, "ls-tree", "--name-only", BRANCH)
+    assert "late.txt" not in git(repo, "ls-tree", "--name-only", BRANCH)
+    (flag,) = [flag for flag in project.metadata(BEAD)["last_verdict"]["flags"] if "was moved to" in flag]
+    kept = flag.rpartition("kept as ")[2].rstrip(")")
+    assert "late.txt" in git(repo, "ls-tree", "--name-only", kept), "nothing is lost"
     evidence = project.metadata(BEAD)["last_verdict"]["evidence"]
     assert {row["commit"] for row in evidence} == {project.pulls()[BRANCH]}
 

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.records.folder import StateFolder, is_result_of
 from beads_ralph.journal.records.model import Kind, ResultRecord, RunRecord
+
+FRACTION: Final = timedelta(seconds=1)
+"""Moments that come from a store may be whole seconds."""
 
 # --- one record -------------------------------------------------------------------------------------
 
@@ -19,7 +23,7 @@ from beads_ralph.journal.records.model import Kind, ResultRecord, RunRecord
 def contradictions(raw: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str]]:
     """Where a valid record contradicts itself: the field, and what is wrong."""
     begun, over = raw["started_at"], raw["finished_at"]
-    if over is not None and moment_of(over) < moment_of(begun):
+    if over is not None and moment_of(over) + FRACTION <= moment_of(begun):
         yield "finished_at", f"it ended at {over}, before it began at {begun}"
     if kind == "result":
         if raw["status"] == "done" and raw["will_retry"]:
