@@ -53,7 +53,16 @@ FORMULAS: dict[str, dict[str, Any]] = {
     "mapped": {"vars": NAME, "steps": CHAIN, "compose": {"map": [{"select": "b*", "with": "twice"}]}},
     "inline": {"vars": NAME, "steps": [CHAIN[0], {**CHAIN[1], "expand": "twice"}, CHAIN[2]]},
     "woven": {"steps": CHAIN, "compose": {"aspects": ["around"]}},
-    "legs": {"type": "convoy", "description": "Legs"},
+    "no-legs": {"type": "convoy", "description": "Legs"},
+    "legs": {
+        "type": "convoy",
+        "vars": NAME,
+        "legs": [
+            {"id": "speed", "title": "Speed of {{name}}", "focus": "Is it fast?"},
+            {"id": "safety", "title": "Safety", "description": "Look for holes."},
+        ],
+        "synthesis": {"title": "Make one of them", "description": "Sum up."},
+    },
     "deep": {"steps": [{**CHAIN[0], "expand": "endless"}]},
     "endless": {
         "type": "expansion",
@@ -109,7 +118,7 @@ def test_an_aspect_comes_before_and_after(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("legs", "its type is convoy, whose legs another program hands out"),
+        ("no-legs", "its type is convoy, and it has no legs"),
         ("around", "its type is aspect, which only says what other formulas do"),
         ("deep", "macros lie more than 5 deep in one another"),
         ("lost", "composed is no macro: it has no template"),
@@ -118,6 +127,14 @@ def test_an_aspect_comes_before_and_after(tmp_path: Path) -> None:
 def test_what_cannot_be_poured_says_why(name: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(RalphError, match=said):
         rows(put(tmp_path), name)
+
+
+def test_the_legs_of_a_convoy_are_steps_and_its_synthesis_waits_for_them(tmp_path: Path) -> None:
+    assert rows(put(tmp_path), "legs") == [
+        ("speed", "Speed of x", []),
+        ("safety", "Safety", []),
+        ("synthesis", "Make one of them", ["speed", "safety"]),
+    ]
 
 
 @pytest.mark.bd

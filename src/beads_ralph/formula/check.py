@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -279,9 +280,10 @@ class _Looking:
 
     def _placeholders(self) -> None:
         """Variables that nothing uses, and names that are nearly one."""
-        used = used_names(self.formula)
-        for name in self.formula.vars:
-            if name not in used:
+        used, own = used_names(self.formula), self.formula
+        others = json.dumps([own.template, own.advice, own.legs, own.synthesis], ensure_ascii=False)
+        for name in own.vars:
+            if name not in used and f"{{{name}}}" not in others:
                 self.warn(f"vars.{name}", "is not used by any step")
         if not self.formula.vars:
             return

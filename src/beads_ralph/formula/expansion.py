@@ -17,9 +17,9 @@ MAIN: Final = "main"
 DEEPEST: Final = 5
 """Macros inside of macros; bd stops there, too."""
 FORGOTTEN: Final = "another step needs one that is a macro (expand), which bd forgets"
+LEGS: Final = "bd makes nothing of the legs of a convoy"
 EMPTY: Final[Mapping[str, str]] = {
-    "convoy": "its type is convoy, whose legs another program hands out; bd makes an empty molecule of it. "
-    "Write the legs as steps of a workflow, or follow beads with: beads-ralph convoy create",
+    "convoy": "its type is convoy, and it has no legs",
     "aspect": "its type is aspect, which only says what other formulas do around their steps. "
     "Name it in compose.aspects of a workflow, and pour that",
     "expansion": "its type is expansion, and it has no template",
@@ -37,6 +37,8 @@ def expanded(formula: Formula, load: Load) -> Formula:
     steps = list(formula.steps)
     if formula.type == "expansion" and formula.template and not steps:
         steps = _Macro(formula, formula, {}).steps(Step(id=MAIN, title=formula.name))
+    if formula.type == "convoy" and not steps:
+        steps = _legs(formula)
     steps = _inline(formula, steps, load, 0)
     rules = formula.compose
     for rule in (*rules.expand, *rules.map) if rules else ():
@@ -49,7 +51,7 @@ def expanded(formula: Formula, load: Load) -> Formula:
 
 def _cleared(formula: Formula) -> dict[str, Any]:
     """The fields that are written out, emptied; nothing where there is none."""
-    own = ("template", "advice", "pointcuts")
+    own = ("template", "advice", "pointcuts", "legs")
     fields: dict[str, Any] = {name: [] for name in own if getattr(formula, name)}
     rules = formula.compose
     used = [name for name in ("expand", "map", "aspects") if getattr(rules, name, None)]
@@ -58,7 +60,30 @@ def _cleared(formula: Formula) -> dict[str, Any]:
     inline = {step.id for _, step in all_steps(formula.steps) if step.expand}
     if any(not inline.isdisjoint(step.waits) for _, step in all_steps(formula.steps)):
         fields["only_here"] = (*formula.only_here, FORGOTTEN)
+    if formula.type == "convoy" and formula.legs:
+        fields |= {"synthesis": None, "only_here": (*formula.only_here, LEGS)}
     return fields or ({"template": []} if inline else {})
+
+
+# --- convoys ----------------------------------------------------------------------------------------
+
+
+def _legs(formula: Formula) -> list[Step]:
+    """The legs of a convoy as steps side by side, and the synthesis as one that waits for them."""
+    legs = [_step(formula, _leg(row, f"leg-{number}")) for number, row in enumerate(formula.legs, 1)]
+    if not legs or not formula.synthesis:
+        return legs
+    said = formula.synthesis
+    after = said.get("depends_on") or said.get("needs") or [leg.id for leg in legs]
+    row = {"title": "Synthesis", **_leg(said, "synthesis"), "needs": after}
+    return [*legs, _step(formula, row)]
+
+
+def _leg(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A leg may have a focus, a line on what it looks at; more than bd's own fields is not for us."""
+    described = said.get("description") or said.get("focus") or ""
+    row = {key: said[key] for key in ("id", "title", "notes", "priority", "labels") if key in said}
+    return {"id": name, **row, "description": described}
 
 
 # --- macros -----------------------------------------------------------------------------------------

@@ -187,6 +187,10 @@ class Formula(FrozenModel):
     vars: dict[str, Annotated[Var, BeforeValidator(_var)]] = Field(default_factory=dict)
     steps: list[Step] = Field(default_factory=list)
     template: list[dict[str, Any]] = Field(default_factory=list)
+    legs: list[dict[str, Any]] = Field(default_factory=list)
+    """Of a convoy: what is done side by side."""
+    synthesis: dict[str, Any] | None = None
+    """Of a convoy: what is made of the legs."""
     compose: Compose | None = None
     advice: list[dict[str, Any]] = Field(default_factory=list)
     pointcuts: list[dict[str, Any]] = Field(default_factory=list)
