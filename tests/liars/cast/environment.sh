@@ -211,7 +211,7 @@ good; commit
 mkdir -p "$(dirname "$WORKTREE")/1-2-two"
 echo foreign > "$(dirname "$WORKTREE")/1-2-two/foreign.txt"
 
-#=== leaves-a-file-in-a-neighbours-worktree sprints=2 beside=2 unwanted=foreign.txt
+#=== leaves-a-file-in-a-neighbours-worktree sprints=2 beside=2 unwanted=foreign.txt racy=yes
 good; commit
 other="$(dirname "$WORKTREE")/1-1b-two"
 i=0; while [ ! -f "$other/keep.txt" ] && [ $i -lt 400 ]; do sleep 0.05; i=$((i + 1)); done
