@@ -36,6 +36,9 @@ def test_law_4_a_run_killed_while_it_sweeps_leaves_that_to_the_next(tmp_path: Pa
         "1.1", dev=[{"once": [{"hang": {"ignore_term": True}}]}, {"write": {"parts/1.1.txt": "part 1.1\n"}}]
     )
     rehearsal = rehearsals.stage(tmp_path / "app", [deaf], parallel=1)
+    settings = rehearsal.root / "beads-ralph.yaml"
+    settings.write_text(f"{settings.read_text('utf-8')}sandbox: none\n", "utf-8")  # which dies with its run
+    rehearsal.git("commit", "--quiet", "--all", "--message", "No sandbox")
     transcripts = rehearsal.home / "runs"
     kill_when(
         rehearsal, lambda: any("hanging" in path.read_text("utf-8") for path in transcripts.rglob("*.out"))
