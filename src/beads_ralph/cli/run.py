@@ -101,11 +101,9 @@ def run(  # noqa: PLR0913 - one parameter an option
 def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
     """The run is over, whatever becomes of this."""
     from beads_ralph.compile import plan_status
-    from beads_ralph.compile.reconcile import reconcile
 
     try:
-        met = reconcile(planned.space, plan, lambda: planned.opened.store, agent_check=False)
-        _, left = plan_status.write(plan, plan_status.states(met))
+        left = plan_status.mark(planned.space, plan, planned.opened.store)
     except RalphError as error:
         say(f"the plan could not be marked: {error.message}")
     else:

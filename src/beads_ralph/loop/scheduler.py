@@ -93,7 +93,7 @@ class Loop:
         self.tally = RunTally()
         self.refusal: Callable[[Bead], Outcome | None] = lambda _: None
         """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
-        self.edits: Callable[[], Sequence[str]] = tuple
+        self.edits: Callable[[], Sequence[str]] | None = None
         """Asked before beads are chosen: those that whoever gave the run its beads has made or changed."""
         self.open_ends: OpenEnds = tuple
         """Asked once where every bead is closed: whoever gave the run its beads may know of others."""
@@ -210,7 +210,8 @@ class Loop:
         if len(self.running) >= self.parallelism.now:
             self.changed = True  # nobody has looked
             return
-        await self.pool.take_up(await in_thread(self.edits))
+        if self.edits is not None:
+            await self.pool.take_up(await in_thread(self.edits))
         for bead in await self._candidates():
             if self.halt is not None or len(self.running) >= self.parallelism.now:
                 break

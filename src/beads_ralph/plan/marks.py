@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 from beads_ralph.plan.model import At, Plan, Sprint
-from beads_ralph.plan.parse import ANNOTATION_LINE, FINISHED, LINE, newline_of, parse
+from beads_ralph.plan.parse import ANNOTATION_LINE, FINISHED, LINE, insert_line, parse
 
 CLOSED: Final = "✔ closed"
 BOX: Final = re.compile(r"^(\s*(?:[-*+]|\d+[.)])\s+)\[([ xX])\](\s+)")
@@ -81,7 +81,7 @@ def _put(lines: list[str], sprint: Sprint, mark: Mark) -> None:
         if not mark.quiet or OURS.match(before) or FINISHED.search(before):
             lines[at] = STATUS.sub(lambda found: f"{found[1]} {mark.words}", lines[at])
     elif not mark.quiet:
-        _insert(lines, sprint, f"**Status**: {mark.words}")
+        insert_line(lines, _below_heading(sprint, lines), f"**Status**: {mark.words}")
 
 
 def _boxes(sprint: Sprint, lines: Sequence[str]) -> Iterator[int]:
@@ -99,16 +99,10 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _insert(lines: list[str], sprint: Sprint, row: str) -> None:
-    """Below the heading and the bead's id."""
+def _below_heading(sprint: Sprint, lines: Sequence[str]) -> int:
+    """The number of its heading's line, or of the one below with the bead's id."""
     at = sprint.line
-    if at < len(lines) and ANNOTATION_LINE.fullmatch(lines[at]):
-        at += 1
-    newline = newline_of(lines[at - 1]) or newline_of(lines[0]) or "\n"
-    if not newline_of(lines[at - 1]):
-        lines[at - 1] += newline
-        newline = ""
-    lines.insert(at, row + newline)
+    return at + 1 if at < len(lines) and ANNOTATION_LINE.fullmatch(lines[at]) else at
 
 
 def _reading_otherwise(text: str, plan: Plan) -> set[str]:

@@ -313,16 +313,19 @@ def annotate_plan_with_bead_ids(plan_file: str, sprint_to_bead_id: Mapping[str, 
 
 def _put(lines: list[str], heading: int, comment: str) -> None:
     """Replace or insert the line that follows line number `heading`."""
-    ending = newline_of(lines[heading - 1]) or newline_of(lines[0]) or "\n"
-    if heading == len(lines):  # the heading ends the file, perhaps without a newline of its own
-        if not newline_of(lines[heading - 1]):
-            lines[heading - 1] += ending
-            ending = ""
-        lines.append(comment + ending)
-    elif ANNOTATION_LINE.fullmatch(lines[heading]):
+    if heading < len(lines) and ANNOTATION_LINE.fullmatch(lines[heading]):
         lines[heading] = comment + newline_of(lines[heading])
     else:
-        lines.insert(heading, comment + ending)
+        insert_line(lines, heading, comment)
+
+
+def insert_line(lines: list[str], after: int, text: str) -> None:
+    """Insert a line behind line number `after`, which may end the file without a newline of its own."""
+    newline = newline_of(lines[after - 1]) or newline_of(lines[0]) or "\n"
+    if not newline_of(lines[after - 1]):
+        lines[after - 1] += newline
+        newline = ""
+    lines.insert(after, text + newline)
 
 
 def newline_of(line: str) -> str:
