@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
-from beads_ralph.compile.preflight import Obstacle, RunScene
+from beads_ralph.compile.preflight import MORE_SPACE, Obstacle, RunScene, free_gb
 from beads_ralph.config import workspace
 from beads_ralph.config.model import Config
 from beads_ralph.config.settings_file import CONFIG_NAME
@@ -286,7 +285,7 @@ def _store(space: Workspace) -> Check:
 
 
 def _disk(place: Path, config: Config) -> Check:
-    free = shutil.disk_usage(place).free / 1e9
+    free = free_gb(place)
     detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB wanted"
     status: Status = "found" if free >= config.min_free_gb else "missing"
-    return Check("disk", status, detail, "Free some space, or lower min_free_gb in beads-ralph.yaml")
+    return Check("disk", status, detail, MORE_SPACE)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from beads_ralph.forge.protocol import Forge
 
 IDENTITY: Final = "Run: git config --global user.name NAME && git config --global user.email ADDRESS"
+MORE_SPACE: Final = "Free some space, or lower min_free_gb in beads-ralph.yaml"
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ def branches_and_worktrees(scene: RunScene) -> Iterator[Obstacle]:
         yield obstacle(Code.CONSTRAINT, message, action, bead=fault.owner)
 
 
+def free_gb(place: Path) -> float:
+    return shutil.disk_usage(place).free / 1e9
+
+
 def free_space(scene: RunScene) -> Iterator[Obstacle]:
-    wanted = scene.config.min_free_gb
-    free = shutil.disk_usage(scene.root).free / 1e9
+    wanted, free = scene.config.min_free_gb, free_gb(scene.root)
     if scene.config.check_before_start and free < wanted:
-        message = f"{free:.1f} GB are free, {wanted:g} GB are wanted"
-        yield obstacle(
-            Code.WRITE_FAILED, message, "Free some space, or lower min_free_gb in beads-ralph.yaml"
-        )
+        yield obstacle(Code.WRITE_FAILED, f"{free:.1f} GB are free, {wanted:g} GB are wanted", MORE_SPACE)
 
 
 # --- the agents ---------------------------------------------------------------------------------------
