@@ -95,6 +95,8 @@ class RunRequest:
     """Whose value counts where both the plan and a person have changed it."""
     watch_plan: bool | None = None
     """Whether edits of the plan are taken up while the run is on; None: where agents cannot write to it."""
+    push: bool | None = None
+    """Whether finished branches are pushed in this run, whatever was said before."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -260,7 +262,8 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
 
 def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
-    said = {"executor": request.executor, "forge": request.forge}
+    push = {None: None, True: "yes", False: "no"}[request.push]
+    said = {"executor": request.executor, "forge": request.forge, "push": push}
     return space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 

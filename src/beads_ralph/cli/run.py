@@ -57,6 +57,10 @@ def run(  # noqa: PLR0913 - one parameter an option
         bool | None,
         typer.Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
     ] = None,
+    push: Annotated[
+        bool | None,
+        typer.Option("--push/--no-push", help="Push finished branches to origin, or not, in this run."),
+    ] = None,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -81,6 +85,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         plan_changes=plan_changes,
         prefer=prefer,
         watch_plan=watch_plan,
+        push=push,
         executor=executor,
         forge=forge_name,
         store=store,
