@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -178,10 +178,15 @@ class PlannedRun:
         if self.request.plan is None:
             return []
         try:
-            found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            return found.diff.open_ends()
+            return self.at_end.diff.open_ends()
         except RalphError as error:
             return [*error.faults] or [Fault(error.code, error.message)]
+
+    @cached_property
+    def at_end(self) -> Reconciled:
+        """The plan and the store, met once more when the work is over."""
+        assert self.request.plan is not None  # noqa: S101 - for the type checker
+        return reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
 
     @property
     def sandbox(self) -> str:

@@ -108,7 +108,7 @@ def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
     from beads_ralph.compile import plan_status
 
     try:
-        left = plan_status.mark(planned.space, plan, planned.opened.store)
+        _, left = plan_status.write(plan, plan_status.states(planned.at_end))
     except RalphError as error:
         say(f"the plan could not be marked: {error.message}")
     else:
