@@ -63,7 +63,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
     except Parked as parked:
         return _parked(case, parked)
     except Halted as halted:
-        return _failed(case, halted.ending, halted.reason)
+        return replace(_failed(case, halted.ending, halted.reason), failure=halted.failure)
     except RalphError as error:
         # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
         its_own = error.code.startswith(ITS_OWN) or isinstance(error, BeadRefused)
