@@ -24,14 +24,22 @@ Outcome = Literal[
     "limit",
     "auth",
     "server",
+    "credit",
+    "configuration",
     "refused",
+    "too long",
+    "stalled",
     "forgotten",
 ]
 TROUBLES: Final[Mapping[str, Outcome]] = {
     "limit": "limit",
     "auth": "auth",
     "server": "server",
+    "credit": "credit",
+    "configuration": "configuration",
     "refused": "refused",
+    "too_long": "too long",
+    "stalled": "stalled",
     "unfinished": "crash",
     "forgotten": "forgotten",
 }

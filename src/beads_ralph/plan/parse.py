@@ -97,8 +97,9 @@ def parse(text: str, file: str = "plan.md", *, struck: bool = False) -> Plan:
 
 def _introduction(state: _Parse) -> str:
     """What stands before the first phase and the first sprint; the front matter is none of it."""
-    found = (one.line for one in (*state.phases, *state.sprints, *state.struck))
-    lines = state.source[: min(found, default=0) - 1 if state.sprints or state.struck else 0]
+    sprints = [*(one.line for one in state.sprints), *(one.line for one in state.struck)]
+    starts = [*sprints, *(one.line for one in state.phases)]
+    lines = state.source[: min(starts) - 1] if sprints else []
     fence = [at for at, line in enumerate(lines) if line.rstrip() == "---"]
     begin = fence[1] + 1 if state.front_matter is not None and len(fence) > 1 else 0
     return _plain(lines[begin:])

@@ -41,7 +41,11 @@ TROUBLES: Final[Mapping[str, Reason]] = {
     "limit": "agent-limit",
     "auth": "agent-auth",
     "server": "agent-server",
+    "credit": "agent-credit",
+    "configuration": "agent-configuration",
     "refused": "agent-refused",
+    "too_long": "agent-too-long",
+    "stalled": "agent-stalled",
     "unfinished": "agent-unfinished",
 }
 CUT_SHORT: Final[Mapping[str, Reason]] = {
