@@ -193,6 +193,10 @@ class Profile:
     program need not."""
     hides_git: bool = False
     """Its tools do not see the user's git settings: who commits must be in the environment."""
+    counts: Literal["", "tokens", "cost"] = "tokens"
+    """What it always tells of a call that went well: nothing, its tokens, or also their price."""
+    model_variable: str = ""
+    """The variable that names its model, where it has one."""
     passes: str = ""
     """Which variables of our own environment it may have besides the harmless ones: a regular expression."""
     keys: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, following, players, programs
+from beads_ralph.agents import environment, following, players, prices, programs
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
@@ -155,6 +155,9 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
     reply = await in_thread(following.heard, cli, job, ended, follower)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
+    model = prices.named_model(begun.model, spec.options, job.env or {}, cli.profile)
+    usage, computed = prices.priced(usage, prices.price_of(model, tools.config.prices))
+    begun = replace(begun, cost_computed=computed)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))

@@ -183,6 +183,7 @@ class Claude(streams.StreamCLI):
     profile = Profile(
         "Claude Code",
         executable="claude",
+        counts="cost",
         tested="2.1.325",
         session_is_given=True,
         resumes_elsewhere=True,

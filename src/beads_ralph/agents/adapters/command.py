@@ -19,7 +19,7 @@ class PlainCommand:
     """Plays whatever is none of the known CLIs."""
 
     name = "command"
-    profile = Profile("any program", reads_prompts=False)
+    profile = Profile("any program", reads_prompts=False, counts="")
 
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         """`inherited` is what the few harmless variables are taken from."""

@@ -156,6 +156,7 @@ class Copilot(streams.StreamCLI):
     profile = Profile(
         "GitHub Copilot CLI",
         executable="copilot",
+        model_variable="COPILOT_MODEL",
         tested="1.0.102",
         session_is_given=True,
         passes=PASSES,

@@ -194,6 +194,7 @@ class Gemini(streams.StreamCLI):
     profile = Profile(
         "Gemini CLI",
         executable="gemini",
+        model_variable="GEMINI_MODEL",
         tested="0.61.0",
         session_is_given=True,
         hides_git=True,

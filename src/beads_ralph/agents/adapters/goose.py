@@ -170,6 +170,7 @@ class Goose(streams.StreamCLI):
     profile = Profile(
         "goose",
         executable="goose",
+        model_variable="GOOSE_MODEL",
         tested="1.52.0",
         session_is_given=True,
         passes=PASSES,

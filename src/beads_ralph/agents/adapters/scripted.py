@@ -49,6 +49,7 @@ class Scripted:
     name = "scripted"
     profile = Profile(
         "the scripted agent",
+        counts="cost",
         session_is_given=True,
         resumes_elsewhere=True,
         reads_prompts=False,

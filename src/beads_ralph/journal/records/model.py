@@ -157,6 +157,8 @@ class Called(Part):
     trouble: str = ""
     session_id: str | None = None
     usage: Spent = Spent()
+    cost_computed: bool = False
+    """Whether the cost is of the price table, since the program told none."""
     transcript: str | None = None
     cut_short: str = ""
     """Which limit it was ended for: `timeout`, `output` or `memory`."""
