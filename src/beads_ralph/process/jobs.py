@@ -238,6 +238,7 @@ def run(job: Job, file: Path | None = None) -> Exit:
         process = start(job, source or (subprocess.DEVNULL if job.stdin is None else subprocess.PIPE))
     timed_out = False
     out, err = b"", b""
+    _RUNNING.add(process.pid)
     try:
         given = None if job.stdin is None else job.stdin.encode()
         out, err = process.communicate(given, timeout=job.timeout)
@@ -247,6 +248,7 @@ def run(job: Job, file: Path | None = None) -> Exit:
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         process.wait()
+        _RUNNING.discard(process.pid)
     ended = Exit(
         code=process.returncode,
         stdout=out.decode("utf-8", "replace"),
@@ -256,6 +258,16 @@ def run(job: Job, file: Path | None = None) -> Exit:
     )
     _log(job, ended)
     return ended
+
+
+_RUNNING: Final[set[int]] = set()
+"""The processes that `run` waits for now, in whichever thread."""
+
+
+def end_running() -> None:
+    """End what other threads wait for in `run`, so that they need not."""
+    for pid in tuple(_RUNNING):
+        _signal_group(pid, signal.SIGKILL)
 
 
 def _log(job: Job, ended: Exit) -> None:
