@@ -65,7 +65,7 @@ FAULTS: Final[Mapping[Kind, FaultClass]] = {
         first="again",
     ),
     "stalled": FaultClass(
-        "no sign of life for a long time, so it was ended",
+        "no sign of life for `stall_limit`, so it was ended",
         "{program} gives no sign of life",
         "see its output with `beads-ralph logs` for what it waited for",
         "wait",
