@@ -86,6 +86,8 @@ class AgentCall:
     started_at: Moment = ""
     usage: Usage = UNKNOWN
     """What it cost, and nothing that its session had cost before."""
+    cost_computed: bool = json_fields.seldom(False)
+    """Whether its cost is of the price table, since the program told none."""
     output_summary: str = ""
     """The end of what it printed."""
     completed_at: Moment | None = None

@@ -37,6 +37,7 @@ from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Forge
 from beads_ralph.git import commands, large_files, merges, submodules, worktree_status
 from beads_ralph.loop import blockers
+from beads_ralph.loop.budget import budgets_bind
 from beads_ralph.loop.run_settings import Scope, foresee
 from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
@@ -130,6 +131,7 @@ def push_target(scene: RunScene) -> Iterator[Obstacle]:
 CHECKS: Final[Mapping[str, Check]] = {
     **OF_THE_PLACE,
     "agent settings": agent_settings,
+    "budget": budgets_bind,
     "submodules": submodules_at_hand,
     "large files": large_files_at_hand,
     "push": push_target,
@@ -166,7 +168,7 @@ class DryRun:
         if bead.id in self._passed:
             return None
         scene = replace(self.scene, beads=[bead], agents=())
-        checks = (*OF_ONE_BEAD, submodules_at_hand)
+        checks = (*OF_ONE_BEAD, submodules_at_hand, budgets_bind)
         found = (problem for check in checks for problem in check(scene) if problem.bead)
         if (problem := next(found, None)) is None:
             return None

@@ -190,7 +190,7 @@ class SessionHost(EventSink, Protocol):
         """Put the run state of the bead into the store; it is on disk when this returns."""
 
     async def why_pause(self) -> str:
-        """Why no further attempt may begin now; empty where it may."""
+        """Why no further attempt may begin now, nor another call because of a fault; empty where it may."""
 
     async def branches_beside(self) -> Sequence[str]:
         """The branches that are or were worked on at the same time, in the order of their start."""
@@ -226,7 +226,8 @@ class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
 class Halted(Exception):  # noqa: N818 - a verdict, not an error
     """Nothing more can be done for this bead, and perhaps for none."""
 
-    def __init__(self, ending: Ending, reason: str) -> None:
+    def __init__(self, ending: Ending, reason: str, failure: Reason | None = None) -> None:
         super().__init__(reason)
         self.ending: Ending = ending
         self.reason = reason
+        self.failure = failure

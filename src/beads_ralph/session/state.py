@@ -30,7 +30,7 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import ORDER, Order, SessionHost, Tools
-from beads_ralph.session.program_limits import known_moment
+from beads_ralph.session.program_limits import ProgramLimit, known_moment
 from beads_ralph.session.verify import Bench
 
 
@@ -99,10 +99,14 @@ class BeadSession:
     """The worktree as it is to be when the next agent starts; None where nobody knows."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
+    half_done: str = ""
+    """What an earlier agent has begun in the worktree and not ended, as the next one is told."""
     ports: LentPorts | None = None
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
     """Files in the worktree that no commit may hold."""
+    unable: dict[tuple[str, int, str, str], ProgramLimit] = field(default_factory=dict)
+    """By role, seat, agent and program: those that will not do this, however often they are asked."""
     cut_by: Exhausted | None = None
     """What ended the last agent of this attempt: the bead's own time, and not that of a call."""
     claimed_pull: str | None = None
@@ -200,6 +204,16 @@ class BeadSession:
         """How it gets another budget."""
         return f"beads-ralph retry {self.bead.id} gives it as much again"
 
+    @property
+    def retry(self) -> str:
+        """How it is tried again once it is blocked."""
+        return f"beads-ralph retry {self.bead.id}"
+
+    @property
+    def go_on(self) -> str:
+        """How a run goes on that has ended."""
+        return "beads-ralph run"
+
     # --- doing it ---
 
     def with_denials(self, verdict: Verdict) -> Verdict:
@@ -245,8 +259,9 @@ class Work(Protocol):
     async def attempt(self, number: int, feedback: str | None) -> Verdict:
         """One attempt: agents, then the checks of what they did."""
 
-    async def judged(self, number: int, verdict: Verdict) -> None:
-        """Keep the verdict, and tell of it; it is on disk before the next attempt begins."""
+    async def judged(self, number: int, verdict: Verdict) -> str | None:
+        """Keep the verdict, and tell of it; it is on disk before the next attempt begins. With it, what that
+        one is to be told."""
 
 
 async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
@@ -254,10 +269,9 @@ async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
     while (exhausted := await work.before_next()) is None:
         number = work.attempts + 1
         verdict = redacted(await work.attempt(number, feedback))
-        await work.judged(number, verdict)
+        feedback = await work.judged(number, verdict)
         if verdict.ruling != "fail":
             return verdict
-        feedback = verdict.feedback
     return exhausted
 
 
