@@ -66,6 +66,32 @@ def commit_of(ref: str, tree: Path) -> str | None:
     return said if COMMIT.fullmatch(said) else _packed(ref, common) if not said else None
 
 
+Noted = tuple[Path, str, str | None, str | None]
+"""A worktree as git has written it down: its path, its commit, its branch unless it is detached, and why it
+is locked, where it is."""
+
+
+def worktrees(root: Path) -> list[Noted] | None:
+    """Those of a repository, the main working tree first; None where git has to be asked."""
+    folders = _folders(root)
+    if folders is None or folders[0] != root / ".git":
+        return None
+    notes = sorted(one for one in (folders[0] / "worktrees").glob("*") if _line(one / "gitdir"))
+    found = [_noted(root, folders[0], folders[0])]
+    # git may have written the path as seen from its note; links in it stay links
+    paths = (Path(os.path.abspath(note / _line(note / "gitdir"))).parent for note in notes)  # noqa: PTH100
+    found += [_noted(path, note, folders[0]) for path, note in zip(paths, notes, strict=True)]
+    return None if None in found else [one for one in found if one]
+
+
+def _noted(path: Path, note: Path, common: Path) -> Noted | None:
+    head = _line(note / "HEAD")
+    locked = _line(note / "locked") if (note / "locked").exists() else None
+    if symbolic := SYMBOLIC.fullmatch(head):
+        return path, commit_in(common, symbolic[1]) or "", symbolic[1].removeprefix(HEADS), locked
+    return (path, head, None, locked) if COMMIT.fullmatch(head) else None
+
+
 def commit_in(folder: Path, ref: str) -> str | None:
     """The commit that a ref leads to in a repository folder of ours; None where it has none."""
     said = _line(folder / ref)

@@ -3,7 +3,9 @@ bead's many small questions cost more than the answers."""
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ LONGEST: Final = 64 * 1024 * 1024
 """So much of an object is kept; nobody who asks here needs more."""
 PIECE: Final = 1024 * 1024
 BINARY_PROBE: Final = 8000
+PARENT: Final = re.compile(r"^parent (\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,18 @@ class ObjectReader:
     def changes(self, base: str, commit: str) -> list[Change]:
         """The files that differ, by name; a renamed one is two of them."""
         return sorted(self._compared("", self._root(base), self._root(commit)), key=lambda one: one.path)
+
+    def messages(self, commit: str, until: str, most: int) -> list[str]:
+        """What the last commits say, up to one that is not among them."""
+        found: dict[str, str] = {}
+        waiting = deque([commit])
+        while waiting and len(found) < most:
+            id_ = waiting.popleft()
+            said = self._asked(id_) if id_ != until and id_ not in found else None
+            if said and said[0] == "commit":
+                head, _, found[id_] = said[1].decode("utf-8", "replace").partition("\n\n")
+                waiting += PARENT.findall(head)
+        return list(found.values())
 
     def text_of(self, commit: str, path: str) -> str:
         """A file of a commit; empty where it has none."""
@@ -206,6 +221,14 @@ def of(cwd: Path) -> Iterator[ObjectReader]:
     try:
         yield reader
     finally:
+        reader.close()
+
+
+def rest(root: Path) -> None:
+    """Nothing is left running; who asks again starts it again."""
+    run = settings.at(root)
+    reader = _readers.get(run.folder) if run else None
+    if reader is not None:
         reader.close()
 
 

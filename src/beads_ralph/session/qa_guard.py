@@ -19,6 +19,7 @@ from beads_ralph.session.merge_check import DISCARDED
 LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
 STATUS: Final = '"status"'
 MOST_FILES: Final = 1000
+MOST_COMMITS: Final = 1000
 LONGEST_TEXT: Final = 1024 * 1024
 
 
@@ -126,7 +127,7 @@ def is_quoted(answer: Mapping[str, Any], repo: Path, base: str, commit: str) -> 
     with objects.of(repo) as reader:
         files = [one.new.id for one in reader.changes(base, commit)[:MOST_FILES] if one.new]
         texts = [text for text in map(reader.text, files) if STATUS in text]
-    texts.append(commands.run("log", "--format=%B", f"{base}..{commit}", cwd=repo).stdout)
+        texts += reader.messages(commit, base, MOST_COMMITS)
     return any(answer == other for text in texts for other in _objects(text[:LONGEST_TEXT]))
 
 
