@@ -50,7 +50,7 @@ from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
 from beads_ralph.process import executors, process_tree
-from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.calls import Retry, in_thread, run_until_ended
 from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
@@ -70,7 +70,6 @@ from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import OpenStore, open_store
 
 SPARE_THREADS = 8
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # --- a run ------------------------------------------------------------------------------------------
 
@@ -231,7 +230,10 @@ def plan_run(
     scope = _scope(space, request)
     plan: Reconciled | None = None
     if request.plan is not None:
-        plan = reconcile(space, request.plan, lambda: open_store(space, request.store).store)
+        # an agent file that is missing is a fault of its beads alone, which the rehearsal finds
+        plan = reconcile(
+            space, request.plan, lambda: open_store(space, request.store).store, agent_check=False
+        )
         plan = _decided(plan, request, space, settle)
     planned = plan.beads if plan else ()
     opened = open_store(space, request.store)
@@ -461,7 +463,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     with _recorded(home, runs.new_run_id()) as (folder, journal), settings.until_done(space.root):
         try:
             tools = tools_at(space.root, config, folder)
-            return asyncio.run(asking.ask_afterwards(bead, talk, question, tools, journal))
+            return run_until_ended(asking.ask_afterwards(bead, talk, question, tools, journal))
         finally:
             runs.mark_swept(folder)
 
@@ -484,7 +486,7 @@ def check_gates(
             bench = Bench(executor, folder, journal, environment)
             actor = runs.actor_name(space.root, run_id)
             checker = gates.Checker(space.root, space.config, bench, store, actor, warn, world)
-            found = asyncio.run(checker.check(gates.find(space.root, store)))
+            found = run_until_ended(checker.check(gates.find(space.root, store)))
             red = [gate.key for gate in found if gate.holds]
             if override_by is not None and red:
                 found = checker.override(found, override_by, lasting=True)
@@ -512,7 +514,8 @@ def execute_files(beads: Sequence[BeadFile], request: ExecRequest, say: Progress
     redaction.know(os.environ, space.config.agent_env, space.root)
     desk = _desk(space, request, say)
     with diagnosis.logged(space.config.logging, space.root):
-        return asyncio.run(_executed(beads, desk, verify_only=request.verify_only))
+        work = execute.one_by_one(beads, desk, verify_only=request.verify_only)
+        return run_until_ended(work, "the beads are as far as they were")
 
 
 def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
@@ -530,14 +533,3 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         pace=Retry(first=first, longest=max(config.exec_backoff_max, first), jitter=0),
         say=say,
     )
-
-
-async def _executed(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
-    """One after the other; an end from outside ends what runs, and leaves the bead as far as it is."""
-    work = asyncio.ensure_future(execute.one_by_one(beads, desk, verify_only=verify_only))
-    _on(ENDING, work.cancel)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        message = "interrupted; the beads are as far as they were"
-        raise RalphError(Code.INTERRUPTED, message) from None

@@ -20,10 +20,8 @@ from beads_ralph.process.jobs import Exit
 from beads_ralph.prompts import NAMES, Name, places, render
 
 PLACES: dict[Name, str] = {
-    "dev": "bead_id worktree branch source_branch title description tasks acceptance_criteria context "
-    "verifiers guidance merged",
-    "dev-retry": "bead_id attempt max_attempts worktree branch feedback tasks context acceptance_criteria "
-    "verifiers",
+    "dev": "bead_id worktree branch source_branch merged since attempt max_attempts title description tasks "
+    "acceptance_criteria context last_attempt findings guidance verifiers",
     "handover": "bead_id commits changed_files checks last_words",
     "team": "bead_id worktree branch session done",
     "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria flags "
@@ -36,11 +34,14 @@ PLACES: dict[Name, str] = {
 }
 
 
+EMPTY: st.SearchStrategy[prompts.Value] = st.sampled_from(["", " \n", []])
+
+
 def filled(name: Name, **values: prompts.Value) -> str:
     return render(name, **{**dict.fromkeys(places(name), "VALUE"), **values})
 
 
-@pytest.mark.parametrize("name", ["dev", "dev-retry", "merge", "ralph"])
+@pytest.mark.parametrize("name", ["dev", "merge", "ralph"])
 def test_advice_of_the_project_to_close_issues_is_overruled(name: Name) -> None:
     """bd writes such advice into AGENTS.md."""
     rules = " ".join(filled(name).partition("## Rules")[2].split())
@@ -77,7 +78,7 @@ def test_missing_and_unknown_values_are_refused() -> None:
 
 
 def test_an_unknown_prompt_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no prompt 'deploy'; known are dev, dev-retry"):
+    with pytest.raises(ValueError, match="there is no prompt 'deploy'; known are dev, handover"):
         render("deploy")  # type: ignore[arg-type]
 
 
@@ -114,11 +115,13 @@ def test_text_from_the_plan_stays_in_its_fence(text: str) -> None:
 
 @given(st.text(alphabet="`~#\n\r x-{}:", min_size=1))
 def test_no_text_closes_its_own_fence(text: str) -> None:
-    prompt = filled("dev-retry", feedback=text)
-    assert headings(prompt) == headings(filled("dev-retry"))
-    assert prompt.endswith("stop every process that you started.\n")
-    shown = 4 + bool(text.strip())
-    assert len(fences(prompt)) == shown
+    prompt = filled("dev", last_attempt=text)
+    said = bool(text.strip())
+    assert headings(prompt) == [
+        one for one in headings(filled("dev")) if said or one != "How the last attempt ended"
+    ]
+    assert prompt.endswith("what the next one should know.\n")
+    assert len(fences(prompt)) == len(fences(filled("dev"))) - (not said)
 
 
 @given(st.text(alphabet="`\n\r\x00# x", max_size=20))
@@ -128,14 +131,26 @@ def test_a_short_value_stays_on_its_line(text: str) -> None:
     assert prompt.count("\n") == usual.count("\n")
 
 
-def test_lists_are_numbered_and_empty_values_say_so() -> None:
-    prompt = filled("dev", tasks=["write it", "test it\nwell"], verifiers=[], context="", branch="")
+def test_lists_are_numbered() -> None:
+    prompt = filled("dev", tasks=["write it", "test it\nwell"])
     assert "```text\n1. write it\n2. test it\n   well\n```" in prompt
-    assert prompt.count("(none)") == 3
 
 
 def test_an_attempt_may_be_a_number() -> None:
-    assert "This is attempt `2` of\n`3`." in filled("dev-retry", attempt=2, max_attempts=3)
+    assert "- Attempt: `2` of `3`\n" in filled("dev", attempt=2, max_attempts=3)
+
+
+@given(st.sampled_from(NAMES), st.data())
+def test_no_section_and_no_point_of_a_list_is_empty(name: Name, data: st.DataObject) -> None:
+    """Whatever is unknown, no heading stands alone, and nothing that is known is lost."""
+    known = data.draw(st.sets(st.sampled_from(sorted(places(name)))))
+    values = {place: f"V-{place}-V" if place in known else data.draw(EMPTY) for place in places(name)}
+    prompt = render(name, **values)
+    assert [place for place in known if f"V-{place}-V" not in prompt] == []
+    sections = re.split(r"^## .*\n", prompt, flags=re.MULTILINE)[1:]
+    assert all(section.strip() for section in sections)
+    points = re.findall(r"^- .*$", prompt, flags=re.MULTILINE)
+    assert [point for point in points if set(re.findall(r"\(none\)|V-", point)) == {"(none)"}] == []
 
 
 # --- the answers that prompts ask for -----------------------------------------------------------------

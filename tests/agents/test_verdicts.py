@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beads_ralph.agents.protocol import Reply
-from beads_ralph.agents.verdicts import Judgement, Question, flaws_in, judge
+from beads_ralph.agents.verdicts import Judgement, NoVerdict, Question, flaws_in, judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA
 from beads_ralph.process.jobs import Exit
 
@@ -79,13 +79,13 @@ def test_a_verdict_with_the_nonce_of_its_call_is_taken_and_the_nonce_is_no_detai
 )
 def test_an_answer_to_another_call_is_no_verdict(more: dict[str, Any], words: str) -> None:
     found = answered(**more)
-    assert (found.ruling, found.is_unusable) == ("fail", True)
+    assert (found.ruling, type(found)) == ("fail", NoVerdict)
     assert words in found.message
 
 
 def test_a_program_that_need_not_read_its_prompt_may_leave_the_nonce_out_but_not_give_another() -> None:
-    assert answered(must_repeat=False, nonce="0123").is_unusable
-    assert answered(must_repeat=False, commit="deadbeef").is_unusable
+    assert isinstance(answered(must_repeat=False, nonce="0123"), NoVerdict)
+    assert isinstance(answered(must_repeat=False, commit="deadbeef"), NoVerdict)
 
 
 def test_the_schema_that_an_agent_is_given_asks_for_the_nonce() -> None:

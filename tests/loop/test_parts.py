@@ -28,7 +28,7 @@ from beads_ralph.loop.limits import MOST_PARKED, Parallelism, ParkedBeads
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.session import verify
-from beads_ralph.session.history import last_feedback, subject_of
+from beads_ralph.session.history import BeadHistory, subject_of
 from beads_ralph.session.program_limits import (
     PATIENCE,
     ProgramLimit,
@@ -285,10 +285,18 @@ def test_the_last_verdict_is_read_back_with_the_output() -> None:
         "message": "1 failed",
         "evidence": [{**row, "message": "exit", "output_tail": "E 1"}],
     }
-    assert last_feedback(RunState.model_validate({"last_verdict": said})) == "1 failed\n\ntests: exit\n\nE 1"
-    passed = {**said, "ruling": "pass"}
-    assert last_feedback(RunState.model_validate({"last_verdict": passed})) is None
-    assert last_feedback(RunState()) is None
+    told = feedback_of(last_verdict=said, attempt_count=2)
+    assert told is not None
+    assert told.startswith("1 failed\n\ntests (attempt 2"), "an older version kept no findings of their own"
+    assert told.endswith("): exit\nE 1")
+    assert feedback_of(last_verdict={**said, "ruling": "pass"}) is None
+    assert feedback_of() is None
+
+
+def feedback_of(**state: object) -> str | None:
+    bead = make_bead("bd-1-1-one")
+    metadata = bead.metadata.changed(RunState.model_validate(state))
+    return BeadHistory.of(bead.model_copy(update={"metadata": metadata}), "s").feedback
 
 
 # --- journal and run folder -------------------------------------------------------------------------

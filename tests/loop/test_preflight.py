@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,21 +84,28 @@ def test_a_program_that_stands_in_is_enough(repo: Path) -> None:
     assert project.run().data["closed"] == [BEAD]
 
 
+def reviewed_by(**said: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda metadata: {"qa_agents": [{**metadata["qa_agents"][0], **said}]}
+
+
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("check", "spoiled", "said"),
     [
-        ("executable", "no-such", "there is no program no-such on PATH"),
-        ("branch", "main/below", "git cannot have branch main/below beside main"),
+        ("agents", reviewed_by(executable="no-such"), "there is no program no-such on PATH"),
+        ("agent files", reviewed_by(agent="nobody"), "Agent path 'nobody' does not exist in .claude/agents/"),
+        ("branches", lambda _: {"branch": "main/below"}, "git cannot have branch main/below beside main"),
+        ("source branches", lambda _: {"source_branch": "gone"}, "the source branch gone exists neither"),
     ],
 )
 def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
-    repo: Path, key: str, value: str, said: str
+    repo: Path, check: str, spoiled: Callable[[dict[str, Any]], dict[str, Any]], said: str
 ) -> None:
     other = "bd-1-1b-other"
     project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other"), sprint("1.2", "After"))
+    (repo / ".claude" / "agents").mkdir(parents=True)
     project.ralph("mason", "plan.md", "--json")
     metadata = project.metadata(other)
-    changed = {key: value} if key == "branch" else {"qa_agents": [{**metadata["qa_agents"][0], key: value}]}
+    changed = spoiled(metadata)
     spoil(project, other, changed)
     dry = project.ralph("run", "--dry-run", "--json").data
     assert (dry["waves"], [row["id"] for row in dry["waiting"]]) == (
@@ -105,7 +113,7 @@ def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
         [other, "bd-1-2-after"],
     )
     assert said in dry["waiting"][0]["reason"]
-    assert said in fault(project, "agents" if key == "executable" else "branches")["detail"]
+    assert said in fault(project, check)["detail"]
     ran = project.ralph("run", "--json")
     assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (1, ["bd-1-1a-one"], 1)
     (row,) = [row for row in project.ralph("status", "--json").data["blocked"] if row["id"] == other]
@@ -114,6 +122,35 @@ def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
     spoil(project, other, {name: metadata[name] for name in changed})
     project.ralph("retry", other)
     assert sorted(project.ralph("run", "--json").data["closed"]) == [other, "bd-1-2-after"]
+
+
+def test_a_plan_that_names_a_missing_agent_file_or_source_runs_the_rest(repo: Path) -> None:
+    agents = repo / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    project = Project.make(
+        repo,
+        sprint("1.1a", "One"),
+        sprint("1.1b", "Other", dev_agents="nobody (scripted:any)"),
+        sprint("1.1c", "Third", source_branch="gone"),
+    )
+    beads = ["bd-1-1b-other", "bd-1-1c-third"]
+    ran = project.run()
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1a-one"]), ran.out
+    assert [row["id"] for row in ran.data["blocked"]] == beads
+    assert ran.data["attempts"] == 1
+    (agents / "nobody.md").write_text("Nobody.\n")
+    git(repo, "branch", "gone")
+    for bead in beads:
+        assert project.ralph("retry", bead).code == 0
+    ran = project.run(env={"BEADS_RALPH_SCRIPT": str(project.script)})
+    assert ran.data["closed"] == beads, ran.out
+
+
+def test_a_run_in_which_no_bead_can_start_says_so_at_once(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.2", "Two"), plan_settings={"source_branch": "gone"})
+    project.ralph("mason", "plan.md", "--json")
+    refused(project, "source branches", "the source branch gone exists neither here nor on origin")
+    assert f"({BEAD}, bd-1-2-two)" in project.run().error["message"]
 
 
 def spoil(project: Project, bead: str, metadata: dict[str, Any]) -> None:
@@ -260,6 +297,39 @@ def test_a_submodule_that_nobody_has_is_said_before_the_work(repo: Path) -> None
     for error in (project.run("--dry-run").error, project.run().error):
         assert "the submodule vendor/lib is neither here" in error["message"]
     assert (project.statuses(), project.events()) == ({BEAD: "open"}, [])
+
+
+def test_submodules_of_another_source_branch_are_looked_at_too(repo: Path) -> None:
+    git(repo, "switch", "--quiet", "--create", "next")
+    library = with_submodule(repo)
+    git(repo, "commit", "--quiet", "--message", "library")
+    git(repo, "switch", "--quiet", "--force", "main")
+    shutil.rmtree(repo / "vendor")
+    project = Project.make(repo, sprint("1.1a", "One"), sprint("1.1b", "Other", source_branch="next"))
+    project.ralph("mason", "plan.md", "--json")
+    assert not (repo / ".gitmodules").exists()
+    assert len(project.run("--dry-run").data["waves"][0]) == 2
+    library.rename(repo.parent / "moved")
+    shutil.rmtree(repo / ".git" / "modules")
+    (row,) = project.run("--dry-run").data["waiting"]
+    assert (row["id"], "the submodule vendor/lib is neither here" in row["reason"]) == ("bd-1-1b-other", True)
+    ran = project.run()
+    assert (ran.data["closed"], ran.data["attempts"]) == (["bd-1-1a-one"], 1)
+    assert project.metadata("bd-1-1b-other")["attempt_count"] == 0
+
+
+def test_large_files_that_nothing_fetches_are_named(repo: Path) -> None:
+    project = Project.make(repo, ONE, sprint("1.2", "Two", source_branch="next"), script=SCRIPT)
+    git(repo, "branch", "next")
+    assert project.run("--dry-run").data["remarks"] == []
+    git(repo, "switch", "--quiet", "next")
+    (repo / "art").mkdir()
+    (repo / "art" / ".gitattributes").write_text("*.png filter=lfs diff=lfs merge=lfs -text\n")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", "art")
+    git(repo, "switch", "--quiet", "main")
+    (remark,) = project.run("--dry-run").data["remarks"]
+    assert "git-lfs keeps files of this repository" in remark
 
 
 def test_starting_over_where_a_repository_was_deleted_keeps_its_worktrees_aside(repo: Path) -> None:

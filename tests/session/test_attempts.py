@@ -37,9 +37,10 @@ class Scripted:
         row = Evidence("check", "git", "", "", self.rulings[number - 1], f"{number} was wrong")
         return Verdict(row.ruling, row.message, [row])
 
-    async def judged(self, number: int, verdict: Verdict) -> None:
+    async def judged(self, number: int, verdict: Verdict) -> str:
         self.done.append(f"judged {number}")
         self.attempts = number
+        return verdict.feedback
 
 
 @given(st.lists(st.sampled_from(RULINGS), max_size=8), st.integers(0, 8), st.integers(0, 8))

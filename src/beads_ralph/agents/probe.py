@@ -7,12 +7,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beads_ralph.process import jobs
+from beads_ralph.process.calls import run_until_ended, side_by_side
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ class SmokeTest:
 
 def call(clis: Iterable[AgentCLI], env: Mapping[str, str] = os.environ) -> list[Present]:
     """Look at each of them, side by side: some need a second to say their version."""
-    asked = list(clis)
-    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as pool:
-        return list(pool.map(lambda cli: look_at(cli, cli.profile.executable, env), asked))
+    return side_by_side(lambda cli: look_at(cli, cli.profile.executable, env), clis)
 
 
 def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) -> Present:
@@ -127,8 +125,6 @@ def smoke(
     cli: AgentCLI, spec: AgentSpec, model: str, inherits: Sequence[str] = (), home: Path | None = None
 ) -> SmokeTest:
     """Ask the program one small question through its adapter. It costs a few tokens."""
-    import asyncio
-
     from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.bead.model import OUTPUT_SCHEMA
     from beads_ralph.process.executors.local import LocalExecutor
@@ -152,7 +148,7 @@ def smoke(
         )
         transcript = Transcript(place / ".out", place / ".err")
         job = cli.command(task, transcript)
-        return _answered(cli, job, asyncio.run(LocalExecutor().run(job)))
+        return _answered(cli, job, run_until_ended(LocalExecutor().run(job)))
 
 
 def _answered(cli: AgentCLI, job: Job, ended: Exit) -> SmokeTest:

@@ -17,7 +17,7 @@ of a kind the last one counts. They must be among the last lines, of which the e
     BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
     BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
     BEADS_RALPH_SESSION some-id                              what to go on with next time
-    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or auth, refused, forgotten: see `Trouble`
+    BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or one of TROUBLES: see `Trouble`
     BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
 
 A limit goes before any other trouble, and that before an answer which cannot be read. A notice that
@@ -32,11 +32,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.agents.protocol import AgentCLI, Reply
+from beads_ralph.agents.protocol import AgentCLI, Reply, Wait
+from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile
@@ -47,7 +48,9 @@ MAX_TEXT: Final = 64 * 1024
 MAX_NOTES: Final = 3
 MAX_DETAIL: Final = 500
 MAX_DENIED: Final = 20
-TROUBLES: Final = ("server", "auth", "refused", "forgotten")
+TROUBLES: Final[tuple[Trouble, ...]] = (
+    *("server", "auth", "credit", "configuration", "refused", "too_long", "stalled", "forgotten"),
+)
 """Troubles that a program may report besides a limit."""
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 FENCE: Final = re.compile(r"`{3,}|~{3,}")
@@ -350,6 +353,30 @@ def _denied(text: str) -> dict[str, Any] | None:
     if not isinstance(tools, list) or not all(isinstance(tool, str) and tool for tool in tools):
         return None
     return {"denied": tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])}
+
+
+class Notices:
+    """Hears the notices of a program while it runs. One that has told of trouble and does not end waits."""
+
+    def __init__(self) -> None:
+        self.waiting: Wait | None = None
+
+    def printed(self, line: str) -> None:
+        """Words on stdout are no notices, but a program that goes on does not wait."""
+        self.waiting = None if line.strip() else self.waiting
+
+    def complained(self, line: str) -> None:
+        said, _ = _notices(line)
+        tries = self.waiting.tries + 1 if self.waiting else 1
+        if "limit_reset_at" in said:
+            seconds = _seconds_until(said["limit_reset_at"])
+            self.waiting = Wait("limit", "it waits for a limit to end", seconds, tries)
+        elif "trouble" in said:
+            self.waiting = Wait(said["trouble"], said["detail"], None, tries)
+
+
+def _seconds_until(moment: str | None) -> float | None:
+    return None if moment is None else (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
 
 
 READERS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = {

@@ -33,7 +33,9 @@ from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.files import text_files
 
 ROLES: Final = ("dev", "qa", "merge", "scrum-master")
-TROUBLES: Final = ("server", "auth", "refused", "forgotten")
+TROUBLES: Final = (
+    *("server", "auth", "credit", "configuration", "refused", "too_long", "stalled", "forgotten"),
+)
 SPRINT_IN_ID: Final = re.compile(r"-(\d+[a-z]*)-(\d+[a-z]*)(?:-|$)")
 PASSES: Final = {"json": {"status": "pass", "message": "the script has nothing against it"}}
 
@@ -231,7 +233,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         _keyed(count=_count, seconds=_amount, detached=_flag),
     ),
     "limit": ("{reset_in: seconds or null}", _keyed(reset_in=lambda v: v is None or _amount(v))),
-    "trouble": ("{kind: server, auth, refused or forgotten, detail: text}", _trouble),
+    "trouble": (f"{{kind: {', '.join(TROUBLES[:-1])} or {TROUBLES[-1]}, detail: text}}", _trouble),
     "denied": ("the name of a tool or a list of them", _paths),
     "usage": ("{input_tokens, output_tokens, cache_tokens, cost_usd}", _usage),
 }

@@ -24,19 +24,26 @@ Outcome = Literal[
     "limit",
     "auth",
     "server",
+    "credit",
+    "configuration",
     "refused",
+    "too long",
+    "stalled",
     "forgotten",
 ]
 TROUBLES: Final[Mapping[str, Outcome]] = {
     "limit": "limit",
     "auth": "auth",
     "server": "server",
+    "credit": "credit",
+    "configuration": "configuration",
     "refused": "refused",
+    "too_long": "too long",
+    "stalled": "stalled",
     "unfinished": "crash",
     "forgotten": "forgotten",
 }
 """Not verdicts on the work; a team looks at them before it asks for a judgement."""
-UNUSABLE: Final = ("no JSON", "bad JSON", "missing field", "wrong value")
 NONCE: Final = "nonce"
 SHORTEST: Final = 7
 """The fewest digits that name a commit."""
@@ -50,10 +57,11 @@ class Judgement(NamedTuple):
     details: Mapping[str, Any]
     """The agent's words beyond status and message; `outcome` names a failure that is no verdict."""
 
-    @property
-    def is_unusable(self) -> bool:
-        """True for an answer that is no verdict at all: its author may be asked for one once more."""
-        return self.details.get("outcome") in UNUSABLE
+
+class NoVerdict(Judgement):
+    """Nobody has judged: the answer cannot be read, or the call came to nothing. It passes nothing."""
+
+    __slots__ = ()
 
 
 class Flaw(NamedTuple):
@@ -152,7 +160,7 @@ def _spoken(result: Mapping[str, Any], ended: Exit) -> Judgement:
 
 
 def _failed(outcome: Outcome, message: str, ended: Exit) -> Judgement:
-    return Judgement(
+    return NoVerdict(
         "fail", f"{outcome}: {message}"[:MAX_MESSAGE], {"outcome": outcome, "exit_code": ended.code}
     )
 

@@ -15,11 +15,17 @@ from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.json_fields import Argument, Moment
 from beads_ralph.bead.usage import UNKNOWN, Usage
 
-Trouble = Literal["", "limit", "auth", "server", "refused", "forgotten", "unfinished", "unreadable"]
-"""limit: a rate or usage limit. auth: not signed in. server: may be over in a moment. refused: the CLI or
-its model will not do it, however often it is asked. forgotten: the session to go on with is not known.
-unfinished: it ended without its own last word, so that an exit code of 0 says nothing. unreadable: there
-is an answer, but not one that can be read."""
+Trouble = Literal[
+    "", "limit", "server", "auth", "credit", "configuration", "refused", "too_long", "stalled",
+    "forgotten", "unfinished", "unreadable",
+]  # fmt: skip
+"""limit: a rate or usage limit, which lifts by itself. server: the server or the network; may be over in a
+moment. auth: not signed in. credit: the account has no money left (402), or its quota is used up for good.
+configuration: the model is not known (404), an option or a setting is wrong, the program is too old.
+refused: the CLI or its model will not do this, however often it is asked. too_long: the session no longer
+fits into the model's context. stalled: no sign of life, so we ended it. forgotten: the session to go on with
+is not known. unfinished: it ended without its own last word, so that an exit code of 0 says nothing.
+unreadable: there is an answer, but not one that can be read."""
 INTERRUPTED: Final = "interrupted"
 """The trouble of a call that ended with the run that made it."""
 
@@ -80,6 +86,8 @@ class AgentCall:
     started_at: Moment = ""
     usage: Usage = UNKNOWN
     """What it cost, and nothing that its session had cost before."""
+    cost_computed: bool = json_fields.seldom(False)
+    """Whether its cost is of the price table, since the program told none."""
     output_summary: str = ""
     """The end of what it printed."""
     completed_at: Moment | None = None

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Self, Union, get_args, get_origin, get
 
 from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, model_validator
 
+from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import DevCall, KeptCall, QACall
 from beads_ralph.bead.evidence import Evidence, Ruling, Verdict
 from beads_ralph.bead.field_types import (
@@ -25,6 +26,7 @@ from beads_ralph.bead.field_types import (
     require_storable,
     storable_fault,
 )
+from beads_ralph.bead.findings import Finding, open_after
 from beads_ralph.bead.json_fields import EXTRA, LISTS, Argument, FieldError, Moment
 from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.standing import Standing, standing
@@ -157,6 +159,12 @@ class LastVerdict(Kept):
     __annotations__ = _row_of(Verdict)
 
 
+class OpenFinding(Kept):
+    """A Finding, as the bead keeps it."""
+
+    __annotations__ = _row_of(Finding, ("by", "kind", "attempt", "words"), attempt=Attempts)
+
+
 class QAResult(Kept):
     agent_path: Word
     status: Ruling
@@ -244,6 +252,10 @@ class RunState(FrozenModel):
     attempts_forgiven: Attempts | None = None
     """So many attempts do not count any more: somebody has opened the bead again since."""
     last_verdict: LastVerdict | None = None
+    open_findings: list[OpenFinding] | None = None
+    """What checks and reviewers hold against the work; None where no version that keeps it has looked."""
+    unreviewed: Word | None = None
+    """The commit that passed every other check while a reviewer gave no verdict on it."""
     proven: Proof | None = None
     accepted: Acceptance | None = None
     red_before: dict[Prose, bool] | None = None
@@ -297,6 +309,14 @@ class RunState(FrozenModel):
             return Verdict.from_json({**said, "evidence": []})
 
     @property
+    def findings(self) -> list[Finding]:
+        """Those that are open; an older version kept no more than its last verdict."""
+        if self.open_findings is not None:
+            return [json_fields.from_json(Finding, row.to_json()) for row in self.open_findings]
+        last = self.verdict
+        return open_after([], last, self.attempt_count) if last is not None else []
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """What a person should know of the last attempt, although it failed nothing."""
         return tuple(self.verdict.flags) if self.verdict else ()
@@ -320,7 +340,8 @@ KEYS: Final = frozenset(KEYS_IN_ORDER)
 `agent_id` of the bead's agents."""
 PLANNED: Final = "planned"
 HISTORY: Final = frozenset(
-    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "spent", "scrum_result", PLANNED}
+    {"dev_agent_executions", "qa_agent_executions", "last_verdict", "open_findings", "spent", "scrum_result"}
+    | {PLANNED}
 )
 """Keys that grow with every attempt, or are as long, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(

@@ -34,6 +34,19 @@ UNKNOWN: Final = Usage()
 COUNTS: Final = ("input_tokens", "output_tokens", "cache_tokens", "cost_usd")
 
 
+@dataclass(frozen=True)
+class ProgramUse:
+    """What all calls of one program with one model used."""
+
+    program: str
+    model: str = ""
+    """Empty where nobody named one."""
+    calls: int = 0
+    usage: Usage = UNKNOWN
+    cost_computed: bool = False
+    """Whether some of the cost is of the price table."""
+
+
 def _sum(one: Any, other: Any) -> Any:
     known = [value for value in (one, other) if value is not None]
     return sum(known) if known else None

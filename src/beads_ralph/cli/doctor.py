@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -30,6 +29,7 @@ from beads_ralph.git.git_files import HEADS
 from beads_ralph.journal.proofs import Ledger, LedgerRow
 from beads_ralph.loop import closed_beads, preflight
 from beads_ralph.process import jobs, sandbox
+from beads_ralph.process.calls import ends_as_ctrl_c, side_by_side
 from beads_ralph.session import confinement
 from beads_ralph.store import registry
 from beads_ralph.store.query import Query
@@ -43,7 +43,8 @@ MARKS: Final = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unk
 
 def doctor(json_: options.Json = False) -> Answer:
     """Look at everything the program needs, and say what to do about what is missing."""
-    checks = examine(Path.cwd())
+    with ends_as_ctrl_c():
+        checks = examine(Path.cwd())
     bad = [check for check in checks if check.required and check.status != "found"]
     data = {"healthy": not bad, "checks": [check.to_json() for check in checks]}
     return Answer(data, lambda console: _show_checks(console, checks), exit_code=1 if bad else 0)
@@ -98,8 +99,7 @@ def examine(here: Path) -> list[Check]:
     profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
     agents = [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
     asked = [*PROGRAMS, *agents]
-    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
-        programs = list(pool.map(_program, asked))
+    programs = side_by_side(_program, asked)
     version = platform.python_version()
     python = Check("python", "found", f"Python {version}", version=version, required=True)
     return [python, _sqlite(), *programs, *_place(here)]

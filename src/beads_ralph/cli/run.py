@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from beads_ralph.app import PlannedRun
+    from beads_ralph.bead.usage import Usage
     from beads_ralph.forge.protocol import PushTarget
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Progress, Store
@@ -180,6 +182,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
     console.print(f"\n[{end.colour}]{end.mark} {end.words}[/{end.colour}]: {escape(ended.reason)}")
     counts = f"{len(ended.closed)} closed, {len(ended.blocked)} blocked, {plural(ended.attempts, 'attempt')}"
     console.print(", ".join([counts, f"{ended.seconds:.1f} s", *_spent(ended)]))
+    for line in _by_program(ended):
+        console.print(f"  [dim]{escape(line)}[/dim]")
     if reviewed := [*ended.standing.values()].count("reviewed"):
         console.print(f"{reviewed} of the closed on review alone: no verifier ran")
     _show_pulls(console, ended)
@@ -214,8 +218,22 @@ def _show_pulls(console: Console, ended: Ended) -> None:
 
 def _spent(ended: Ended) -> list[str]:
     """Money and tokens, as far as the programs tell; nothing where no agent was at work."""
-    usage = ended.usage
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
-    said = [cost, f"{tokens:,} tokens"] if tokens else [cost]
-    return said if ended.attempts or tokens else []
+    worked = ended.attempts or _tokens(ended.usage)
+    return _costs(ended.usage) if worked else []
+
+
+def _costs(usage: Usage, about: str = "") -> list[str]:
+    cost = "cost unknown" if usage.cost_usd is None else f"{about}${usage.cost_usd:.2f}"
+    return [cost, f"{_tokens(usage):,} tokens"] if _tokens(usage) else [cost]
+
+
+def _tokens(usage: Usage) -> int:
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _by_program(ended: Ended) -> Iterator[str]:
+    """What each program used. A cost of our own table is about right, and no bill."""
+    for one in ended.programs:
+        about = "about " if one.cost_computed else ""
+        whole = f"{one.program} ({one.model})" if one.model else one.program
+        yield f"{whole}: {plural(one.calls, 'call')}, {', '.join(_costs(one.usage, about))}"

@@ -25,7 +25,7 @@ from beads_ralph.compile.build import setting_of
 from beads_ralph.compile.places import place_faults
 from beads_ralph.config.model import Config
 from beads_ralph.config.workspace import Workspace
-from beads_ralph.errors import Code, Fault, RalphError, gathered
+from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.git import merges, worktree_status
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def first_commit(scene: RunScene) -> Iterator[Obstacle]:
 
 def source_branches(scene: RunScene) -> Iterator[Obstacle]:
     if not any(first_commit(scene)):
-        yield from raised(lambda: merges.require_sources(scene.root, scene.beads))
+        for bead, error in merges.without_source(scene.root, scene.beads):
+            yield Obstacle(error, bead.id)
 
 
 def branches_and_worktrees(scene: RunScene) -> Iterator[Obstacle]:
@@ -128,10 +129,9 @@ def free_space(scene: RunScene) -> Iterator[Obstacle]:
 
 
 def agent_files(scene: RunScene) -> Iterator[Obstacle]:
-    found = (fault for bead in scene.beads for fault in personas.check_agents(bead, scene.root))
-    faults = list({str(fault): fault for fault in found}.values())
-    if faults:
-        yield Obstacle(gathered(faults, "the beads"))
+    for bead in scene.beads:
+        for fault in personas.check_agents(bead, scene.root):
+            yield obstacle(fault.code, fault.message, fault.suggested_action, bead=bead.id)
 
 
 def agent_programs(scene: RunScene) -> Iterator[Obstacle]:
@@ -183,7 +183,8 @@ OF_THE_PLACE: Final[Mapping[str, Check]] = {
     "agents": agent_programs,
 }
 """By the name that `doctor` shows: what files tell, without a process that takes its time."""
-OF_ONE_BEAD: Final = (branches_and_worktrees, agent_programs)
+OF_ONE_BEAD: Final = (agent_files, source_branches, branches_and_worktrees, agent_programs)
+"""The same, where a fault of one bead keeps no other from starting."""
 
 
 def obstacle(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Push, Seconds
+from beads_ralph.config.kinds import Agent, Command, Push, Seconds, SecondsOrNone
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
@@ -111,6 +111,11 @@ class AgentDefaults(Section):
         description="The model by role: `polecat`, `witness`, `mayor`.",
         examples=[{"witness": "haiku"}],
     )
+    tells_usage: list[Filled] = Field(
+        default_factory=list,
+        description="Programs without an adapter that tell tokens or cost, so that a budget can hold them.",
+        examples=[["./aider-agent"]],
+    )
     fallback: list[Player] = Field(
         default_factory=list,
         description="Who plays an agent while its program cannot, in order: `PROGRAM` or `PROGRAM:MODEL`.",
@@ -141,6 +146,15 @@ class PortRange(Section):
 
     first: Annotated[int, Field(ge=1024, le=65535)]
     count: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+class ModelPrice(Section):
+    """US dollars for a million tokens of a model."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    cached: Annotated[float, Field(ge=0)] | None = None
+    """For tokens read from a cache; the price of the input where nothing is said."""
 
 
 class FormulaSettings(Section):
@@ -232,12 +246,17 @@ class Config(Section):
         None, description="After so many minutes a run starts nothing more.", examples=[90]
     )
     budget_usd: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="When its agents report such a cost, a run starts nothing more.", examples=[20]
+        None, description="When its agents have cost so much, a run starts nothing more.", examples=[20]
     )
     budget_tokens: Positive | None = Field(
         None,
         description="When its agents report so many tokens, a run starts nothing more.",
         examples=[5000000],
+    )
+    prices: dict[Filled, ModelPrice] = Field(
+        default_factory=dict,
+        description="By model, dollars for a million tokens, for programs that tell no price themselves.",
+        examples=[{"my-model*": {"input": 2, "output": 10, "cached": 0.2}}],
     )
     bead_budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
         None,
@@ -273,6 +292,14 @@ class Config(Section):
     )
     qa_agent_timeout: Seconds = Field(
         600.0, description="The most that a call of a QA agent may take.", examples=["5m"]
+    )
+    stall_limit: SecondsOrNone = Field(
+        600.0,
+        description=(
+            "How long an agent's program may show no sign of life before it is ended: no output, no work "
+            "of a processor, no changed file in its worktree. 0 for no such limit."
+        ),
+        examples=["20m"],
     )
     max_retry_attempts: Positive = Field(
         3, description="Attempts for a bead, in all, where the plan says nothing.", examples=[5]

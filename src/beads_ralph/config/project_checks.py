@@ -19,6 +19,7 @@ from typing import Any, Final
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
 from beads_ralph.process import jobs, process_tree
+from beads_ralph.process.calls import ends_as_ctrl_c
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.process.supervise import MARK
 
@@ -174,7 +175,8 @@ def _tried(check: ProjectCheck, folder: Path, say: Callable[[str], None], second
     env = jobs.environment({**OFFLINE, CHECK: mark}, ("GIT_",))
     words = (*TO_FILE, str(printed), check.command)
     try:
-        ended = jobs.run(Job(words, folder, env=env, timeout=seconds))
+        with ends_as_ctrl_c():
+            ended = jobs.run(Job(words, folder, env=env, timeout=seconds))
     finally:
         process_tree.sweep(CHECK, mark)
     problem = _problem(ended, _end_of(printed), seconds)

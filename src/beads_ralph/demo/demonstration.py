@@ -26,6 +26,7 @@ from beads_ralph.journal.events import Event
 from beads_ralph.journal.journal import read
 from beads_ralph.plan import annotate, draw, parse
 from beads_ralph.process import jobs
+from beads_ralph.process.calls import ends_as_ctrl_c
 from beads_ralph.process.jobs import Exit, Job
 from beads_ralph.report import page as analysis_page
 from beads_ralph.report import run_page, tallied
@@ -180,7 +181,8 @@ def finish(shown: Demonstration, ended: Mapping[str, Any]) -> Finished:
     if ended["ended"] == "done":
         last = beads[shown.drawing.nodes[shown.drawing.critical_path[-1]].bead_id]
         commands.output("merge", "--quiet", "--ff-only", last.metadata.branch, cwd=shown.root)
-        tests = jobs.run(Job(TESTS, shown.root, timeout=60.0))
+        with ends_as_ctrl_c():
+            tests = jobs.run(Job(TESTS, shown.root, timeout=60.0))
         _tidy(shown.root, beads.values())
     ordered = tuple(beads[bead_id] for bead_id in shown.created)
     finished = Finished(shown, ended, told, ordered, tests, shown.root / REPORT)

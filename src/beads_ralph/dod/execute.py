@@ -181,13 +181,14 @@ class BeadExecution:
         case.save(stage="verifying", session=session)
         return case.with_denials(await self._examine())
 
-    async def judged(self, number: int, verdict: Verdict) -> None:
+    async def judged(self, number: int, verdict: Verdict) -> str:
         """Tell of it; the file has it. That it was red before the first attempt is no verdict on anybody."""
         self.case.record.verdict = verdict
         if number:
             retry = verdict.ruling != "pass" and number < self.case.most
             event = verdict_event(number, verdict, will_retry=retry)
             self.case.tell(replace(event, program=self.case.program, role="dev"))
+        return verdict.feedback
 
     async def _asked(self, number: int, feedback: str) -> str:
         """The agent's turn; why it came to nothing, empty where it did not. That nobody can play it now is no

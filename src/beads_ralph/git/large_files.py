@@ -10,11 +10,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beads_ralph.git import commands
 from beads_ralph.git.settings import GitSettings
 
 PLACE: Final = Path("lfs", "objects")
 NAME: Final = re.compile(r"[0-9a-f]{64}")
 SLACK_SECONDS: Final = 2.0  # clocks of files and of processes differ a little
+
+
+def are_named(root: Path, commit: str) -> bool:
+    """Whether a commit says of some of its files that git-lfs keeps them."""
+    files = (".gitattributes", "**/.gitattributes")
+    return commands.run("grep", "--quiet", "--fixed-strings", "filter=lfs", commit, "--", *files, cwd=root).ok
+
+
+def are_served(root: Path) -> bool:
+    """Whether git has a filter for them, and a program behind it."""
+    filters = ("config", "--get-regexp", r"^filter\.lfs\.(process|smudge)$")
+    return all(commands.run(*asked, cwd=root).ok for asked in (filters, ("lfs", "version")))
 
 
 def are_kept(found: GitSettings) -> bool:

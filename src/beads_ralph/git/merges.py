@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.git import commands, locking, settings, worktree_status
@@ -112,7 +111,7 @@ def source_of(repo_root: Path, source: str) -> Branch:
     late = None if found else find_branches(repo_root, [source]).get(source)
     branch = found or late
     if branch is None:
-        raise _missing(repo_root, f"the source branch {source} {NOWHERE}", source)
+        raise _missing(repo_root, source)
     run = settings.at(repo_root)
     if run and branch.ref not in run.at_work | run.expected.keys():
         run.sources.add(branch.ref)
@@ -122,17 +121,14 @@ def source_of(repo_root: Path, source: str) -> Branch:
     return branch
 
 
-def require_sources(repo_root: Path, beads: Sequence[Bead]) -> None:
-    """Refuse beads that could not start, all at once. `beads` are those that would be worked on, with
-    everything that they wait for: a source may be the branch of one of these, which is made by then."""
+def without_source(repo_root: Path, beads: Sequence[Bead]) -> Iterator[tuple[Bead, RalphError]]:
+    """The beads that could not start for want of their source, and what to do. `beads` are those that would
+    be worked on, with everything that they wait for: a source may be the branch of one of these, which is
+    made by then."""
     known = find_branches(repo_root, [""])
     wanted = [bead for bead in beads if bead.metadata.source_branch not in known]
-    missing: dict[str, list[str]] = {}
     for bead in _not_made_before(wanted, beads):
-        missing.setdefault(bead.metadata.source_branch, []).append(bead.id)
-    if missing:
-        said = (f"the source branch {name} of {several(ids)} {NOWHERE}" for name, ids in missing.items())
-        raise _missing(repo_root, "; ".join(said), *missing, data={"missing_branches": missing})
+        yield bead, _missing(repo_root, bead.metadata.source_branch)
 
 
 def _not_made_before(wanted: Iterable[Bead], beads: Sequence[Bead]) -> Iterator[Bead]:
@@ -154,16 +150,17 @@ def _before(bead: Bead, there: Mapping[str, Bead]) -> Iterator[Bead]:
             waiting += there[name].dependencies
 
 
-def _missing(repo_root: Path, message: str, *names: str, data: Mapping[str, Any] | None = None) -> RalphError:
+def _missing(repo_root: Path, source: str) -> RalphError:
     if commands.run("rev-parse", "--verify", "--quiet", "HEAD", cwd=repo_root).ok:
+        message = f"the source branch {source} {NOWHERE}"
         action = (
-            f"Create it (git branch {names[0]}) or fetch it, or name another source branch in the plan; then "
+            f"Create it (git branch {source}) or fetch it, or name another source branch in the plan; then "
             "run: beads-ralph mason PLAN --update"
         )
     else:
-        message = f"the repository {repo_root} has no commit yet, so no branch can start from {names[0]}"
+        message = f"the repository {repo_root} has no commit yet, so no branch can start from {source}"
         action = "Commit something first: git commit --allow-empty --message start"
-    return RalphError(Code.GIT_ERROR, message, suggested_action=action, data=data)
+    return RalphError(Code.GIT_ERROR, message, suggested_action=action)
 
 
 # --- foresight ----------------------------------------------------------------------------------------

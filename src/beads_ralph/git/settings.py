@@ -355,7 +355,12 @@ def rows_of(file: Path) -> Rows | None:
         said = _asked(file.parent, "config", "--file", str(file), "--list", "-z")
     except RalphError:
         return None
-    rows = (row.partition("\n") for row in said.split("\0") if row)
+    return rows_in(said)
+
+
+def rows_in(listing: str) -> Rows:
+    """What `git config --list -z` says."""
+    rows = (row.partition("\n") for row in listing.split("\0") if row)
     return [(key, value) for key, _newline, value in rows]
 
 

@@ -35,25 +35,40 @@ def listed(tree: Path) -> list[Submodule]:
     """Those of the commit that is checked out, or staged; the tree may itself be a submodule."""
     if not (tree / FILE).is_file():
         return []
+    named = _named(settings.rows_of(tree / FILE) or ())
+    return list(_links(("ls-files", "--stage", "-z", "--", *named), named, tree, column=1))
+
+
+def at(root: Path, commit: str) -> list[Submodule]:
+    """Those of any commit."""
+    asked = ("config", "--blob", f"{commit}:{FILE}", "--list", "-z")
+    said = commands.run(*asked, cwd=root, env=settings.plain(root))
+    named = _named(settings.rows_in(said.stdout)) if said.ok else {}
+    return list(_links(("ls-tree", "-r", "-z", commit, "--", *named), named, root, column=2))
+
+
+def _named(rows: Sequence[tuple[str, str | None]]) -> dict[str, tuple[str, str]]:
+    """By path: the name and the address of each that has both."""
     facts: dict[str, dict[str, str]] = {}
-    for key, value in settings.rows_of(tree / FILE) or ():
+    for key, value in rows:
         section, _, rest = key.partition(".")
         name, _, field = rest.rpartition(".")
         if section == "submodule" and name:
             facts.setdefault(name, {})[field] = value or ""
-    named = {said["path"]: (name, said["url"]) for name, said in facts.items() if {"path", "url"} <= {*said}}
-    asked = ("ls-files", "--stage", "-z", "--", *named)
+    return {said["path"]: (name, said["url"]) for name, said in facts.items() if {"path", "url"} <= {*said}}
+
+
+def _links(
+    asked: Sequence[str], named: Mapping[str, tuple[str, str]], tree: Path, column: int
+) -> Iterator[Submodule]:
+    """Those that git lists; `column` is where it writes the commit."""
     listing = commands.output(*asked, cwd=tree, env=settings.plain(tree)) if named else ""
-    return list(_links(listing, named, tree))
-
-
-def _links(listing: str, named: Mapping[str, tuple[str, str]], tree: Path) -> Iterator[Submodule]:
     for row in filter(None, listing.split("\0")):
         facts, _, path = row.partition("\t")
-        mode, commit, _stage = facts.split()
-        if mode == LINK and path in named:
+        words = facts.split()
+        if words[0] == LINK and path in named:
             name, url = named[path]
-            yield Submodule(name, path, _address(url, tree), commit)
+            yield Submodule(name, path, _address(url, tree), words[column])
 
 
 def _address(url: str, tree: Path) -> str:

@@ -18,7 +18,7 @@ from beads_ralph.bead.evidence import Evidence, Ruling
 from beads_ralph.bead.json_fields import FieldError, seldom, unwritten
 from beads_ralph.bead.names import ItemBrief
 from beads_ralph.bead.standing import Standing
-from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.usage import ProgramUse, Usage
 from beads_ralph.process.ports import LentPorts
 
 CALL: Final = frozenset(one.name for one in fields(AgentCall))
@@ -187,6 +187,8 @@ class RunEnded(BaseEvent):
     red_gates: tuple[RedGate, ...] = seldom(())
     usage: Usage | None = seldom(None)
     """Tokens and money, as far as the programs tell; None in journals of older versions."""
+    programs: tuple[ProgramUse, ...] = seldom(())
+    """The same by program and model."""
     conflicts: tuple[PullConflict, ...] = seldom(())
     next: tuple[str, ...] = seldom(())
     """The commands that go on from there."""

@@ -120,6 +120,7 @@ async def account(tally: RunTally, remains: Remains, halt: Halt, parts: Parts) -
         flags=tally.flags,
         red_gates=gating.red_gates,
         usage=parts.meter.spent,
+        programs=tuple(parts.meter.by_program.values()),
         conflicts=conflicts,
         unreadable=facts.unreadable,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +35,9 @@ from beads_ralph.errors import Code, RalphError, gathered
 from beads_ralph.files.text_files import RALPH_DIR
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import Forge
-from beads_ralph.git import commands, submodules, worktree_status
+from beads_ralph.git import commands, large_files, merges, submodules, worktree_status
 from beads_ralph.loop import blockers
+from beads_ralph.loop.budget import budgets_bind
 from beads_ralph.loop.run_settings import Scope, foresee
 from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
@@ -81,16 +82,44 @@ def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
 
 def submodules_at_hand(scene: RunScene) -> Iterator[Obstacle]:
     """Every worktree gets those of its commit: from here, or from where they come from."""
-    network = Network.of(scene.config)
+    unreachable = _unreachable(scene)
     near = [scene.root / ".git" / "modules"]
-    for one in submodules.listed(scene.root) if scene.beads else ():
-        if submodules.nearest(one, near) is None:
-            words = ("ls-remote", "--quiet", "--", one.url, "HEAD")
-            ended = commands.run(*words, cwd=scene.root, timeout=network.timeout)
-            if not ended.ok:
+    for commit, beads in _starting_points(scene).items():
+        for one in submodules.at(scene.root, commit):
+            if submodules.nearest(one, near) is None and unreachable(one.url):
                 message = f"the submodule {one.path} is neither here nor to be had from {one.url}"
                 action = f"Bring it here: git submodule update --init {one.path}"
-                yield obstacle(Code.GIT_ERROR, message, action)
+                yield from (obstacle(Code.GIT_ERROR, message, action, bead=bead.id) for bead in beads)
+
+
+def _unreachable(scene: RunScene) -> Callable[[str], bool]:
+    """Whether a repository cannot be had from its address. Each is asked for once."""
+    network = Network.of(scene.config)
+
+    @cache
+    def asked(url: str) -> bool:
+        words = ("ls-remote", "--quiet", "--", url, "HEAD")
+        return not commands.run(*words, cwd=scene.root, timeout=network.timeout).ok
+
+    return asked
+
+
+def _starting_points(scene: RunScene) -> dict[str, list[Bead]]:
+    """By commit: the beads that start there. Not those whose source is still to be made."""
+    known = merges.find_branches(scene.root, [bead.metadata.source_branch for bead in scene.beads])
+    found: dict[str, list[Bead]] = {}
+    for bead in scene.beads:
+        if source := known.get(bead.metadata.source_branch):
+            found.setdefault(source.commit, []).append(bead)
+    return found
+
+
+def large_files_at_hand(scene: RunScene) -> Iterator[Obstacle]:
+    """Without git-lfs a worktree has, in place of each large file, a few lines that name it."""
+    needing = [commit for commit in _starting_points(scene) if large_files.are_named(scene.root, commit)]
+    if needing and not large_files.are_served(scene.root):
+        message = "git-lfs keeps files of this repository, and is not set up here: agents would not see them"
+        yield obstacle(Code.GIT_ERROR, message, "Install git-lfs, then run: git lfs install", remark=True)
 
 
 def push_target(scene: RunScene) -> Iterator[Obstacle]:
@@ -102,7 +131,9 @@ def push_target(scene: RunScene) -> Iterator[Obstacle]:
 CHECKS: Final[Mapping[str, Check]] = {
     **OF_THE_PLACE,
     "agent settings": agent_settings,
+    "budget": budgets_bind,
     "submodules": submodules_at_hand,
+    "large files": large_files_at_hand,
     "push": push_target,
     "sign-in": agents_signed_in,
     "working tree": uncommitted_files,
@@ -137,7 +168,8 @@ class DryRun:
         if bead.id in self._passed:
             return None
         scene = replace(self.scene, beads=[bead], agents=())
-        found = (problem for check in OF_ONE_BEAD for problem in check(scene) if problem.bead)
+        checks = (*OF_ONE_BEAD, submodules_at_hand, budgets_bind)
+        found = (problem for check in checks for problem in check(scene) if problem.bead)
         if (problem := next(found, None)) is None:
             return None
         attempts = bead.metadata.attempt_count
@@ -161,7 +193,10 @@ def rehearse(
     scene = RunScene(space, config, ahead.starting(), forge=forge)
     problems = [problem for found in examine(scene).values() for problem in found]
     _refuse([problem for problem in problems if problem.stops_all])
-    refused = {problem.bead: problem for problem in reversed(problems) if problem.bead}
+    refused: dict[str, Obstacle] = {}
+    for problem in problems:
+        if problem.bead:
+            refused.setdefault(problem.bead, problem)
     reasons = {bead_id: problem.reason for bead_id, problem in refused.items()}
     waves, waiting = ahead.foresee(reasons)
     if scene.beads and not waves:
@@ -208,12 +243,29 @@ class _Ahead:
 
 
 def _refuse(problems: Sequence[Obstacle]) -> None:
-    """Raise them as one error; nothing has been started or written by then."""
-    if len(problems) == 1:
-        raise problems[0].error
-    faults = {str(fault): fault for problem in problems for fault in problem.faults}
+    """Raise them as one error, each with the beads that it is about; nothing has been started or written by
+    then."""
+    if len({problem.error.message for problem in problems}) == 1:
+        raise _named(problems)[0]
+    faults = [fault for error in _named(problems) for fault in Obstacle(error).faults]
     if faults:
-        raise gathered(list(faults.values()), "what the run would meet")
+        raise gathered(faults, "what the run would meet")
+
+
+def _named(problems: Sequence[Obstacle]) -> list[RalphError]:
+    """Each error once. Its message ends with the beads that have it, where they are not all."""
+    whose: dict[str, list[str]] = {}
+    errors = {problem.error.message: problem.error for problem in problems}
+    for problem in problems:
+        whose.setdefault(problem.error.message, []).extend([problem.bead] if problem.bead else [])
+    return [_about(error, whose[message]) for message, error in errors.items()]
+
+
+def _about(error: RalphError, beads: Sequence[str]) -> RalphError:
+    if not beads:
+        return error
+    message = f"{error.message} ({several(beads)})"
+    return RalphError(error.code, message, suggested_action=error.suggested_action)
 
 
 def waiting_gates(root: Path, store: Store) -> dict[str, str]:

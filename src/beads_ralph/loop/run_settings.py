@@ -11,7 +11,7 @@ from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import MERGE
 from beads_ralph.bead.standing import Standing
-from beads_ralph.bead.usage import Budget, Usage
+from beads_ralph.bead.usage import Budget, ProgramUse, Usage
 from beads_ralph.dod.imports import is_gate
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, PullConflict, RedGate, RunEnded
@@ -112,6 +112,8 @@ class Ended:
     red_gates: tuple[RedGate, ...] = ()
     usage: Usage = field(default_factory=Usage)
     """Tokens and money, as far as the programs tell."""
+    programs: tuple[ProgramUse, ...] = ()
+    """The same by program and model, in the order of their first calls."""
     conflicts: tuple[PullConflict, ...] = ()
     """The pull requests of the run that cannot both be merged as they are."""
     unreadable: tuple[str, ...] = ()
@@ -142,6 +144,7 @@ class Ended:
             remarks=self.remarks,
             red_gates=self.red_gates,
             usage=self.usage,
+            programs=self.programs,
             conflicts=self.conflicts,
             next=tuple(self.next_commands),
         )
@@ -150,7 +153,7 @@ class Ended:
         """The same with every key, also those that an event has seldom."""
         said = self.told.facts()
         objects: dict[str, Any] = {"standing": {}, "flags": {}, "usage": {}}
-        lists: dict[str, Any] = {"remarks": [], "red_gates": [], "conflicts": [], "next": []}
+        lists: dict[str, Any] = {"remarks": [], "red_gates": [], "conflicts": [], "programs": [], "next": []}
         return {**objects, **lists, **said}
 
     @property

@@ -122,6 +122,8 @@ class Phase:
     phase: str
     title: str
     line: int
+    goal: str = ""
+    """The text below the heading, before the first sprint."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class Plan:
     front_matter_lines: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[Fault, ...] = field(default=())
     warnings: tuple[Fault, ...] = field(default=())
+    introduction: str = ""
+    """The text before the first phase and the first sprint, as it is written."""
 
     def sprint(self, sprint_id: str) -> Sprint | None:
         return next((sprint for sprint in self.sprints if sprint.id.text == sprint_id), None)

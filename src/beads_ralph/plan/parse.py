@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,8 @@ LOOKS_LIKE_SPRINT: Final = re.compile(r"\W*Sprint \d+[a-z]*\.\d+[a-z]*\b", re.AS
 NO_HEADING: Final = re.compile(r"#{1,6}Sprint\s|Sprint \d+[a-z]*\.\d+[a-z]*:", re.ASCII)
 PHASE: Final = re.compile(rf"Phase (\d+[a-z]*)\b\s*[:.{personas.DASHES}]?\s*(.*)", re.ASCII)
 ANNOTATION: Final = re.compile(r"<!--\s*beads-ralph:\s*(\S+)\s*-->")
+ANY_HEADING: Final = re.compile(r"#{1,3}\s")
+COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 FINISHED: Final = re.compile(r"(?i)\b(complete|completed|done|merged)\b|✅")
 
 
@@ -84,12 +86,34 @@ def parse(text: str, file: str = "plan.md", *, struck: bool = False) -> Plan:
         file,
         tuple(state.sprints),
         tuple(state.struck),
-        tuple(state.phases),
+        tuple(replace(phase, goal=_text_from(state, phase.line)) for phase in state.phases),
         state.front_matter,
         state.front_matter_lines,
         tuple(sorted(state.faults, key=lambda fault: fault.line or 0)),
         tuple(sorted(state.warnings, key=lambda fault: fault.line or 0)),
+        _introduction(state),
     )
+
+
+def _introduction(state: _Parse) -> str:
+    """What stands before the first phase and the first sprint; the front matter is none of it."""
+    sprints = [*(one.line for one in state.sprints), *(one.line for one in state.struck)]
+    starts = [*sprints, *(one.line for one in state.phases)]
+    lines = state.source[: min(starts) - 1] if sprints else []
+    fence = [at for at, line in enumerate(lines) if line.rstrip() == "---"]
+    begin = fence[1] + 1 if state.front_matter is not None and len(fence) > 1 else 0
+    return _plain(lines[begin:])
+
+
+def _text_from(state: _Parse, line: int) -> str:
+    """The text below a heading, up to the next one."""
+    rest = state.source[line:]
+    end = next((at for at, text in enumerate(rest) if ANY_HEADING.match(text)), len(rest))
+    return _plain(rest[:end])
+
+
+def _plain(lines: Sequence[str]) -> str:
+    return COMMENT.sub("", "\n".join(line.rstrip() for line in lines)).strip()
 
 
 def _take(state: _Parse, block: blocks.Block) -> None:

@@ -1,19 +1,27 @@
-"""Blocking calls: tried again after trouble that may pass, and made in threads that are waited for."""
+"""Blocking calls: tried again after trouble that may pass, made in threads that are waited for, and ended
+with all that they started by whoever ends us."""
 
 from __future__ import annotations
 
 import random
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, ParamSpec, TypeVar
+from types import FrameType
+from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
-from beads_ralph.errors import RalphError
+from beads_ralph.errors import Code, RalphError
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 Growth = Literal["exponential", "linear", "constant"]
 FOREVER: Final = float("inf")
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""How a command is told to end."""
 DOUBLINGS: Final = 30
 """Beyond these a pause does not grow, and stays a number."""
 
@@ -75,3 +83,61 @@ async def in_thread(call: Callable[Given, Answer], *args: Given.args, **named: G
         if not working.cancelled():
             working.exception()  # looked at, lest asyncio complain that nobody did
         raise
+
+
+# --- ended from outside -------------------------------------------------------------------------------
+
+
+@contextmanager
+def ends_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end us as Ctrl-C does, so that whoever started a program ends it, too. A signal
+    that is ignored, as nohup has it, stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def side_by_side(call: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+    """What the call gives for each, all at the same time. Whatever ends us ends what they have started."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from beads_ralph.process import jobs
+
+    given = list(items)
+    with ends_as_ctrl_c(), ThreadPoolExecutor(max_workers=max(len(given), 1)) as pool:
+        try:
+            return list(pool.map(call, given))
+        except KeyboardInterrupt:
+            jobs.end_running()
+            raise
+
+
+def run_until_ended(work: Coroutine[Any, Any, Answer], left: str = "") -> Answer:
+    """What the work gives. Ctrl-C, SIGTERM and SIGHUP cancel it, so that it ends all that it has started; it
+    was interrupted then, and `left` says how it left things."""
+    import asyncio
+
+    async def cancellable() -> Answer:
+        running = asyncio.ensure_future(work)
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            message = f"interrupted; {left}" if left else "interrupted"
+            raise RalphError(Code.INTERRUPTED, message) from None
+
+    return asyncio.run(cancellable())

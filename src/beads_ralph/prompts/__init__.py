@@ -4,7 +4,8 @@
     {{name:data}}  text that others wrote, or a list of such texts, in a fence of its own
     {{name:ours}}  text that comes with the program, as it is
 
-A fence is always longer than any run of backticks inside it, so no text can close its own.
+A section, or a point of a list, that has places and nothing to put into any of them is left out. A fence is
+always longer than any run of backticks inside it, so no text can close its own.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Final, Literal, get_args
 
 from beads_ralph.bead.model import TemplateName
 
-Name = Literal[
-    "dev", "dev-retry", "handover", "team", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"
-]
+Name = Literal["dev", "handover", "team", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"]
 Value = str | int | Sequence[str]
 
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
+SECTIONS: Final = re.compile(r"^(?=## |---$)", re.MULTILINE)
+POINT: Final = re.compile(r"^- [^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)
+"""One of a list, with the lines that are set in below it."""
 PLACE: Final = re.compile(r"\{\{(\w+)(:data|:ours)?\}\}")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NOTHING: Final = "(none)"
@@ -37,7 +39,22 @@ def render(name: Name, **values: Value) -> str:
     wrong += [f"no place for {key}" for key in sorted(values.keys() - wanted)]
     if wrong:
         raise ValueError(f"prompt {name}: {', '.join(wrong)}")
-    return PLACE.sub(lambda place: SHOWN[place[2] or ""](values[place[1]]), text)
+    return PLACE.sub(lambda place: SHOWN[place[2] or ""](values[place[1]]), _without_empty(text, values))
+
+
+def _without_empty(text: str, values: Mapping[str, Value]) -> str:
+    """The template without sections and points of lists that would say nothing."""
+    lists = POINT.sub(lambda point: "" if _says_nothing(point[0], values) else point[0], text)
+    return "".join(part for part in SECTIONS.split(lists) if not _says_nothing(part, values))
+
+
+def _says_nothing(part: str, values: Mapping[str, Value]) -> bool:
+    names = [place[1] for place in PLACE.finditer(part)]
+    return bool(names) and not any(_is_filled(values[name]) for name in names)
+
+
+def _is_filled(value: Value) -> bool:
+    return bool(str(value).strip() if isinstance(value, str | int) else value)
 
 
 def places(name: Name) -> frozenset[str]:

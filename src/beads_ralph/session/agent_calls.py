@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, players, programs, reply_reader
+from beads_ralph.agents import environment, following, players, prices, programs
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
@@ -127,7 +127,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
-    job = _located(job, tools.root)
+    job = replace(_located(job, tools.root), stall_limit=tools.config.stall_limit)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
         attempt=asked.attempt,
@@ -149,11 +149,15 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
     links = confinement.SettingsLinks.taken(job.settings)
+    follower = following.follow(cli, job)
     async with _quarantine(task, tools) as own:
-        ended = await tools.executor.run(confinement.with_git(job, task, own))
+        ended = await tools.executor.run(confinement.with_git(job, task, own), follower)
     replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
-    reply = await in_thread(reply_reader.heard, cli, job, ended)
+    reply = await in_thread(following.heard, cli, job, ended, follower)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
+    model = prices.named_model(begun.model, spec.options, job.env or {}, cli.profile)
+    usage, computed = prices.priced(usage, prices.price_of(model, tools.config.prices))
+    begun = replace(begun, cost_computed=computed)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
@@ -197,11 +201,13 @@ def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
 
 def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     """A call that does not name its session was still in the one to go on with, or, where the program
-    takes the id that it is `given`, in that one."""
+    takes the id that it is `given`, in that one, unless nothing of it can be gone on with."""
     if reply.session_id or reply.trouble == "forgotten":
         return reply
     if asked.session:
         return replace(reply, session_id=asked.session.id)
+    if reply.no_session:
+        return reply
     return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
 
 

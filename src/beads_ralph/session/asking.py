@@ -153,7 +153,7 @@ async def _nobody(
 def session_of(case: BeadSession, asked: Asked, program: str) -> Session | None:
     """Where this program ended as this agent, also in an earlier run; None for a fresh session."""
     if asked.role not in GO_ON:
-        return None
+        return asked.session if program == asked.spec.executable else None
     own = [call for call in case.record.dev if _is_of(call, asked)]
     if not own:
         return _session_of_team(case, asked, program)

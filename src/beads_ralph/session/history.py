@@ -9,14 +9,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beads_ralph.agents.verdicts import Judgement
+from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
 from beads_ralph.bead.evidence import Verdict
+from beads_ralph.bead.findings import Finding, open_after
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.personas import with_sessions, without_sessions
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import (
     DevExecution,
     LastVerdict,
+    OpenFinding,
     Proof,
     QAExecution,
     QAResult,
@@ -45,6 +48,8 @@ class BeadHistory:
     dev: list[DevCall] = field(default_factory=list)
     qa: list[QACall] = field(default_factory=list)
     verdict: Verdict | None = None
+    findings: list[Finding] = field(default_factory=list)
+    """Those that are open."""
     proven: str | None = None
     red_before: dict[str, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
@@ -71,6 +76,7 @@ class BeadHistory:
             state.attempts_forgiven or 0,
             state.dev_calls,
             state.qa_calls,
+            findings=state.findings,
             proven=_proven(bead),
             red_before=state.red_before,
             tests_before=state.tests_before,
@@ -102,6 +108,19 @@ class BeadHistory:
         """The verdict of this session, else that of an earlier one."""
         return self.verdict or self.bead.metadata.verdict
 
+    @property
+    def feedback(self) -> str | None:
+        """What a developer is told before it tries again; None where nobody has found anything."""
+        last = self.last_verdict
+        said = [last.message] if last is not None and last.ruling != "pass" else []
+        return "\n\n".join([*said, *(one.text for one in self.findings)]) or None
+
+    def judge(self, attempt: int, verdict: Verdict) -> None:
+        """An attempt has its verdict."""
+        self.attempts, self.verdict = attempt, verdict
+        self.findings = open_after(self.findings, verdict, attempt)
+        self.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+
     def add_dev(self, done: Answered, feedback: str | None) -> None:
         self.dev.append(DevCall.of(done.call, feedback, redact(done.reply.text)[-LAST_WORDS:]))
         self.add_usage(done.call.usage)
@@ -123,6 +142,8 @@ class BeadHistory:
             dev_agent_executions=[DevExecution.made(**call.to_row()) for call in self.dev],
             qa_agent_executions=self._qa_rows(),
             last_verdict=self._kept_verdict(),
+            open_findings=[OpenFinding.made(**json_fields.to_json(one)) for one in self.findings],
+            unreviewed=None,
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
             tests_before=self.tests_before,
@@ -171,12 +192,6 @@ def subject_of(bead: Bead) -> str:
 def _proven(bead: Bead) -> str | None:
     proof = bead.metadata.proven
     return proof.commit if proof and proof.of == subject_of(bead) else None
-
-
-def last_feedback(state: RunState) -> str | None:
-    """What an earlier session found: a bead that comes back is told why it came back."""
-    last = state.verdict
-    return last.feedback if last is not None and last.ruling == "fail" else None
 
 
 def metadata_of(bead: Bead, state: RunState) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.bead.evidence import Evidence, Verdict
+from beads_ralph.bead.findings import BRANCH
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import disk
@@ -44,12 +45,14 @@ async def look_around(case: BeadSession) -> Surroundings:
     return await in_thread(_surroundings, case)
 
 
-async def failed(case: BeadSession, problem: str, flags: Sequence[str] = (), reason: str = "") -> Verdict:
+async def failed(
+    case: BeadSession, problem: str, flags: Sequence[str] = (), reason: str = "", by: str = BRANCH
+) -> Verdict:
     """The verdict on an attempt that came to nothing one could check; `reason` is the records' word."""
     there = case.worktree.is_dir()
     commit = await case.head() if there else case.base
     details = {"reason": reason} if reason else {}
-    row = Evidence("dev agent", "git", "", commit, "fail", problem, details=details)
+    row = Evidence(by, "git", "", commit, "fail", problem, details=details)
     return Verdict("fail", problem, [row], flags)
 
 

@@ -233,7 +233,8 @@ class Parked(Exception):  # noqa: N818 - not an error: the work goes on later
 class Halted(Exception):  # noqa: N818 - a verdict, not an error
     """Nothing more can be done for this bead, and perhaps for none."""
 
-    def __init__(self, ending: Ending, reason: str) -> None:
+    def __init__(self, ending: Ending, reason: str, failure: Reason | None = None) -> None:
         super().__init__(reason)
         self.ending: Ending = ending
         self.reason = reason
+        self.failure = failure

@@ -8,10 +8,12 @@ from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from beads_ralph import prompts
-from beads_ralph.agents.verdicts import Judgement, Question, judge
+from beads_ralph.agents.players import players
+from beads_ralph.agents.verdicts import Judgement, NoVerdict, Question, judge
+from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.journal.events import WarningGiven
@@ -40,7 +42,8 @@ async def examine(
     case: BeadSession, attempt: int, commit: str, change: ReviewedChange
 ) -> tuple[list[Evidence], list[str]]:
     """What every QA agent says of a commit that passed its verifiers, and what a person should know of it. If
-    one of them changed what it was to judge, all are asked once more: that is no fault of the work."""
+    one of them changed what it was to judge, all are asked once more: that is no fault of the work. Nor is it
+    where one gives no verdict; that ends the work here, unless another one has found something to mend."""
     case.examined = commit
     rows, flags, meddled = await _examined(case, attempt, commit, change)
     if meddled:
@@ -49,8 +52,15 @@ async def examine(
         rows, more, meddled = await _examined(case, attempt, commit, change, meddled)
         flags += [flag for flag in more if flag not in flags]
     if meddled:
-        rows.append(Evidence("QA agents", "git", "", commit, "fail", meddled))
+        raise _undecided(case, meddled)
     return rows, flags
+
+
+def _undecided(case: BeadSession, why: str) -> Halted:
+    """Nobody has judged the work, and its developer can do nothing about it. The commit is kept: the reviewer
+    is asked about the same one when somebody has seen to that."""
+    again = f"see to that, then: beads-ralph retry {case.bead.id} (it goes on with the review)"
+    return Halted("blocked", f"{why}; {again}", "qa-no-verdict")
 
 
 async def _examined(
@@ -78,12 +88,17 @@ async def _examined(
             _Review(case, number, attempt, commit, change, clean.path, flaw)
             for number in range(1, len(case.metadata.qa_agents) + 1)
         ]
-        found = await _all([review.finding() for review in asked])
+        answers = await _all([review.answer() for review in asked])
         flags, mended = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}{_anew(flaw)}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
-    return found, [*flags, *more], "; ".join(text for text in (mended, meddling) if text)
+    meddled = "; ".join(text for text in (mended, meddling) if text)
+    found = [one for one in answers if isinstance(one, Evidence)]
+    silent = [one.reason for one in answers if isinstance(one, Silence)]
+    if silent and not meddled and all(row.ruling == "pass" for row in found):
+        raise _undecided(case, "; ".join(silent))
+    return found, [*flags, *more], meddled
 
 
 def _anew(flaw: str) -> str:
@@ -91,7 +106,7 @@ def _anew(flaw: str) -> str:
     return "-anew" if flaw else ""
 
 
-async def _all(reviews: Sequence[Coroutine[Any, Any, Evidence]]) -> list[Evidence]:
+async def _all(reviews: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     """Where one of them ends the work, the others are not left running without anybody to hear them."""
     tasks = [asyncio.ensure_future(review) for review in reviews]
     try:
@@ -103,8 +118,35 @@ async def _all(reviews: Sequence[Coroutine[Any, Any, Evidence]]) -> list[Evidenc
 
 
 @dataclass(frozen=True)
+class Silence:
+    """A reviewer who gave no verdict, however often it was asked."""
+
+    reason: str
+
+
+Answer = Evidence | Silence
+FIRST: Final = ""
+AGAIN: Final = "-again"
+OTHER: Final = "-other"
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One turn of a reviewer."""
+
+    spec: AgentSpec
+    flaw: str = ""
+    """What was wrong with the answer before."""
+    turn: str = FIRST
+    """The end of its transcript's name."""
+    session: Session | None = None
+    """The one to go on in."""
+
+
+@dataclass(frozen=True)
 class _Review:
-    """One QA agent's look at the commit. An answer that is no verdict is asked for once more."""
+    """One QA agent's look at the commit. Where its answer is no verdict, it is asked once more in the same
+    session, and then each other program that may play it; nobody is asked without end."""
 
     case: BeadSession
     number: int
@@ -115,14 +157,39 @@ class _Review:
     flaw: str = ""
     """Why the answers before this one could not be used."""
 
-    async def finding(self) -> Evidence:
-        question = Question(self.case.bead.id, self.commit)
-        done, judged = await self._asked(question, self.flaw, _anew(self.flaw))
-        if judged.is_unusable:
-            self.case.record.add_usage(done.call.usage)
-            text = f"{done.name} gave no verdict that can be used and is asked again: {judged.message}"
-            self.case.tell(WarningGiven(attempt=self.attempt, message=text))
-            done, judged = await self._asked(question, judged.message, f"{_anew(self.flaw)}-again")
+    async def answer(self) -> Answer:
+        question, last = Question(self.case.bead.id, self.commit), _Asking(self.spec, self.flaw)
+        waiting = [last]
+        while waiting:
+            last = waiting.pop(0)
+            done, judged = await self._asked(question, last)
+            if not isinstance(judged, NoVerdict):
+                return self._evidence(done, judged)
+            if last.turn == FIRST:
+                waiting = self._further(done, judged)
+            if over := self.case.exhausted():
+                raise Halted("blocked", over.text, over.failure)
+            if waiting:
+                self.case.record.add_usage(done.call.usage)
+                self._tell_again(done, judged)
+        self.case.record.add_qa(done.call, self.commit, judged)
+        return Silence(f"reviewer {done.name} gave no verdict that can be read: {judged.message}")
+
+    def _further(self, done: Answered, judged: Judgement) -> list[_Asking]:
+        """Whom to ask after the first answer: the same once more, then who else may play it."""
+        known = players(self.spec, self.case.tools)
+        at = next((n for n, one in enumerate(known) if one.program == done.call.program), len(known))
+        same = _Asking(done.spec, judged.message, AGAIN, done.call.session)
+        others = [
+            _Asking(player.spec, "", f"{OTHER}-{number}") for number, player in enumerate(known[at + 1 :], 1)
+        ]
+        return [same, *others]
+
+    def _tell_again(self, done: Answered, judged: Judgement) -> None:
+        text = f"{done.name} gave no verdict that can be used and is asked again: {judged.message}"
+        self.case.tell(WarningGiven(attempt=self.attempt, message=text))
+
+    def _evidence(self, done: Answered, judged: Judgement) -> Evidence:
         self.case.record.add_qa(done.call, self.commit, judged)
         return Evidence(
             name=done.name,
@@ -137,18 +204,22 @@ class _Review:
             details=judged.details,
         )
 
-    async def _asked(self, question: Question, flaw: str, name: str) -> tuple[Answered, Judgement]:
-        spec = self.case.metadata.qa_agents[self.number - 1]
-        own = spec.output_schema or OUTPUT_SCHEMA
+    @property
+    def spec(self) -> AgentSpec:
+        return self.case.metadata.qa_agents[self.number - 1]
+
+    async def _asked(self, question: Question, asking: _Asking) -> tuple[Answered, Judgement]:
+        own = self.spec.output_schema or OUTPUT_SCHEMA
         schema = question.schema(own)
         asked = Asked(
-            spec.model_copy(update={"output_schema": schema}),
+            asking.spec.model_copy(update={"output_schema": schema}),
             "qa",
-            self._prompt(question, spec, json.dumps(schema, indent=2), flaw),
+            self._prompt(question, self.spec, json.dumps(schema, indent=2), asking.flaw),
             self.checkout,
             self.attempt,
-            f"a{self.attempt}-qa-{self.number}{name}",
+            f"a{self.attempt}-qa-{self.number}{_anew(self.flaw)}{asking.turn}",
             seat=self.number,
+            session=asking.session,
         )
         done = await ask(self.case, asked)
         must = self.case.tools.select(done.call.program).profile.reads_prompts

@@ -12,16 +12,17 @@ from pydantic import ValidationError
 from beads_ralph import prompts
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.bead.evidence import Verdict
-from beads_ralph.bead.model import AgentSpec
+from beads_ralph.bead.findings import CALLER, still_asked
+from beads_ralph.bead.names import persona_name
 from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResult
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import checks, judging, worktree, worktree_rest, worktree_setup
-from beads_ralph.session.agent_calls import Answered, Asked, template_of
+from beads_ralph.session import checks, judging, prompting, worktree, worktree_rest, worktree_setup
+from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
-from beads_ralph.session.history import BeadHistory, last_feedback
+from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import (
     NOTHING,
     Ending,
@@ -63,7 +64,7 @@ async def work(order: Order, tools: Tools, host: SessionHost) -> Outcome:
     except Parked as parked:
         return _parked(case, parked)
     except Halted as halted:
-        return _failed(case, halted.ending, halted.reason)
+        return replace(_failed(case, halted.ending, halted.reason), failure=halted.failure)
     except RalphError as error:
         # A bead that is wrong in itself stays so; anything else is the world's, and others would meet it.
         its_own = error.code.startswith(ITS_OWN) or isinstance(error, BeadRefused)
@@ -83,8 +84,12 @@ async def _work(case: BeadSession) -> Outcome:
     finished = await _taken_up(case)
     await in_thread(_open_shelf, case)
     await checks.take_baseline(case)
-    feedback = unfinished or last_feedback(case.metadata)
-    ended = await until_proven(BeadWork(case, finished=finished), feedback)
+    case.half_done = unfinished or ""
+    commands = [*(one.command for one in case.verifiers), case.tools.config.worktree_setup or ""]
+    reviewers = [persona_name(spec.agent) for spec in case.metadata.qa_agents]
+    record.findings = still_asked(record.findings, commands, reviewers)
+    feedback = "\n\n".join(text for text in (unfinished, record.feedback) if text)
+    ended = await until_proven(BeadWork(case, finished=finished), feedback or None)
     if isinstance(ended, Exhausted):
         return _exhausted(case, ended)
     if ended.ruling == "stop":
@@ -130,14 +135,14 @@ class BeadWork:
             raise disk.full([place], verdict.message)  # nobody can tell what else is wrong
         return self.case.with_denials(verdict)
 
-    async def judged(self, number: int, verdict: Verdict) -> None:
+    async def judged(self, number: int, verdict: Verdict) -> str | None:
         case, record = self.case, self.case.record
-        case.examined = None
-        record.attempts, record.verdict = number, verdict
-        record.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+        case.examined, case.half_done = None, ""
+        record.judge(number, verdict)
         await case.host.keep(record.state())
         will_retry = verdict.ruling == "fail" and self._may_retry
         case.tell(verdict_event(number, verdict, will_retry=will_retry))
+        return record.feedback
 
 
 async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finished: bool) -> Verdict:
@@ -162,7 +167,8 @@ async def _tried(case: BeadSession, attempt: int, feedback: str | None, *, finis
         reason = "scrum-master-failed"  # of a dev agent, its call itself says what was wrong
     if problem:
         await worktree_rest.note(case)
-        return await judging.failed(case, problem, await judging.put_back(case, attempt), reason=reason)
+        flags = await judging.put_back(case, attempt)
+        return await judging.failed(case, problem, flags, reason, by=CALLER)
     return await judging.check(case, attempt, outside)
 
 
@@ -174,10 +180,11 @@ def _open_shelf(case: BeadSession) -> None:
 
 
 async def _taken_up(case: BeadSession) -> bool:
-    """A bead that was parked goes on where it stopped; whether nothing but the checks is left to do."""
+    """A bead whose reviewers gave no verdict goes on where it stopped; whether nothing but the checks is left
+    to do."""
     parked = case.metadata.parked
-    worked = parked is not None and bool(parked.commit) and parked.commit == await case.head()
-    return worked and case.was_given
+    seen = (parked.commit if parked is not None else None) or case.metadata.unreviewed
+    return bool(seen) and seen == await case.head() and case.was_given
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -185,7 +192,7 @@ async def _taken_up(case: BeadSession) -> bool:
 
 def _failed(case: BeadSession, ending: Ending, reason: str) -> Outcome:
     result = case.record.result(success=False, error=reason, fatal=ending == "stopped", pull=None)
-    return _ended(case, ending, reason, RunState(scrum_result=result))
+    return _ended(case, ending, reason, RunState(scrum_result=result, unreviewed=case.examined))
 
 
 def _exhausted(case: BeadSession, used_up: Exhausted) -> Outcome:
@@ -229,7 +236,7 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
         asked = Asked(
             spec,
             "dev",
-            _dev_prompt(case, spec, attempt, feedback),
+            prompting.developer(case, spec, attempt),
             case.worktree,
             attempt,
             f"a{attempt}-dev-{number}",
@@ -240,49 +247,6 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
         if done.call.problem:
             return f"dev agent {done.doer} {done.call.problem}"
     return ""
-
-
-def _dev_prompt(case: BeadSession, spec: AgentSpec, attempt: int, feedback: str | None) -> str:
-    shared: dict[str, Any] = {
-        "bead_id": case.bead.id,
-        "worktree": str(case.worktree),
-        "branch": case.metadata.branch,
-        "tasks": case.metadata.dev_prompts,
-        "acceptance_criteria": _criteria(case),
-        "verifiers": [verifier.command for verifier in case.verifiers],
-        "context": spec.context or "",
-    }
-    if feedback is not None:
-        return prompts.render(
-            "dev-retry",
-            **shared,
-            attempt=attempt - case.record.forgiven,
-            max_attempts=case.metadata.max_retry_attempts,
-            feedback=feedback,
-        )
-    return prompts.render(
-        "dev",
-        **shared,
-        source_branch=case.metadata.source_branch,
-        merged=_merged(case),
-        title=case.bead.title,
-        description=case.bead.description,
-        guidance=prompts.guidance(template_of(case.bead) or "custom"),
-    )
-
-
-def _merged(case: BeadSession) -> str:
-    """The end of the sentence on the branch: what git has put into it before the tasks."""
-    names = [prompts.code_span(branch) for branch in case.metadata.branches_to_merge or ()]
-    return f"; merged into it by git already: {', '.join(names)}" if names else ""
-
-
-def _criteria(case: BeadSession) -> list[str]:
-    own = list(case.metadata.acceptance_criteria or ())
-    if case.shelf is None:
-        return own
-    text = f"A file in {case.shelf.evidence} shows the result to a person, such as a log or a picture"
-    return [*own, text]
 
 
 # --- a scrum-master of the user's own -----------------------------------------------------------------

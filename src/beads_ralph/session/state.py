@@ -99,6 +99,8 @@ class BeadSession:
     """The worktree as it is to be when the next agent starts; None where nobody knows."""
     examined: str | None = None
     """The commit that the QA agents are looking at, or were when they met a limit."""
+    half_done: str = ""
+    """What an earlier agent has begun in the worktree and not ended, as the next one is told."""
     ports: LentPorts | None = None
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
@@ -245,8 +247,9 @@ class Work(Protocol):
     async def attempt(self, number: int, feedback: str | None) -> Verdict:
         """One attempt: agents, then the checks of what they did."""
 
-    async def judged(self, number: int, verdict: Verdict) -> None:
-        """Keep the verdict, and tell of it; it is on disk before the next attempt begins."""
+    async def judged(self, number: int, verdict: Verdict) -> str | None:
+        """Keep the verdict, and tell of it; it is on disk before the next attempt begins. With it, what that
+        one is to be told."""
 
 
 async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
@@ -254,10 +257,9 @@ async def until_proven(work: Work, feedback: str | None) -> Verdict | Exhausted:
     while (exhausted := await work.before_next()) is None:
         number = work.attempts + 1
         verdict = redacted(await work.attempt(number, feedback))
-        await work.judged(number, verdict)
+        feedback = await work.judged(number, verdict)
         if verdict.ruling != "fail":
             return verdict
-        feedback = verdict.feedback
     return exhausted
 
 

@@ -37,9 +37,11 @@ Status = Literal["running", "done", "failed", "timeout"]
 
 
 Reason = Literal[
-    "agent-timeout", "agent-crash", "agent-limit", "agent-auth", "agent-server", "agent-refused",
+    "agent-timeout", "agent-crash", "agent-limit", "agent-auth", "agent-server",
+    "agent-credit", "agent-configuration", "agent-refused", "agent-too-long", "agent-stalled",
     "agent-unfinished", "agent-output-limit", "agent-memory",
-    "verifier-failed", "verifier-timeout", "evidence-missing", "qa-failed", "qa-stop", "scrum-master-failed",
+    "verifier-failed", "verifier-timeout", "evidence-missing", "qa-failed", "qa-stop", "qa-no-verdict",
+    "scrum-master-failed",
     "nothing-changed", "branch-changed", "merge-conflict", "lost-changes", "proposal-failed",
     "budget-used-up", "deadline-passed", "interrupted", "disk-full", "infrastructure", "other",
 ]  # fmt: skip
@@ -53,7 +55,8 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 REASON: Final = rf"^({'|'.join((*REASONS, *FOREIGN, 'watch-timeout-[0-9]+s'))})$"
 UNJUDGED: Final[frozenset[str | None]] = frozenset(
     (
-        *("agent-limit", "agent-auth", "agent-server"),
+        *("agent-limit", "agent-auth", "agent-server", "agent-credit", "agent-configuration"),
+        *("agent-stalled", "agent-refused", "agent-too-long"),
         *("proposal-failed", "interrupted", "disk-full", "infrastructure"),
     )
 )
@@ -155,6 +158,8 @@ class Called(Part):
     trouble: str = ""
     session_id: str | None = None
     usage: Spent = Spent()
+    cost_computed: bool = False
+    """Whether the cost is of the price table, since the program told none."""
     transcript: str | None = None
     cut_short: str = ""
     """Which limit it was ended for: `timeout`, `output` or `memory`."""

@@ -41,7 +41,11 @@ TROUBLES: Final[Mapping[str, Reason]] = {
     "limit": "agent-limit",
     "auth": "agent-auth",
     "server": "agent-server",
+    "credit": "agent-credit",
+    "configuration": "agent-configuration",
     "refused": "agent-refused",
+    "too_long": "agent-too-long",
+    "stalled": "agent-stalled",
     "unfinished": "agent-unfinished",
 }
 CUT_SHORT: Final[Mapping[str, Reason]] = {
@@ -141,6 +145,10 @@ def broken_reason(run: RunRecord, event: BeadBlocked | BeadReleased | BeadParked
         return "disk-full"
     if run.ours.ruling == "pass":
         return "proposal-failed"
+    if isinstance(event, BeadBlocked) and (
+        said := next((r for r in REASONS if r == event.failure_reason), None)
+    ):
+        return said
     if isinstance(event, BeadBlocked) and run.ours.role == "scrum-master":
         return "scrum-master-failed"
     return _call_reason(run.ours.calls) or "infrastructure"
