@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from beads_ralph.bead.run_state import KEYS, UNTOUCHED, ParkedUntil, RunState, healed
+from beads_ralph.bead.healing import healed
+from beads_ralph.bead.run_state import KEYS, UNTOUCHED, ParkedUntil, RunState
 from tests.bead.samples import PROJECT
 
 ROW = {"attempt": 2, "agent_path": "claude", "started_at": "2026-11-01T10:00:00Z", "status": "completed"}

@@ -71,6 +71,14 @@ class Change:
         """True for finished work that the plan asks for otherwise now."""
         return self.bead.status == "closed" and bool(self.fields)
 
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The plan around the sprint, where that reads otherwise than it is kept. The work is the same, so
+        nobody is told, and finished work keeps what it had."""
+        old, new = self.bead.metadata.plan_context, self.planned.metadata.plan_context
+        same = old == new or self.bead.status == "closed"
+        return {} if same else {"plan_context": new.to_json() if new else None}
+
     def settled(self, choose: Choose) -> Change:
         """Without conflicts: the plan's values are taken over, the store's are kept."""
         sides = {name: choose(self, name) for name in self.conflicts}

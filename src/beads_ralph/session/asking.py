@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from beads_ralph import prompts
 from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
 from beads_ralph.bead.model import AgentSpec, Bead
@@ -212,7 +211,7 @@ def _told_by_team(case: BeadSession, session: Session | None) -> str:
         return ""
     done = {one.bead: f"{one.bead}: {one.title}\n{one.last_words[-SAID_SHOWN:]}".strip() for one in before}
     known = "This session goes on from there." if session else "You were not there: this is a fresh session."
-    return prompts.render(
+    return case.tools.prompts.render(
         "team",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
@@ -231,7 +230,7 @@ def _account(case: BeadSession, words: str) -> str:
     commits, files = _work(case)
     if not (commits or files or words):
         return ""
-    return prompts.render(
+    return case.tools.prompts.render(
         "handover",
         bead_id=case.bead.id,
         commits=commits,
@@ -322,7 +321,7 @@ async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, ev
     """Take the session up where it ended, in the place where it ended."""
     with _place_again(bead, talk, tools.root) as (cwd, state):
         before = state()
-        prompt = prompts.render(
+        prompt = tools.prompts.render(
             "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
         )
         asked = Asked(
