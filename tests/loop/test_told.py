@@ -187,3 +187,16 @@ def test_prompt_names_the_repositorys_own_file_and_refuses_what_is_not_there(rep
     assert names([found], "prompt")[0].startswith("MY OWN WORDS")
     assert shown(project, "--number", "2").code == 2
     assert shown(project, "--role", "qa").data["file"] is None
+
+
+def test_a_new_introduction_is_no_change_of_the_work_and_reaches_the_next_agent(repo: Path) -> None:
+    """As is that of a bead which a version made that kept none."""
+    project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": [keeps(repo, "dev"), *work()]}})
+    assert project.ralph("mason", "plan.md").code == 0
+    assert project.metadata("bd-1-1-one").get("plan_context") is None
+    with_plan_around(project)
+    assert project.ralph("plan", "diff", "plan.md", "--json").data["changed"] == []
+    ran = project.run()
+    assert ran.code == 0, ran.out
+    assert [row for row in project.events() if row["kind"].startswith("plan_")] == []
+    assert INTRODUCTION.split("\n")[0] in told(project, "dev")

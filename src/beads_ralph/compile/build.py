@@ -19,7 +19,6 @@ from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.places import branch_clashes, place_faults
 from beads_ralph.compile.setting import Place, Setting
 from beads_ralph.compile.sprints import (
-    around,
     bead_json,
     compile_edges,
     judges,
@@ -84,7 +83,6 @@ def build(plan: Plan, setting: Setting) -> Built:
     own, faults, warnings = plan_defaults(said, plan.file, plan.front_matter_lines)
     ids, id_faults = name_beads(plan, setting)
     edges, edge_faults = compile_edges(plan, ids)
-    setting = replace(setting, around=around(plan))
     drafts = _Drafts(plan, setting, own.over(setting.config.plan), ids, edges)
     for sprint_id, fault in id_faults:
         drafts.faults[sprint_id].append(fault)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.words import several
 from beads_ralph.compile import base
 from beads_ralph.compile.base import LISTS, ORPHANED, PLACE, Base
@@ -77,7 +78,7 @@ class Change:
         nobody is told, and finished work keeps what it had."""
         old, new = self.bead.metadata.plan_context, self.planned.metadata.plan_context
         same = old == new or self.bead.status == "closed"
-        return {} if same else {"plan_context": new.to_json() if new else None}
+        return {} if same else RunState(plan_context=new).to_metadata()
 
     def settled(self, choose: Choose) -> Change:
         """Without conflicts: the plan's values are taken over, the store's are kept."""

@@ -63,8 +63,6 @@ class Setting:
     """The ids that the plan's beads have already: a new sprint gets another one."""
     checkout: Path | None = None
     """The working tree that we stand in, where that is a worktree beside the main one."""
-    around: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Phase → what the plan says around its sprints."""
     formulas: Mapping[str, Formula | RalphError] = field(default_factory=dict)
     """The formulas of the plan by name, or why one cannot be read."""
 

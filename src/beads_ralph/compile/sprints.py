@@ -20,8 +20,6 @@ from beads_ralph.errors import Code, Fault
 from beads_ralph.plan import Plan, Sprint
 
 TWO: Final = 2
-MOST_INTRODUCTION: Final = 6000
-MOST_GOAL: Final = 2000
 
 
 def bead_json(
@@ -169,25 +167,7 @@ def _extras(sprint: Sprint, setting: Setting, defaults: PlanDefaults) -> dict[st
     template = sprint.template.value if sprint.template else defaults.template
     if template is not None:
         extras["template"] = template
-    if context := setting.around.get(sprint.id.phase):
-        extras["plan_context"] = dict(context)
     return extras
-
-
-def around(plan: Plan) -> dict[str, dict[str, str]]:
-    """By phase, what the plan says around its sprints, cut to what a prompt can hold."""
-    phases = {one.phase: one for one in plan.phases}
-    found = {}
-    for phase in {sprint.id.phase for sprint in plan.sprints}:
-        own = phases.get(phase)
-        said = {"introduction": _cut(plan.introduction, MOST_INTRODUCTION)}
-        said |= {"phase": own.title, "goal": _cut(own.goal, MOST_GOAL)} if own else {}
-        found[phase] = {key: text for key, text in said.items() if text}
-    return found
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most].rsplit(chr(10), 1)[0].rstrip()}\n…"
 
 
 # --- agents -----------------------------------------------------------------------------------------
