@@ -199,4 +199,4 @@ def test_a_new_introduction_is_no_change_of_the_work_and_reaches_the_next_agent(
     ran = project.run()
     assert ran.code == 0, ran.out
     assert [row for row in project.events() if row["kind"].startswith("plan_")] == []
-    assert INTRODUCTION.split("\n")[0] in told(project, "dev")
+    assert INTRODUCTION.split("\n", maxsplit=1)[0] in told(project, "dev")

@@ -154,6 +154,8 @@ class _Review:
                 waiting = self._further(done, judged)
             if over := self.case.exhausted():
                 raise Halted("blocked", over.text, over.failure)
+            if why := await self.case.host.why_pause():
+                raise Halted("paused", why)
             if waiting:
                 self.case.record.add_usage(done.call.usage)
                 self._tell_again(done, judged)
