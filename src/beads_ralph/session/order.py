@@ -39,12 +39,8 @@ from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
-<<<<<<< HEAD
-from beads_ralph.process.sandbox import Sandboxed
-from beads_ralph.prompts import PromptFiles
-=======
 from beads_ralph.process.sandbox import Sandboxed, real
->>>>>>> main
+from beads_ralph.prompts import PromptFiles
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verifier_world import VerifierWorld
