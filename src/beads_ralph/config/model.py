@@ -279,6 +279,11 @@ class Config(Section):
     poll_interval: Seconds = Field(
         30.0, description="How often a run looks for beads that others have made ready.", examples=["10s"]
     )
+    outage_patience: Seconds = Field(
+        14400.0,
+        description="How long a run waits for a program whose server or network is down; then it ends.",
+        examples=["30m"],
+    )
     scrum_master_timeout: Seconds | None = Field(
         None,
         description=(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, following, players, prices, programs, streams
+from beads_ralph.agents import environment, faults, following, players, prices, programs, streams
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
@@ -38,6 +38,8 @@ SUMMARY: Final = 500
 SPARE_SECONDS: Final = 600.0
 SKIP: Final = "--dangerously-skip-permissions"
 SKIPS: Final = (SKIP, "--dangerously-bypass-approvals-and-sandbox", "--yolo", "-y")
+GoesOn = Callable[[], Awaitable[bool]]
+"""Asked before a call is made once more."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +106,36 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
+async def always() -> bool:
+    """Nobody has anything against another try."""
+    return True
+
+
+async def call(
+    asked: Asked, order: Order, tools: Tools, events: EventSink, goes_on: GoesOn = always
+) -> Answered:
     """Run the agent; passing trouble of a server, its own or tmux's, is waited out, a bounded number of
-    times."""
+    times, as long as `goes_on` agrees."""
     done = await _once(asked, order, tools, events)
     spent = done.call.usage
     for pause in tools.server_retry.pauses():
-        if done.reply.trouble != "server" and not done.ended.abandoned:
+        if not (_may_pass(done) or done.ended.abandoned):
             break
         await asyncio.sleep(pause)
+        if not await goes_on():
+            break
         asked = replace(asked, session=done.call.session or asked.session)
         done = await _once(asked, order, tools, events)
         spent = spent + done.call.usage
     if done.ended.abandoned:
         raise executors.abandoned(done.ended)
     return replace(done, call=replace(done.call, usage=spent))
+
+
+def _may_pass(done: Answered) -> bool:
+    """Trouble that may be over in some seconds; one that lasted until the time was up is not."""
+    kind = faults.kind_of(done.reply, done.ended)
+    return kind is not None and faults.FAULTS[kind].first == "again" and not done.ended.timed_out
 
 
 async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
