@@ -56,12 +56,13 @@ from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
     Tools,
     agent_calls,
-    asking,
     confinement,
     in_process,
+    past_sessions,
     verifier_world,
 )
-from beads_ralph.session.asking import Heard, Talk
+from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
@@ -463,7 +464,7 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
     with _recorded(home, runs.new_run_id()) as (folder, journal), settings.until_done(space.root):
         try:
             tools = tools_at(space.root, config, folder)
-            return run_until_ended(asking.ask_afterwards(bead, talk, question, tools, journal))
+            return run_until_ended(past_sessions.ask_afterwards(bead, talk, question, tools, journal))
         finally:
             runs.mark_swept(folder)
 
@@ -532,4 +533,5 @@ def _desk(space: Workspace, request: ExecRequest, say: Progress) -> Desk:
         program=request.program,
         pace=Retry(first=first, longest=max(config.exec_backoff_max, first), jitter=0),
         say=say,
+        programs=ProgramLimits.under(config),
     )

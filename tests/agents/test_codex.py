@@ -116,10 +116,10 @@ DONE = {
     [
         ("unexpected status 401 Unauthorized: x", "auth"),
         ("unexpected status 503 Service Unavailable: x", "server"),
-        ("unexpected status 404 Not Found: said unexpected status 500", "refused"),
+        ("unexpected status 404 Not Found: said unexpected status 500", "configuration"),
         ("exceeded retry limit, last status: 429 Too Many Requests", "limit"),
         (LIMIT + "1:20 PM.", "limit"),
-        ("Quota exceeded. Check your plan and billing details.", "auth"),
+        ("Quota exceeded. Check your plan and billing details.", "credit"),
         ("We\u2019re currently experiencing high demand, which may cause temporary errors.", "server"),
         ("stream disconnected before completion: x", "server"),
         ('{"error": {"message": "unexpected status 429"}}', "refused"),
@@ -162,7 +162,7 @@ def test_words_about_errors_are_only_words() -> None:
 
 def test_a_sandbox_that_does_not_start_is_told_from_a_command_that_fails() -> None:
     broken = ran("bwrap: Creating new namespace failed: x\n", 1)
-    assert CODEX.reply(Exit(0), said(broken, broken, message("Done."), DONE)).trouble == "refused"
+    assert CODEX.reply(Exit(0), said(broken, broken, message("Done."), DONE)).trouble == "configuration"
     assert CODEX.reply(Exit(0), said(broken, ran("", 0), message("Done."), DONE)).trouble == ""
     own = ran("running bwrap\nbwrap: no\n", 1)
     assert CODEX.reply(Exit(0), said(own, message("Done."), DONE)).trouble == ""
@@ -255,7 +255,9 @@ def test_what_fits_the_strict_form_fits_the_schema_as_it_was_written(schema: dic
 
 TROUBLES = {
     **dict.fromkeys(("ok", "prose", "killed"), ""),
-    **dict.fromkeys(("400", "404", "413", "unknown-option"), "refused"),
+    "400": "refused",
+    **dict.fromkeys(("404", "unknown-option"), "configuration"),
+    "413": "too_long",
     **dict.fromkeys(("401", "403", "no-key"), "auth"),
     **dict.fromkeys(("500", "529", "drop", "malformed"), "server"),
     **dict.fromkeys(("429", "quota"), "limit"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.executors.tmux import TmuxExecutor
-from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
+from beads_ralph.process.jobs import Executor, Exit, Job, Transcript, Watcher
 
 PATIENCE_SECONDS = 60.0
 OFFSPRING = Path(__file__).with_name("offspring.py")
@@ -41,8 +41,8 @@ def offspring(folder: Path, kind: str, then: str, **settings: Any) -> Job:
     return job(folder, sys.executable, str(OFFSPRING), kind, str(folder / "born"), then, **settings)
 
 
-def run(executor: Executor, wanted: Job) -> Exit:
-    return asyncio.run(executor.run(wanted))
+def run(executor: Executor, wanted: Job, watcher: Watcher | None = None) -> Exit:
+    return asyncio.run(executor.run(wanted, watcher))
 
 
 def printed(wanted: Job) -> bytes:

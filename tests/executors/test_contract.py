@@ -373,3 +373,28 @@ def test_a_transcript_that_cannot_be_written_is_our_users_to_mend(executor: Exec
     with pytest.raises(RalphError) as caught:
         run(executor, job(tmp_path, "true"))
     assert caught.value.code is Code.WRITE_FAILED
+
+
+# --- who watches --------------------------------------------------------------------------------------
+
+
+class Impatient:
+    """Has seen enough as soon as there is a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def is_in_vain(self) -> bool:
+        return self.path.exists()
+
+
+def test_what_a_watcher_has_seen_enough_of_is_ended_whole(executor: Executor, tmp_path: Path) -> None:
+    ended = run(executor, offspring(tmp_path, "stubborn", "stay"), Impatient(tmp_path / "born"))
+    assert (ended.gave_up, ended.limit, ended.timed_out, ended.ok) == (True, "trouble", False, False)
+    assert ended.cut_short == "", "only its answer can say what it waited for"
+    assert not is_running(born(tmp_path))
+
+
+def test_a_job_without_a_sign_of_life_is_ended_whole(executor: Executor, tmp_path: Path) -> None:
+    ended = run(executor, shell(tmp_path, "sleep 300 & sleep 300", stall_limit=1.0))
+    assert (ended.stalled, ended.limit) == (1.0, "stalled")

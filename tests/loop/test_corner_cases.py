@@ -618,19 +618,20 @@ class Unwell:
         return select("scripted").reply(ended, lines)
 
 
-@pytest.mark.parametrize(("calls", "attempts_"), [(2, 1), (3, 2)])
-def test_a_servers_passing_trouble_is_waited_out_and_its_patience_ends(
-    repo: Path, calls: int, attempts_: int
+@pytest.mark.parametrize(("calls", "parked"), [(2, 0), (3, 1)])
+def test_a_servers_passing_trouble_is_waited_out_and_costs_no_attempt(
+    repo: Path, calls: int, parked: int
 ) -> None:
-    """Two of three calls cost nothing; three of three are an attempt like any that came to nothing."""
+    """Two of three calls are tried again at once; after three of three the bead waits."""
     project = Project.make(repo, ONE)
     unwell = Unwell(calls)
     with loop_of(project, select=lambda _: unwell, server_retry=Retry(tries=3, first=0.01)) as loop:
+        loop.programs.outage_seconds = 0.1
         ended = asyncio.run(loop.run())
-    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), attempts_)
+    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1)
     assert len(project.events("agent_started", bead=BEAD)) == calls + 2
-    if attempts_ > 1:
-        assert "dev agent scripted server: 503" in messages(project)
+    assert len(project.events("bead_parked")) == parked
+    assert messages(project) == ""
 
 
 # --- limits -----------------------------------------------------------------------------------------

@@ -238,8 +238,8 @@ def test_a_program_that_always_forgets_does_not_spin(repo: Path, rig: Rig) -> No
     project = played(repo, dev, qa)
     ran = project.run()
     assert project.statuses() == {BEAD: "blocked"}
-    assert ran.data["attempts"] == 3
-    assert len(rig.sessions("dev")) == 1 + 2 + 1, "the second one has no session to be forgotten"
+    assert ran.data["attempts"] == 1, "nothing but the program is at fault"
+    assert len(rig.sessions("dev")) == 1 + 2, "a fresh session has nothing to be forgotten"
     assert "forgotten" in ran.data["blocked"][0]["reason"]
 
 
@@ -513,13 +513,23 @@ def test_a_servers_trouble_is_waited_out_and_every_try_is_paid_for(repo: Path, r
     assert row["usage"]["input_tokens"] == 30
 
 
-def test_a_server_that_never_worked_is_a_failure_and_ends(repo: Path, rig: Rig) -> None:
+def test_a_server_that_never_works_ends_the_run_when_patience_is_over(repo: Path, rig: Rig) -> None:
+    """A wrong address looks just the same, so the first word of it says what to do then."""
     dev = rig.program("dev", dev=trouble("server", detail="502 of the proxy"))
-    project = played(repo, dev, rig.program("qa"), plan_settings={"max_retry_attempts": 2})
+    project = played(repo, dev, rig.program("qa"), outage_patience="1s")
     ran = project.run()
-    assert project.statuses() == {BEAD: "blocked"}
-    assert len(rig.sessions("dev")) == 6
-    assert "502 of the proxy" in ran.data["blocked"][0]["reason"]
+    assert (ran.code, ran.data["ended"], ran.data["attempts"]) == (1, "stopped", 0)
+    for told in ("502 of the proxy", "outage_patience is over", "address", "beads-ralph run"):
+        assert told in ran.data["reason"]
+    assert project.statuses() == {BEAD: "open"}
+    first, *others = project.events("program_unavailable")
+    assert first["gives_up_at"] > first["at"]
+    assert "502 of the proxy" in first["reason"]
+    assert "address" in first["todo"]
+    assert not any("todo" in row for row in others), "once is enough"
+    rig.program("dev")
+    assert project.run().data["closed"] == [BEAD]
+    assert project.metadata(BEAD)["attempt_count"] == 1
 
 
 def test_a_server_that_worked_before_is_waited_for(repo: Path, rig: Rig) -> None:
@@ -552,7 +562,7 @@ def test_a_reviewers_server_that_stays_down_ends_the_run_and_blames_nobody(repo:
     qa = rig.program("qa", qa=trouble("server", detail="502 of the proxy"))
     project = played(repo, rig.program("dev"), qa)
     with loop_of(project, server_retry=Retry(tries=3, first=0.01)) as loop:
-        loop.programs.down_since[qa] = datetime.now(UTC) - timedelta(hours=2)
+        loop.programs.down_since[qa] = datetime.now(UTC) - timedelta(hours=5)
         ended = asyncio.run(loop.run())
     assert (ended.why, ended.attempts) == ("stopped", 0)
     assert "502 of the proxy" in ended.reason

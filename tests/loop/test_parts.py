@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beads_ralph.agents import faults
 from beads_ralph.bead.model import Bead, Expectation
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Budget, Usage
@@ -30,11 +31,10 @@ from beads_ralph.process.jobs import Exit, Transcript
 from beads_ralph.session import verify
 from beads_ralph.session.history import BeadHistory, subject_of
 from beads_ralph.session.program_limits import (
-    PATIENCE,
+    LONGEST_OUTAGE,
     ProgramLimit,
     ProgramLimits,
     ProgramTrouble,
-    TroubleKind,
 )
 from beads_ralph.store.query import UnreadableBead
 from tests.beads import make_bead
@@ -75,14 +75,14 @@ def test_what_ends_a_verifier_goes_first(tmp_path: Path) -> None:
 
 
 def begin(
-    rests: ProgramLimits, program: str, trouble: TroubleKind, reason: str, *more: Any, **named: Any
+    rests: ProgramLimits, program: str, trouble: faults.Kind, reason: str, *more: Any, **named: Any
 ) -> tuple[ProgramLimit, bool]:
     return rests.begin(ProgramTrouble(program, trouble, reason, *more, **named))
 
 
 def is_waited_for(rests: ProgramLimits, program: str) -> bool:
     limit = rests.of(program)
-    return limit is not None and limit.is_worth_waiting_for()
+    return limit is not None and limit.is_worth_waiting_for
 
 
 def soon_(seconds: float) -> str:
@@ -132,8 +132,8 @@ def test_a_bead_waits_only_where_all_programs_of_an_agent_rest() -> None:
     assert 0 < seconds_to(parking.waiting["c"]) <= 60, "until the first of them can again"
 
 
-@pytest.mark.parametrize("why", ["auth", "missing"])
-def test_nobody_waits_for_what_only_a_person_can_mend(why: TroubleKind) -> None:
+@pytest.mark.parametrize("why", ["auth", "credit", "configuration", "missing"])
+def test_nobody_waits_for_what_only_a_person_can_mend(why: faults.Kind) -> None:
     rests = ProgramLimits()
     begin(rests, "claude", why, "not there")
     assert not ParkedBeads(rests).holds("a", [["claude"]])
@@ -164,16 +164,16 @@ def test_a_bead_that_an_older_version_parked_waits_by_itself() -> None:
 # --- programs that rest -----------------------------------------------------------------------------
 
 
-def rest_seconds(rests: ProgramLimits, why: TroubleKind, reset_at: str | None = None) -> float:
+def rest_seconds(rests: ProgramLimits, why: faults.Kind, reset_at: str | None = None) -> float:
     return seconds_to(begin(rests, "p", why, "because", reset_at)[0].until)
 
 
 def test_a_limit_without_a_time_is_waited_for_longer_each_time_and_never_just_so_long() -> None:
-    for why, first in (("limit", 60.0), ("server", 15.0)):
-        rests = ProgramLimits()
+    for why, first, longest in (("limit", 60.0, 3600.0), ("server", 15.0, LONGEST_OUTAGE.total_seconds())):
+        rests = ProgramLimits(patience=timedelta(days=1))
         for turn in range(30):
-            pause = min(first * 2**turn, 3600.0)
-            found = rest_seconds(rests, cast("TroubleKind", why), None if turn % 2 else "no time at all")
+            pause = min(first * 2**turn, longest)
+            found = rest_seconds(rests, cast("faults.Kind", why), None if turn % 2 else "no time at all")
             assert 0.74 * pause < found <= 1.25 * pause
     assert len({round(rest_seconds(ProgramLimits(), "limit"), 3) for _ in range(20)}) > 1
 
@@ -206,18 +206,34 @@ def test_a_call_that_was_under_way_proves_nothing_about_a_later_limit() -> None:
     assert rests.turns == {}
 
 
-def test_an_outage_is_borne_where_the_program_has_worked_before_and_not_for_ever() -> None:
+@pytest.mark.parametrize("why", ["server", "stalled"])
+def test_an_outage_is_borne_from_the_first_call_on_and_not_for_ever(why: faults.Kind) -> None:
     rests = ProgramLimits()
-    begin(rests, "p", "server", "down")
-    assert not is_waited_for(rests, "p"), "a wrong address looks just the same"
-    rests.worked("p")
-    begin(rests, "p", "server", "down")
+    begin(rests, "p", why, "down")
     assert is_waited_for(rests, "p")
-    rests.down_since["p"] -= PATIENCE
+    rests.down_since["p"] -= rests.patience
+    begin(rests, "p", why, "down")
     assert not is_waited_for(rests, "p")
     rests.worked("p")
-    begin(rests, "p", "server", "down")
-    assert is_waited_for(rests, "p"), "each outage has an hour of its own"
+    begin(rests, "p", why, "down")
+    assert is_waited_for(rests, "p"), "each outage has a patience of its own"
+
+
+def test_a_program_that_is_down_is_asked_once_more_when_patience_ends() -> None:
+    rests = ProgramLimits(patience=timedelta(seconds=20))
+    for _ in range(10):
+        limit, _ = begin(rests, "p", "server", "down")
+    assert limit.until == limit.gives_up_at == rests.down_since["p"] + rests.patience
+
+
+def test_an_outage_is_parked_for_however_often() -> None:
+    rests = ProgramLimits()
+    parking = ParkedBeads(rests)
+    for _ in range(3 * MOST_PARKED):
+        begin(rests, "p", "server", "down")
+        assert rests.is_down("p")
+        assert parking.park("a", soon_(1), lasts=True) is not None
+    assert parking.park("a", soon_(1)) is not None, "none of that counts as a limit"
 
 
 def test_rests_are_over_by_themselves_and_are_named_once() -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from beads_ralph.agents import following
+from beads_ralph.agents.following import PATIENCE, Patience
 from beads_ralph.agents.protocol import AGENTS, AgentCLI, AgentTask, Reply
-from beads_ralph.agents.reply_reader import heard
 from beads_ralph.git import git_files
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Exit, Job
@@ -42,6 +43,7 @@ class Caller:
     """Words that the command line is started with, to be somebody else."""
     run: str = ""
     job: Job | None = None
+    patience: Patience = PATIENCE
 
     def __call__(self, prompt: str, scenario: str = "ok", **fields: Any) -> tuple[Exit, Reply]:
         self.run = uuid.uuid4().hex
@@ -52,8 +54,9 @@ class Caller:
         adapter: AgentCLI = fields.get("adapter") or AGENTS[self.name]
         job = adapter.command(asked, files)
         self.job = Job(**{**job.__dict__, "argv": (*self.before, *job.argv), "mark": self.run})
-        ended = asyncio.run(LocalExecutor().run(self.job))
-        return ended, heard(adapter, self.job, ended)
+        follower = following.follow(adapter, self.job, self.patience)
+        ended = asyncio.run(LocalExecutor().run(self.job, follower))
+        return ended, following.heard(adapter, self.job, ended, follower)
 
     def task(self, prompt: str, base: str, **fields: Any) -> AgentTask:
         fields.pop("adapter", None)

@@ -136,8 +136,8 @@ def test_a_model_that_gives_no_verdict_has_given_none(call: Caller) -> None:
         ("401", "auth"),
         ("403", "auth"),
         ("400", "refused"),
-        ("404", "refused"),
-        ("413", "refused"),
+        ("404", "configuration"),
+        ("413", "too_long"),
         ("500", "server"),
         ("529", "server"),
         ("drop", "server"),
@@ -191,7 +191,7 @@ def test_a_long_persona_arrives(call: Caller) -> None:
 def test_an_option_that_it_does_not_know_is_refused_in_its_own_words(call: Caller) -> None:
     ended, reply = call("Add hello.py.", options=["--no-such-option"])
     assert not ended.ok
-    assert reply.trouble == "refused"
+    assert reply.trouble == "configuration"
     assert "--no-such-option" in reply.detail or call.name in SILENT_ON_OPTIONS
 
 

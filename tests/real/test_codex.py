@@ -76,7 +76,7 @@ def test_a_sandbox_that_cannot_start_is_no_work_done(call: Caller) -> None:
     call.before = ("unshare", "--user", "--map-root-user", "sh", "-c", none_left, "sh")
     ended, reply = call("Add hello.py.", "denied")
     assert ended.ok, ended.stderr
-    assert reply.trouble == "refused"
+    assert reply.trouble == "configuration"
     assert BYPASS in reply.detail
     assert subjects(call.worktree) == []
 

@@ -11,7 +11,7 @@ from tests.real.record import Take
 
 pytestmark = pytest.mark.real_agents
 TROUBLES = {
-    "gemini": {"401": "auth", "limitr7": "limit", "drop": "server", "404": "refused"},
+    "gemini": {"401": "auth", "limitr7": "limit", "drop": "server", "404": "configuration"},
     "goose": {"401": "auth", "limitr7": "limit", "500": "server", "400": "refused"},
 }
 PROSE = {

@@ -52,6 +52,6 @@ def test_a_long_wait_for_a_limit_is_ours(call: Caller) -> None:
 
 def test_a_model_that_does_not_exist_is_refused_by_name(call: Caller) -> None:
     _, reply = call("Add hello.py.", model="scripted/no-such-model")
-    assert reply.trouble == "refused"
+    assert reply.trouble == "configuration"
     assert "no-such-model" in reply.detail
     assert call.questions == []

@@ -39,10 +39,18 @@ class Player:
     program itself."""
     spec: AgentSpec
     """The agent as this program is to be called."""
+    model: str = ""
+    """The model that it is asked for; empty for its own default."""
 
     @property
     def program(self) -> str:
         return self.spec.executable or CLAUDE
+
+    @property
+    def setup(self) -> str:
+        """The program with its model and the options of its own: with whom it shares faults of these."""
+        name = f"{self.program}:{self.model}" if self.model else self.program
+        return " ".join((name, *(self.spec.options or ())))
 
 
 def players(spec: AgentSpec, choice: AgentChoice) -> list[Player]:
@@ -55,7 +63,7 @@ def players(spec: AgentSpec, choice: AgentChoice) -> list[Player]:
         key = entry if program in found and model else program
         if key not in found and (program, model) != (own.executable, own.model):
             found[key] = _stand_in(spec, program, model, choice)
-    return [Player(key, as_played) for key, as_played in found.items()]
+    return [Player(key, own, _model_asked(own, choice)) for key, own in found.items()]
 
 
 def _stand_in(spec: AgentSpec, program: str, model: str, choice: AgentChoice) -> AgentSpec:
@@ -74,6 +82,11 @@ def model_of(spec: AgentSpec, choice: AgentChoice) -> str:
         default_model=defaults.default_model,
         role_models=defaults.role_models,
     )
+
+
+def _model_asked(spec: AgentSpec, choice: AgentChoice) -> str:
+    adapter = choice.select(spec.executable or CLAUDE).name
+    return personas.model_asked(adapter, model_of(spec, choice))
 
 
 def with_defaults(spec: AgentSpec, choice: AgentChoice) -> AgentSpec:

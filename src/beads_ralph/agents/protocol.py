@@ -73,6 +73,32 @@ class Reply:
     trouble: Trouble = ""
     detail: str = ""
     limit_reset_at: str | None = None
+    no_session: bool = False
+    """There is nothing to go on with: no answer of the model came to its end."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A program waits for its model's server instead of working."""
+
+    trouble: Trouble
+    said: str
+    seconds: float | None = None
+    """How long it says that it waits."""
+    tries: int = 1
+    """How often it has tried in vain since it last got on."""
+
+
+class Listener(Protocol):
+    """Hears a program line by line while it runs."""
+
+    waiting: Wait | None
+    """What it waits for, if that was the last that it told."""
+
+    def printed(self, line: str) -> None: ...
+
+    def complained(self, line: str) -> None:
+        """Hear a line of stderr."""
 
 
 @runtime_checkable
@@ -88,6 +114,13 @@ class AgentCLI(Protocol):
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         """Read the program's answer; `lines` are those of its stdout, and after them those of
         the job's report, where it has one."""
+
+
+@runtime_checkable
+class TalkingCLI(AgentCLI, Protocol):
+    """One whose program tells while it runs that it only waits."""
+
+    def listener(self) -> Listener: ...
 
 
 AGENTS: Final[Mapping[str, AgentCLI]] = Plugins("agents.adapters", "AGENT")

@@ -32,11 +32,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.agents.protocol import AgentCLI, Reply
+from beads_ralph.agents.protocol import AgentCLI, Reply, Wait
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -355,6 +355,30 @@ def _denied(text: str) -> dict[str, Any] | None:
     if not isinstance(tools, list) or not all(isinstance(tool, str) and tool for tool in tools):
         return None
     return {"denied": tuple(tool[:MAX_DETAIL] for tool in tools[:MAX_DENIED])}
+
+
+class Notices:
+    """Hears the notices of a program while it runs. One that has told of trouble and does not end waits."""
+
+    def __init__(self) -> None:
+        self.waiting: Wait | None = None
+
+    def printed(self, line: str) -> None:
+        """Words on stdout are no notices, but a program that goes on does not wait."""
+        self.waiting = None if line.strip() else self.waiting
+
+    def complained(self, line: str) -> None:
+        said, _ = _notices(line)
+        tries = self.waiting.tries + 1 if self.waiting else 1
+        if "limit_reset_at" in said:
+            seconds = _seconds_until(said["limit_reset_at"])
+            self.waiting = Wait("limit", "it waits for a limit to end", seconds, tries)
+        elif "trouble" in said:
+            self.waiting = Wait(said["trouble"], said["detail"], None, tries)
+
+
+def _seconds_until(moment: str | None) -> float | None:
+    return None if moment is None else (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
 
 
 READERS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = {

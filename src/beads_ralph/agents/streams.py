@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from beads_ralph.agents import environment, reply_reader
-from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.protocol import AgentTask, Reply, Wait
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona, model_asked
 from beads_ralph.bead.usage import Usage
@@ -128,10 +128,24 @@ class Seen(ABC):
     denied: list[str] = field(default_factory=list)
     reset: str | None = None
     """When a limit is over, where an event says it."""
+    waiting: Wait | None = None
+    """What it waits for, if that was the last that it told."""
 
     @abstractmethod
     def take(self, event: Event) -> None:
         """Learn from the next event."""
+
+    def printed(self, line: str) -> None:
+        for event in events((line,)):
+            self.take(event)
+
+    def complained(self, line: str) -> None:  # noqa: B027 - most say all of it on stdout
+        """Hear the next line of stderr, while it runs."""
+
+    def waits(self, trouble: Trouble, said: str, seconds: float | None = None) -> None:
+        """Note that it waits, once more if it waited already."""
+        tries = self.waiting.tries + 1 if self.waiting else 1
+        self.waiting = Wait(trouble, said[:MAX_DETAIL], seconds, tries)
 
     @abstractmethod
     def trouble(self, ended: Exit) -> Problem:
@@ -160,7 +174,10 @@ class Seen(ABC):
         """The whole reply of a CLI that has ended."""
         for event in events(lines):
             self.take(event)
-        trouble, detail = self.trouble(ended)
+        if ended.limit and self.waiting is not None:
+            trouble, detail = self.waiting.trouble, self.waiting.said
+        else:
+            trouble, detail = self.trouble(ended)
         result, complaint = (None, "") if trouble else self.answer()
         return Reply(
             session_id=self.session if self.can_go_on() and trouble != "forgotten" else None,
@@ -172,6 +189,7 @@ class Seen(ABC):
             trouble=trouble or ("unreadable" if complaint else ""),
             detail=(detail or complaint)[:MAX_DETAIL],
             limit_reset_at=self.reset_at(detail) if trouble == "limit" else None,
+            no_session=not self.can_go_on(),
         )
 
 
@@ -209,8 +227,11 @@ class StreamCLI:
         env = env or self.env(task, transcript)
         return environment.job_of(task, transcript, argv, env, stdin, files, report)
 
+    def listener(self) -> Seen:
+        return self.seen()
+
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        return self.seen().reply(ended, lines)
+        return self.listener().reply(ended, lines)
 
 
 def _lines(whole: str) -> Iterator[str]:
@@ -237,13 +258,44 @@ def last_line(stderr: str) -> str:
     return lines[-1].strip()[:MAX_DETAIL] if lines else ""
 
 
-def of_status(status: int) -> Trouble:
-    """The kind of trouble that a model server's HTTP status means."""
-    if status == 429:  # noqa: PLR2004 - these numbers are names
-        return "limit"
-    if status in (401, 403):
-        return "auth"
-    return "server" if status in (408, 499) or status >= 500 else "refused"  # noqa: PLR2004
+TOO_LONG: Final = re.compile(
+    r"(prompt|input|request|context|conversation)[^.]{0,40} (is )?too (long|large)"
+    r"|context[ _]length[ _]exceeded|maximum (context|number of tokens)"
+    r"|exceeds? the (model's )?(effective )?(context|maximum)|context window"
+    r"|input token count[^.]{0,40}exceeds",
+    re.IGNORECASE,
+)
+NO_CREDIT: Final = re.compile(
+    r"credit balance is too low|exceeded your current quota|insufficient[ _](credits?|funds|balance)"
+    r"|billing (hard )?limit|payment required|out of credits",
+    re.IGNORECASE,
+)
+NO_MODEL: Final = re.compile(
+    r"model_not_found|\bmodels?\b[^.]{0,80} (is not|not|isn't) (found|supported|available)"
+    r"|\bmodels?\b[^.]{0,80} does(n't| not) exist|\bunknown model\b|\bno such model\b",
+    re.IGNORECASE,
+)
+STATUSES: Final[Mapping[int, Trouble]] = {
+    **dict.fromkeys((401, 403), "auth"),
+    402: "credit",
+    404: "configuration",
+    **dict.fromkeys((408, 499), "server"),
+    413: "too_long",
+    429: "limit",
+}
+SERVER_ERRORS: Final = 500
+
+
+def of_status(status: int, said: str = "") -> Trouble:
+    """The kind of trouble that a model server's HTTP status means, with what it said. Vendors differ in the
+    status for a used-up account, a prompt that is too long and a model that is not there."""
+    if status < SERVER_ERRORS and NO_CREDIT.search(said):
+        return "credit"
+    if status in (400, 413, 422) and TOO_LONG.search(said):
+        return "too_long"
+    if status in (400, 403, 404, 422) and NO_MODEL.search(said):
+        return "configuration"
+    return STATUSES.get(status) or ("server" if status >= SERVER_ERRORS else "refused")
 
 
 def given(options: Sequence[str] | None, *names: str) -> bool:

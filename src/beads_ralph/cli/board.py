@@ -130,8 +130,8 @@ def _end(event: Event) -> str:
 def _program(event: Event) -> str:
     text = ""
     match event:
-        case ProgramUnavailable(reason=reason, until=until):
-            text = f"! {reason}; not asked before {until}"
+        case ProgramUnavailable(reason=reason, todo=todo):
+            text = f"! {reason}; {_asked_again(event)}{f'. {todo}' if todo else ''}"
         case ProgramReplaced(agent=agent, program=program, by=by):
             text = f"  {event.bead or ''}  {by} plays {persona_name(agent)} for {program}"
         case ProgramRecovered(program=program):
@@ -141,6 +141,12 @@ def _program(event: Event) -> str:
         case StraysEnded(pids=pids):
             text = f"! {len(pids)} processes of a run that was killed were ended"
     return text
+
+
+def _asked_again(event: ProgramUnavailable) -> str:
+    """When a program is asked again, and how long it is waited for."""
+    patience = f"; it is waited for until {event.gives_up_at}" if event.gives_up_at else ""
+    return f"not asked before {event.until}{patience}"
 
 
 def _gate(event: Event) -> str:
@@ -184,7 +190,7 @@ def _sandbox(event: RunStarted) -> str | None:
 def _what_runs(event: RunDraining) -> str:
     if not event.running or event.reason != "interrupted":
         return ""
-    return f"; {', '.join(event.running)} may finish, another Ctrl-C ends that, too"
+    return f"; {', '.join(event.running)} may finish the attempt, another Ctrl-C ends that, too"
 
 
 def _settled(event: ItemsSettled) -> str:

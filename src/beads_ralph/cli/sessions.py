@@ -12,8 +12,8 @@ from beads_ralph.cli.text import escape, lines
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.session import asking
-from beads_ralph.session.asking import Talk
+from beads_ralph.session import past_sessions
+from beads_ralph.session.past_sessions import Talk
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 def sessions(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
     """List the calls of agents on a bead, and the sessions one can ask."""
-    found = asking.talks(registry.open_store(workspace.find(), store).store.show(bead))
-    data = {"bead": bead, "sessions": [asking.brief(one) for one in found]}
+    found = past_sessions.talks(registry.open_store(workspace.find(), store).store.show(bead))
+    data = {"bead": bead, "sessions": [past_sessions.brief(one) for one in found]}
     return Answer(data, lambda console: _show_sessions(console, bead, found))
 
 
 def _show_sessions(console: Console, bead: str, found: list[Talk]) -> None:
     for one in found:
-        row = asking.brief(one)
+        row = past_sessions.brief(one)
         who = f"{row['role']:<4} {row['agent']} ({' '.join(filter(None, (one.program, one.model)))})"
         console.print(
             f"{one.started_at}  attempt {one.attempt}  {escape(who)}  {one.status}  "
@@ -60,7 +60,7 @@ def ask(
     if found.status == "in_progress":
         action = f"Ask when it is done; until then: beads-ralph logs {bead}"
         raise RalphError(Code.CONFLICT, f"agents are at work on {bead}", suggested_action=action)
-    talk = asking.pick(found, role, session)
+    talk = past_sessions.pick(found, role, session)
     heard = app.ask(space, found, talk, text)
     answer = heard.answered.reply.text.strip()
     if heard.answered.call.problem or not answer:
@@ -71,10 +71,10 @@ def ask(
         "bead": bead,
         "answer": answer,
         "session_id": heard.answered.call.session_id,
-        **{key: asking.brief(talk)[key] for key in ("role", "agent", "program", "attempt")},
+        **{key: past_sessions.brief(talk)[key] for key in ("role", "agent", "program", "attempt")},
     }
     changed = Fault(
         Code.CONFLICT,
-        f"the agent changed something in {asking.place_of(found, talk)}, though asked not to",
+        f"the agent changed something in {past_sessions.place_of(found, talk)}, though asked not to",
     )
     return Answer(data, lines(answer), [changed] if heard.changed else [])

@@ -67,6 +67,12 @@ Seconds = Annotated[
         "duration", {"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}
     ),
 ]
+SecondsOrNone = Annotated[
+    float,
+    BeforeValidator(_duration),
+    Field(ge=0, allow_inf_nan=False),
+    _kind("duration or 0", {"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}),
+]
 Push = Annotated[
     Literal["ask", "yes", "no"],
     BeforeValidator(_answer),

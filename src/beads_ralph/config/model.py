@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beads_ralph.bead.field_types import Filled, Positive, SourceBranch
 from beads_ralph.bead.model import Player, TemplateName
-from beads_ralph.config.kinds import Agent, Command, Push, Seconds
+from beads_ralph.config.kinds import Agent, Command, Push, Seconds, SecondsOrNone
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.files.plugins import ExecutorName, ForgeName
 
@@ -279,6 +279,11 @@ class Config(Section):
     poll_interval: Seconds = Field(
         30.0, description="How often a run looks for beads that others have made ready.", examples=["10s"]
     )
+    outage_patience: Seconds = Field(
+        14400.0,
+        description="How long a run waits for a program whose server or network is down; then it ends.",
+        examples=["30m"],
+    )
     scrum_master_timeout: Seconds | None = Field(
         None,
         description=(
@@ -292,6 +297,14 @@ class Config(Section):
     )
     qa_agent_timeout: Seconds = Field(
         600.0, description="The most that a call of a QA agent may take.", examples=["5m"]
+    )
+    stall_limit: SecondsOrNone = Field(
+        600.0,
+        description=(
+            "How long an agent's program may show no sign of life before it is ended: no output, no work "
+            "of a processor, no changed file in its worktree. 0 for no such limit."
+        ),
+        examples=["20m"],
     )
     max_retry_attempts: Positive = Field(
         3, description="Attempts for a bead, in all, where the plan says nothing.", examples=[5]

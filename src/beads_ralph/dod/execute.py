@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.evidence import Evidence, Verdict
@@ -35,9 +34,6 @@ from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.order import Halted, Parked
 from beads_ralph.session.state import Exhausted, until_proven, verdict_event
-
-MOST_LIMITS: Final = 20
-"""So often an agent's limit is waited out for one attempt; then it is a failure like any other."""
 
 
 async def one_by_one(beads: Sequence[BeadFile], desk: Desk, *, verify_only: bool) -> list[Done]:
@@ -101,7 +97,10 @@ class BeadExecution:
             return self._end("completed", verdict.message)
         if again:
             self.shelf.begin()  # it is new work, so the evidence of the old one does not count
-        ended = await until_proven(self, verdict.feedback)
+        try:
+            ended = await until_proven(self, verdict.feedback)
+        except Halted as halted:
+            return self._end("failed", halted.reason, halted.failure)
         if isinstance(ended, Exhausted):
             return self._end("failed", ended.text, ended.failure)
         return self._end("completed", ended.message)
@@ -198,13 +197,15 @@ class BeadExecution:
         asked = Asked(
             self.desk.agent, "dev", prompt, case.worktree, number, f"a{number}-agent", feedback=feedback
         )
-        for _ in range(MOST_LIMITS):
+        while True:
             try:
                 done = await ask(case, asked)
             except Parked as parked:
                 why, wait = parked.reason, max((parked.until - datetime.now(UTC)).total_seconds(), 0.0) + 1.0
             except Halted as halted:
-                action = "Sign the program in or install it, then run the same command again"
+                if halted.ending == "blocked":  # this bead's alone; the others may well be done
+                    raise
+                action = "Do what the message says, then run the same command again"
                 raise RalphError(Code.UNAVAILABLE, halted.reason, suggested_action=action) from None
             else:
                 return f"{done.doer}: {done.call.problem}" if done.call.problem else ""
@@ -213,7 +214,6 @@ class BeadExecution:
                 return why
             self.desk.say(f"  … {why}; asked again in {wait:.0f} s")
             await asyncio.sleep(wait)
-        return why
 
     async def _pause(self) -> Exhausted | None:
         """Wait before the next attempt; why that would be in vain."""

@@ -208,6 +208,14 @@ class FileSession(BeadSession):
     def again(self) -> str:
         return "executed again, it has as much again"
 
+    @property
+    def retry(self) -> str:
+        return f"beads-ralph exec {self.found.path}"
+
+    @property
+    def go_on(self) -> str:
+        return self.retry
+
     def exhausted(self, wanted: float = 0.0) -> Exhausted | None:
         """Of the two limits of time, the one that is reached first, within the seconds that are wanted."""
         left = self.time_left

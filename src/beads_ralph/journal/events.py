@@ -314,6 +314,10 @@ class ProgramUnavailable(BaseEvent):
     trouble: str
     until: str
     reason: str
+    todo: str = seldom("")
+    """The one thing that a person can do, told when it is met for the first time."""
+    gives_up_at: str | None = seldom(None)
+    """When the patience with an outage ends, and the run with it."""
 
 
 class ProgramReplaced(BaseEvent):

@@ -12,7 +12,7 @@ from beads_ralph.bead.run_state import ParkedUntil
 from beads_ralph.session.program_limits import KNOWN_SECONDS, LONGEST, ProgramLimits, known_moment
 
 MOST_PARKED: Final = 20
-"""So often a bead is parked in one run; then a person should look."""
+"""So often a bead is parked for a limit in one run; then a person should look."""
 
 
 # --- beads --------------------------------------------------------------------------------------------
@@ -29,9 +29,13 @@ class ParkedBeads:
     waiting: dict[str, datetime] = field(default_factory=dict)
     """Ready beads that were not started at the last look, and what they wait for."""
 
-    def park(self, bead_id: str, retry_at: str | None) -> datetime | None:
+    def park(self, bead_id: str, retry_at: str | None, *, lasts: bool = False) -> datetime | None:
         """Until when it waits; None where it has been parked too often to go on like this. A time that is
-        always past already must not make the bead spin."""
+        always past already must not make the bead spin. An outage that `lasts` ends by patience, not by a
+        count."""
+        if lasts:
+            self.beads[bead_id] = known_moment(retry_at) or datetime.now(UTC)
+            return self.beads[bead_id]
         turn = self.turns[bead_id] = self.turns.get(bead_id, 0) + 1
         if turn > MOST_PARKED:
             return None

@@ -74,7 +74,7 @@ class Loop:
         self.tools = tools
         self.run_session = run_session
         self.parallelism = Parallelism.of(settings.max_parallel)
-        self.programs = ProgramLimits()
+        self.programs = ProgramLimits.under(tools.config)
         self.parking = ParkedBeads(self.programs)
         self.meter = Meter(journal, settings.budget, self.parallelism, self.programs)
         self.pool = Pool(store, settings, scope, tools, journal)
@@ -257,7 +257,8 @@ class Loop:
             return
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
-        host = LoopHost(claimed, self.journal, self.programs, self.pool, self.meter, self.beside)
+        shared = (self.journal, self.programs, self.pool, self.meter, self.beside)
+        host = LoopHost(claimed, *shared, self._why_halt)
         session = self.run_session(order, host)
         task = asyncio.create_task(session, name=bead.id)
         self._note_beside(claimed)
@@ -330,13 +331,14 @@ class Loop:
 
     async def _park(self, bead: Bead, outcome: Outcome) -> None:
         """Given back until one of its programs can go on; whatever else needs them waits, too."""
-        until = self.parking.park(bead.id, outcome.retry_at)
+        waits = outcome.state.parked or ParkedUntil()
+        lasts = any(self.programs.is_down(name) for name in waits.programs or ())
+        until = self.parking.park(bead.id, outcome.retry_at, lasts=lasts)
         if until is None:
             await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
             return
         text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
-        waits = (outcome.state.parked or ParkedUntil()).model_copy(update={"until": text})
-        state = outcome.state.changed(RunState(parked=waits))
+        state = outcome.state.changed(RunState(parked=waits.model_copy(update={"until": text})))
         await self.pool.give_back(bead, "open", replace(outcome, state=state))
         self._tell(bead, BeadParked(reason=outcome.reason, until=text))
 
@@ -395,11 +397,14 @@ class Loop:
     # --- ending -------------------------------------------------------------------------------------
 
     def drain(self, why: Why = "interrupted", reason: str = "interrupted") -> None:
-        """Start nothing more; what runs may finish."""
+        """Start no further bead, attempt or program in place of another; the attempts at work may finish."""
         if self.halt is None:
             self.halt = (why, reason)
             at_work = tuple(bead.id for bead in self.running.values())
             self.journal.emit(RunDraining(reason=reason, running=at_work))
+
+    def _why_halt(self) -> str:
+        return f"the run ends: {self.halt[1]}" if self.halt else ""
 
     def cancel(self) -> None:
         """End what runs, and give its beads back as they were."""

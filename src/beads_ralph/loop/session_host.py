@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from beads_ralph.bead.run_state import RunState
@@ -19,12 +19,14 @@ class LoopHost(LocalHost):
     meter: Meter
     beside: Mapping[str, Sequence[str]]
     """By bead: the branches that were worked on while it was."""
+    why_halt: Callable[[], str]
+    """Why the run starts nothing more; empty where it does."""
 
     async def keep(self, state: RunState) -> None:
         await self.pool.keep(self.bead, state)
 
     async def why_pause(self) -> str:
-        return self.meter.used_up()
+        return self.why_halt() or self.meter.used_up()
 
     async def branches_beside(self) -> Sequence[str]:
         return tuple(self.beside.get(self.bead.id, ()))

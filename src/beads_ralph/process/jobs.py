@@ -17,8 +17,9 @@ from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
 Started: TypeAlias = subprocess.Popen[bytes]
 TimeoutExpired: TypeAlias = subprocess.TimeoutExpired
 DEVNULL: Final = subprocess.DEVNULL
-Limit: TypeAlias = Literal["", "timeout", "output", "memory"]
-"""What a job was ended for; empty where it ended by itself."""
+Limit: TypeAlias = Literal["", "timeout", "output", "memory", "stalled", "trouble"]
+"""What a job was ended for; empty where it ended by itself. `trouble`: whoever watched it saw that it only
+waits."""
 LOGGED: Final = 500
 """So much of a command goes into the log: bd takes whole descriptions as arguments."""
 
@@ -77,6 +78,9 @@ class Job:
     output_limit: int = 512 * 1024 * 1024
     memory_limit_mb: int = 0
     """The most memory that all its processes together may use; 0 for any."""
+    stall_limit: float = 0.0
+    """The seconds that it may show no sign of life: no output, no work of a processor, no changed file in its
+    folder; 0 for any."""
     writes: tuple[Path, ...] = ()
     """What it must be able to write to besides its folder, should it be closed in."""
     reads: tuple[Path, ...] = ()
@@ -114,6 +118,10 @@ class Exit:
     """It printed more than the job allows and was ended for that."""
     over_memory: int = 0
     """The limit in MB that it was ended for; 0 where it kept to it, or had none."""
+    stalled: float = 0.0
+    """The seconds without a sign of life that it was ended for; 0 where there were signs, or no limit."""
+    gave_up: bool = False
+    """It was ended because whoever watched it saw that it only waits."""
     seconds: float = 0.0
     transcript: Transcript | None = None
     abandoned: str = ""
@@ -121,22 +129,37 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        return self.code == 0 and not self.cut_short
+        return self.code == 0 and not self.limit
 
     @property
     def limit(self) -> Limit:
-        if self.timed_out:
-            return "timeout"
-        return "output" if self.flooded else "memory" if self.over_memory else ""
+        ended_for: dict[Limit, object] = {
+            "timeout": self.timed_out,
+            "output": self.flooded,
+            "memory": self.over_memory,
+            "stalled": self.stalled,
+            "trouble": self.gave_up,
+        }
+        return next((limit for limit, true in ended_for.items() if true), "")
 
     @property
     def cut_short(self) -> str:
-        """The same in words."""
+        """The same in words; empty where only its answer can say what it waited for."""
+        if self.stalled:
+            return f"stalled: no sign of life for {self.stalled:.0f} s, and was ended"
         if self.timed_out:
             return f"timed out after {self.seconds:.0f} s"
         if self.flooded:
             return "printed more than is allowed and was ended"
         return f"memory: used more than {self.over_memory} MB and was ended" if self.over_memory else ""
+
+
+class Watcher(Protocol):
+    """Follows what a job prints while it runs."""
+
+    def is_in_vain(self) -> bool:
+        """Tell whether the job only waits, so that it may as well be ended. Asked a few times a second: it
+        reads what is new and does no more."""
 
 
 @runtime_checkable
@@ -145,9 +168,9 @@ class Executor(Protocol):
 
     kind: str
 
-    async def run(self, job: Job) -> Exit:
-        """Run to the end, the time limit or the output limit. Whatever happens, cancellation included,
-        no process of the job is left when this returns or raises."""
+    async def run(self, job: Job, watcher: Watcher | None = None) -> Exit:
+        """Run to the end or to the first limit, or until the watcher has seen enough. Whatever happens,
+        cancellation included, no process of the job is left when this returns or raises."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 # Where /proc/<pid>/stat has them, counted from behind the name.
 _STATE: Final = 0
 _RELATIONS: Final = slice(1, 4)
+_WORKED: Final = slice(11, 15)
 _THREADS: Final = 17
 _STARTED: Final = 19
 
@@ -139,6 +140,13 @@ def is_open(path: Path) -> bool:
     """Tell whether any process that we may look at has the file open."""
     real = os.path.realpath(path)
     return any(_link(entry) == real for pid in read_table() for entry in _files(pid))
+
+
+def worked(pid: int) -> float:
+    """Seconds that processors have worked for a process, and for those of its children that have ended and
+    that it knows of; 0 where it has ended."""
+    fields = _stat(pid)
+    return sum(map(int, fields[_WORKED])) / TICKS if fields else 0.0
 
 
 def resident(pid: int) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.process import jobs
-from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.jobs import Exit, Job, Watcher
 
 if TYPE_CHECKING:
     from beads_ralph.process.jobs import Executor
@@ -212,9 +212,9 @@ class Sandboxed:
         self.sandbox = sandbox
         self.kind = executor.kind
 
-    async def run(self, job: Job) -> Exit:
+    async def run(self, job: Job, watcher: Watcher | None = None) -> Exit:
         """A job that is in a room of its own already is left there."""
-        return await self.executor.run(job if job.keeper else self.sandbox.wrap(job))
+        return await self.executor.run(job if job.keeper else self.sandbox.wrap(job), watcher)
 
 
 # --- places -------------------------------------------------------------------------------------------

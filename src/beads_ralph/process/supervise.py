@@ -17,7 +17,7 @@ from weakref import WeakSet
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.process import jobs, reaper
-from beads_ralph.process.jobs import Exit, Job, Limit, Transcript
+from beads_ralph.process.jobs import Exit, Job, Limit, Transcript, Watcher
 from beads_ralph.process.process_table import (
     Process,
     has_table,
@@ -28,6 +28,7 @@ from beads_ralph.process.process_table import (
 )
 from beads_ralph.process.process_tree import Family, others
 from beads_ralph.process.reaper import Reaped
+from beads_ralph.process.signs_of_life import SignsOfLife
 
 MARK: Final = "BEADS_RALPH_JOB"
 TAIL_BYTES: Final = 64 * 1024
@@ -42,7 +43,7 @@ SHARE: Final = 50
 """Looking may take one part in so many of the time, however many processes there are."""
 
 
-async def supervise(job: Job) -> Exit:
+async def supervise(job: Job, watcher: Watcher | None = None) -> Exit:
     """Run a job that has a transcript. No process of it is left when this returns or raises."""
     job = marked(job)
     with Output(job) as output, given(job.stdin) as stdin:
@@ -58,7 +59,7 @@ async def supervise(job: Job) -> Exit:
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:
-                    limit = await watch(ended, job, output, family)
+                    limit = await watch(ended, job, output, family, watcher)
         finally:
             code = jobs.reap(process, REAP_SECONDS)
             if isinstance(process, Reaped):
@@ -96,6 +97,7 @@ class Output:
         self.transcript: Transcript = job.transcript
         self.output_limit = job.output_limit
         self.memory_limit_mb = job.memory_limit_mb
+        self.stall_limit = job.stall_limit
         self.began = time.monotonic()
         with ExitStack() as files:
             self.out = files.enter_context(_open_to_append(self.transcript.out))
@@ -121,6 +123,8 @@ class Output:
             # Also when it ended by itself before anyone looked.
             flooded=limit == "output" or self.printed() > self.output_limit,
             over_memory=self.memory_limit_mb if limit == "memory" else 0,
+            stalled=self.stall_limit if limit == "stalled" else 0.0,
+            gave_up=limit == "trouble",
             seconds=time.monotonic() - self.began,
             transcript=self.transcript,
         )
@@ -184,9 +188,16 @@ def _tail(path: Path, before: int) -> str:
 # --- waiting for it, and ending it ----------------------------------------------------------------
 
 
-async def watch(ended: asyncio.Future[Any], job: Job, output: Output, family: Family) -> Limit:
+async def watch(
+    ended: asyncio.Future[Any],
+    job: Job,
+    output: Output,
+    family: Family,
+    watcher: Watcher | None = None,
+) -> Limit:
     """Wait for the end or the first limit that is reached; ends nothing itself."""
     until = time.monotonic() + job.timeout
+    signs = SignsOfLife(job.cwd, family, job.stall_limit)
     while not ended.done():
         left = until - time.monotonic()
         if left <= 0:
@@ -195,6 +206,10 @@ async def watch(ended: asyncio.Future[Any], job: Job, output: Output, family: Fa
             return "output"
         if job.memory_limit_mb and METER.exceeds(family, job.memory_limit_mb * MB):
             return "memory"
+        if watcher is not None and watcher.is_in_vain():
+            return "trouble"
+        if job.stall_limit and await signs.are_missing(output.printed()):
+            return "stalled"
         await asyncio.wait([ended], timeout=min(LOOK_SECONDS, left))
     return ""
 

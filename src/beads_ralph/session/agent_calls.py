@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, players, prices, programs, reply_reader
+from beads_ralph.agents import environment, faults, following, players, prices, programs
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
@@ -37,6 +37,8 @@ from beads_ralph.session.order import Order, Tools
 SUMMARY: Final = 500
 SPARE_SECONDS: Final = 600.0
 SKIP: Final = "--dangerously-skip-permissions"
+GoesOn = Callable[[], Awaitable[bool]]
+"""Asked before a call is made once more."""
 
 
 @dataclass(frozen=True)
@@ -103,21 +105,36 @@ class Asked:
     """What its worktree has and others have not, such as ports."""
 
 
-async def call(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
+async def always() -> bool:
+    """Nobody has anything against another try."""
+    return True
+
+
+async def call(
+    asked: Asked, order: Order, tools: Tools, events: EventSink, goes_on: GoesOn = always
+) -> Answered:
     """Run the agent; passing trouble of a server, its own or tmux's, is waited out, a bounded number of
-    times."""
+    times, as long as `goes_on` agrees."""
     done = await _once(asked, order, tools, events)
     spent = done.call.usage
     for pause in tools.server_retry.pauses():
-        if done.reply.trouble != "server" and not done.ended.abandoned:
+        if not (_may_pass(done) or done.ended.abandoned):
             break
         await asyncio.sleep(pause)
+        if not await goes_on():
+            break
         asked = replace(asked, session=done.call.session or asked.session)
         done = await _once(asked, order, tools, events)
         spent = spent + done.call.usage
     if done.ended.abandoned:
         raise executors.abandoned(done.ended)
     return replace(done, call=replace(done.call, usage=spent))
+
+
+def _may_pass(done: Answered) -> bool:
+    """Trouble that may be over in some seconds; one that lasted until the time was up is not."""
+    kind = faults.kind_of(done.reply, done.ended)
+    return kind is not None and faults.FAULTS[kind].first == "again" and not done.ended.timed_out
 
 
 async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> Answered:
@@ -127,7 +144,7 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     task = _task(asked, spec, order, tools, cli.profile)
     job = confinement.confined(cli.command(task, transcript), task, cli.profile, order.bead, tools.config)
     job = agents_bd.with_bd(job, tools.folder.path / "bin", tools.root)
-    job = _located(job, tools.root)
+    job = replace(_located(job, tools.root), stall_limit=tools.config.stall_limit)
     given = job if cli.profile.session_is_given else None
     begun = AgentCall(
         attempt=asked.attempt,
@@ -149,10 +166,11 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
     links = confinement.SettingsLinks.taken(job.settings)
+    follower = following.follow(cli, job)
     async with _quarantine(task, tools) as own:
-        ended = await tools.executor.run(confinement.with_git(job, task, own))
+        ended = await tools.executor.run(confinement.with_git(job, task, own), follower)
     replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
-    reply = await in_thread(reply_reader.heard, cli, job, ended)
+    reply = await in_thread(following.heard, cli, job, ended, follower)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
     model = prices.named_model(begun.model, spec.options, job.env or {}, cli.profile)
     usage, computed = prices.priced(usage, prices.price_of(model, tools.config.prices))
@@ -200,11 +218,13 @@ def _in_session(call: AgentCall, session: Session | None) -> AgentCall:
 
 def _told_session(reply: Reply, asked: Asked, given: Job | None) -> Reply:
     """A call that does not name its session was still in the one to go on with, or, where the program
-    takes the id that it is `given`, in that one."""
+    takes the id that it is `given`, in that one, unless nothing of it can be gone on with."""
     if reply.session_id or reply.trouble == "forgotten":
         return reply
     if asked.session:
         return replace(reply, session_id=asked.session.id)
+    if reply.no_session:
+        return reply
     return replace(reply, session_id=(given.env or {}).get(environment.SESSION)) if given else reply
 
 

@@ -1,34 +1,33 @@
-"""Asking an agent: whoever can play it now does, in the order of its programs; or, afterwards, who did."""
+"""Asking an agent: whoever can play it now does, in the order of its programs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final
 
 from beads_ralph import prompts
+from beads_ralph.agents import faults
+from beads_ralph.agents.faults import FAULTS, kind_of
 from beads_ralph.agents.players import Player, players
-from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall, Session
-from beads_ralph.bead.model import AgentSpec, Bead
-from beads_ralph.bead.names import doer, persona_name, persona_path
-from beads_ralph.bead.personas import AgentRole
-from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import commands, proofs, worktree_status
+from beads_ralph.bead.agent_call import AgentCall, Session
+from beads_ralph.bead.model import CLAUDE
+from beads_ralph.bead.names import persona_name
+from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
-from beads_ralph.journal.journal import EventSink
+from beads_ralph.journal.records.projection import TROUBLES
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import agent_calls
 from beads_ralph.session.agent_calls import Answered, Asked, ProgramMissing
-from beads_ralph.session.order import Halted, Order, Parked, TeamSession, Tools
-from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble, TroubleKind
+from beads_ralph.session.order import Halted, Parked, TeamSession
+from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.state import BeadSession
 
-REPLACED: Final[Mapping[str, TroubleKind]] = {"limit": "limit", "server": "server", "auth": "auth"}
-"""TroubleKind that is the program's and not the work's: another program may not have it."""
-
+AFRESH: Final = tuple(kind for kind, fault in FAULTS.items() if fault.first == "fresh")
+"""The faults that a fresh session may not have."""
 GO_ON: Final = ("dev", "scrum-master")
 """The roles that are asked again about the same work. A reviewer looks with fresh eyes each time."""
 COMMITS_SHOWN: Final = 30
@@ -37,37 +36,43 @@ SAID_SHOWN: Final = 2000
 
 
 async def ask(case: BeadSession, asked: Asked) -> Answered:
-    """What the agent answered. A limit and a missing sign-in are no answers: the next of its programs is
-    asked then, in the same worktree; where there is none, the work ends here for now."""
+    """What the agent answered. A fault of its program is no answer: the next of its programs is asked then,
+    in the same worktree; where there is none, the work ends here as `agents/faults.py` says. So whatever is
+    wrong with a call that this returns is the work's."""
     able = players(asked.spec, case.tools)
     met: dict[str, ProgramLimit] = {}
-    last: Answered | None = None
     for player in able:
-        limit = await case.host.limit_of(player.key)
+        limit = await _known(case, asked, player)
         if limit is None:
             try:
-                last = await _play(case, asked, player, met)
+                done = await _play(case, asked, player, met)
             except ProgramMissing:
                 if len(able) == 1:
                     raise
-                missing = ProgramTrouble(player.key, "missing", f"{player.program} is not installed")
+                missing = ProgramTrouble(player.key, "missing", faults.told("missing", player.program))
                 limit = await case.host.report_trouble(missing)
             else:
-                if not _is_replaced(last):
-                    return last
-                limit = await case.host.report_trouble(_trouble(player, last))
+                kind = kind_of(done.reply, done.ended)
+                if kind is None:
+                    return done
+                limit = await _noted(case, asked, player, kind, done)
         met[player.key] = limit
-    return await _nobody(case, asked, able, met, last)
+    raise _nobody(case, asked, met)
 
 
-def _is_replaced(done: Answered) -> bool:
-    return done.reply.trouble in REPLACED and not done.ended.timed_out
+async def _known(case: BeadSession, asked: Asked, player: Player) -> ProgramLimit | None:
+    """Why this program need not be asked: some bead has met it before, or this one."""
+    for name in dict.fromkeys((player.key, player.setup)):
+        if limit := await case.host.limit_of(name):
+            return limit
+    return case.unable.get((*_chair(asked), player.key))
 
 
 async def _play(case: BeadSession, asked: Asked, player: Player, met: Mapping[str, ProgramLimit]) -> Answered:
-    """One program's turn, and once more where it has forgotten its session, which is nobody's failure."""
+    """One program's turn, and once more in a fresh session where that may help, which is nobody's failure."""
     session = session_of(case, asked, player.program)
     if met:
+        await _may_go_on(case)
         why = "; ".join(limit.reason for limit in met.values())
         event = ProgramReplaced(
             attempt=asked.attempt,
@@ -78,26 +83,38 @@ async def _play(case: BeadSession, asked: Asked, player: Player, met: Mapping[st
             reason=why,
         )
         case.tell(event)
-    done = await _called(case, replace(asked, spec=player.spec, session=session))
-    if done.reply.trouble == "forgotten" and session is not None:
-        text = f"{player.program} has forgotten session {session.id}; a fresh one goes on"
+    done = await _called(case, replace(asked, spec=player.spec, session=session), player.key)
+    kind = kind_of(done.reply, done.ended)
+    if kind is not None and kind in AFRESH and (session is not None or kind == "stalled"):
+        await _may_go_on(case)
+        text = f"{faults.told(kind, player.program, done.reply.detail)}; a fresh session goes on"
         case.tell(WarningGiven(attempt=asked.attempt, message=text))
-        done = await _called(case, replace(asked, spec=player.spec, session=None))
-    if not _is_replaced(done) and (done.ended.ok or done.reply.result is not None):
+        done = await _called(case, replace(asked, spec=player.spec, session=None), player.key)
+    if kind_of(done.reply, done.ended) is None and (done.ended.ok or done.reply.result is not None):
         await case.host.report_success(player.key, _age(done))
     return done
 
 
-async def _called(case: BeadSession, asked: Asked) -> Answered:
+async def _may_go_on(case: BeadSession) -> None:
+    """A run that ends lets a call end, and begins no other because of its fault."""
+    if why := await case.host.why_pause():
+        raise Halted("paused", why)
+
+
+async def _called(case: BeadSession, asked: Asked, key: str) -> Answered:
     prompt = await told(case, asked, asked.session)
     seconds, money = case.time_left.seconds, case.money_left()
     whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
-    done = await agent_calls.call(whole, case.order, case.tools, case.host)
+
+    async def goes_on() -> bool:
+        return not (await case.host.limit_of(key) or await case.host.why_pause())
+
+    done = await agent_calls.call(whole, case.order, case.tools, case.host, goes_on)
     if done.ended.timed_out:
         case.cut_by = case.exhausted()
     if asked.role != "qa":
         case.record.add_dev(done, asked.feedback)
-    elif _is_replaced(done):  # any other answer of a reviewer is recorded with its ruling
+    elif kind_of(done.reply, done.ended):  # any other answer of a reviewer is recorded with its ruling
         case.record.add_usage(done.call.usage)
     case.left_behind += done.left_behind
     if done.reply.denied:
@@ -108,15 +125,20 @@ async def _called(case: BeadSession, asked: Asked) -> Answered:
 # --- programs that cannot -----------------------------------------------------------------------------
 
 
-def _trouble(player: Player, done: Answered) -> ProgramTrouble:
-    reply, program = done.reply, player.key
-    reasons = {
-        "limit": f"{program} is at a limit",
-        "server": f"the server of {program} is down: {reply.detail}".rstrip(": "),
-        "auth": f"{program} is not signed in: {reply.detail}".rstrip(": "),
-    }
-    kind = REPLACED[reply.trouble]
-    return ProgramTrouble(program, kind, reasons[kind], reply.limit_reset_at, _age(done))
+async def _noted(
+    case: BeadSession, asked: Asked, player: Player, kind: faults.Kind, done: Answered
+) -> ProgramLimit:
+    """Remember the fault for those who would meet the same: every bead of the run, or this one."""
+    rests = FAULTS[kind].rests
+    name = player.setup if rests == "setup" else player.key
+    model = f" with {player.model}" if rests == "setup" and player.model else ""
+    reason = faults.told(kind, f"{player.key}{model}", done.reply.detail if kind != "limit" else "")
+    if rests != "nobody":
+        trouble = ProgramTrouble(name, kind, reason, done.reply.limit_reset_at, _age(done))
+        return await case.host.report_trouble(trouble)
+    now = datetime.now(UTC)
+    limit = case.unable[(*_chair(asked), player.key)] = ProgramLimit(name, kind, now, now, reason)
+    return limit
 
 
 def _age(done: Answered) -> float:
@@ -124,27 +146,22 @@ def _age(done: Answered) -> float:
     return time.monotonic() - done.began
 
 
-async def _nobody(
-    case: BeadSession,
-    asked: Asked,
-    able: list[Player],
-    met: Mapping[str, ProgramLimit],
-    last: Answered | None,
-) -> Answered:
-    """Wait where waiting helps; where only a person can help, stop; else it is a failure like any other. But
-    what a reviewer's server does says nothing of the work, and costs its developer no attempt."""
-    reviews = asked.role == "qa"
-    waits = {key: limit for key, limit in met.items() if limit.is_worth_waiting_for(unproven=reviews)}
-    reasons = "; ".join(limit.reason for limit in met.values())
+def _nobody(case: BeadSession, asked: Asked, met: Mapping[str, ProgramLimit]) -> Parked | Halted:
+    """Wait where waiting helps; end the run where only a person can help all of its programs; else this bead
+    alone is blocked."""
+    reasons = "; ".join(dict.fromkeys(limit.reason for limit in met.values()))
+    waits = {key: limit for key, limit in met.items() if limit.is_worth_waiting_for}
     if waits:
-        who = doer(asked.spec.agent, able[0].program) if able else persona_name(asked.spec.agent)
-        raise Parked(f"nobody can play {who} now: {reasons}", waits)
-    down = [player for player in able if met[player.key].trouble == "server"]
-    if not down or reviews:
-        raise Halted("broken", reasons)
-    if last is not None and last.reply.trouble == "server":
-        return last
-    return await _play(case, asked, down[0], {})
+        who = "" if asked.spec.agent == CLAUDE else f" {persona_name(asked.spec.agent)}"
+        return Parked(f"nobody can play the {asked.role} agent{who} now: {reasons}", waits)
+    kinds = [limit.trouble for limit in met.values()]
+    blocks = [kind for kind in kinds if FAULTS[kind].alone == "block"]
+    kind = (blocks or kinds)[0]
+    over = "; outage_patience is over" if FAULTS[kind].alone == "wait" else ""
+    todo = faults.remedy(kind, case.retry if blocks else case.go_on)
+    if blocks:
+        return Halted("blocked", f"{reasons}. {todo}", TROUBLES.get(kind))
+    return Halted("broken", f"{reasons}{over}. {todo}")
 
 
 # --- going on: with one's own session, or with an account of what was done before ---------------------
@@ -158,7 +175,7 @@ def session_of(case: BeadSession, asked: Asked, program: str) -> Session | None:
     if not own:
         return _session_of_team(case, asked, program)
     same = [call for call in own if call.program == program]
-    return _as_left(case, same[-1].session) if same and same[-1].trouble != "forgotten" else None
+    return _as_left(case, same[-1].session) if same and same[-1].trouble not in AFRESH else None
 
 
 def _as_left(case: BeadSession, session: Session | None) -> Session | None:
@@ -182,13 +199,16 @@ def _session_of_team(case: BeadSession, asked: Asked, program: str) -> Session |
 
 
 def _team_before(case: BeadSession, asked: Asked, program: str = "") -> TeamSession | None:
-    chair = (asked.role, asked.seat, asked.spec.agent)
-    same = [one for one in case.order.team_before if (one.role, one.seat, one.agent) == chair]
+    same = [one for one in case.order.team_before if (one.role, one.seat, one.agent) == _chair(asked)]
     return next((one for one in reversed(same) if program in ("", one.program)), None)
 
 
+def _chair(asked: Asked) -> tuple[str, int, str]:
+    return asked.role, asked.seat, asked.spec.agent
+
+
 def _is_of(call: AgentCall, asked: Asked) -> bool:
-    return (call.role, call.seat, call.agent) == (asked.role, asked.seat, asked.spec.agent)
+    return (call.role, call.seat, call.agent) == _chair(asked)
 
 
 async def told(case: BeadSession, asked: Asked, session: Session | None) -> str:
@@ -257,115 +277,3 @@ def _work(case: BeadSession) -> tuple[list[str], list[str]]:
 def _checks(case: BeadSession) -> str:
     last = case.record.last_verdict
     return f"{last.ruling}: {last.message}"[:SAID_SHOWN] if last and last.ruling else ""
-
-
-# --- afterwards: a recorded session is taken up again, and answers a person's question ----------------
-
-Side = Literal["dev", "qa"]
-Talk = DevCall | QACall
-"""One call of an agent, as the bead remembers it."""
-
-
-def side_of(talk: Talk) -> Side:
-    return "dev" if isinstance(talk, DevCall) else "qa"
-
-
-def brief(talk: Talk) -> dict[str, Any]:
-    """What people know it by."""
-    return {
-        "role": talk.role or side_of(talk),
-        "agent": persona_name(talk.agent),
-        "program": talk.program,
-        "model": talk.model,
-        "attempt": talk.attempt,
-        "status": talk.status,
-        "session_id": talk.session_id,
-        "started_at": talk.started_at,
-    }
-
-
-def talks(bead: Bead) -> list[Talk]:
-    """Every call that the bead remembers, oldest first."""
-    found: list[Talk] = bead.metadata.calls
-    return sorted(found, key=lambda one: (one.started_at, one.attempt))
-
-
-def place_of(bead: Bead, talk: Talk) -> Path:
-    """Where it was held."""
-    return Path(talk.cwd or bead.metadata.worktree_path)
-
-
-def pick(bead: Bead, side: Side, session_id: str | None = None) -> Talk:
-    """The last session of a side, or the one that is named."""
-    known = [one for one in talks(bead) if one.session_id]
-    if session_id is None:
-        chosen = [one for one in known if side_of(one) == side]
-    else:
-        chosen = [one for one in known if one.session_id == session_id]
-    if chosen:
-        return chosen[-1]
-    wanted = f"session {session_id}" if session_id else f"session of a {side} agent"
-    action = f"See: beads-ralph sessions {bead.id}"
-    raise RalphError(Code.FILE_NOT_FOUND, f"{bead.id} has no {wanted}", suggested_action=action)
-
-
-@dataclass(frozen=True)
-class Heard:
-    """What came back."""
-
-    answered: Answered
-    changed: bool
-    """Whether the agent changed something although it was asked not to."""
-
-
-async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, events: EventSink) -> Heard:
-    """Take the session up where it ended, in the place where it ended."""
-    with _place_again(bead, talk, tools.root) as (cwd, state):
-        before = state()
-        prompt = prompts.render(
-            "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
-        )
-        asked = Asked(
-            _spec_then(bead, talk),
-            next((role for role in get_args(AgentRole) if role == talk.role), side_of(talk)),
-            prompt,
-            cwd,
-            talk.attempt,
-            "ask",
-            session=Session(talk.session_id or ""),
-            prose=True,
-        )
-        run_id = tools.folder.run_id
-        order = Order(bead, run_id, run_id, tools.root, tools.config)
-        done = await agent_calls.call(asked, order, tools, events)
-        return Heard(done, state() != before)
-
-
-def _spec_then(bead: Bead, talk: Talk) -> AgentSpec:
-    """The agent as it was called then: its own options and variables, the program that played it."""
-    place = bead.metadata
-    every = [place.scrum_master_agent, *place.dev_agents, *place.qa_agents]
-    named = persona_path(talk.agent)
-    spec = next((one for one in every if persona_path(one.agent) == named), None)
-    if spec is None:
-        spec = AgentSpec.model_validate({"role": "polecat", "agent": talk.agent})
-    if not talk.program or spec.executable == talk.program:
-        return spec
-    return spec.model_copy(update={"executable": talk.program, "options": None, "model": talk.model or None})
-
-
-@contextmanager
-def _place_again(bead: Bead, talk: Talk, root: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Where the session was: some CLIs find it only there. What is gone is checked out again, for now. With
-    it, what tells whether anything was changed there."""
-    cwd = place_of(bead, talk)
-    if cwd.is_dir():
-        yield cwd, lambda: (worktree_status.head(cwd), worktree_status.uncommitted(cwd))
-        return
-    judged = talk.commit if isinstance(talk, QACall) else None
-    commit = judged or commands.commit_of(f"refs/heads/{bead.metadata.branch}", root)
-    if commit is None:
-        message = f"neither the worktree {cwd} nor the branch {bead.metadata.branch} is there any more"
-        raise RalphError(Code.FILE_NOT_FOUND, message)
-    with proofs.at(root).checkout(commit, into=cwd) as clean:
-        yield clean.path, lambda: (clean.head(), clean.changed())

@@ -190,7 +190,7 @@ class SessionHost(EventSink, Protocol):
         """Put the run state of the bead into the store; it is on disk when this returns."""
 
     async def why_pause(self) -> str:
-        """Why no further attempt may begin now; empty where it may."""
+        """Why no further attempt may begin now, nor another call because of a fault; empty where it may."""
 
     async def branches_beside(self) -> Sequence[str]:
         """The branches that are or were worked on at the same time, in the order of their start."""

@@ -30,7 +30,7 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.process.ports import LentPorts
 from beads_ralph.session.history import BeadHistory
 from beads_ralph.session.order import ORDER, Order, SessionHost, Tools
-from beads_ralph.session.program_limits import known_moment
+from beads_ralph.session.program_limits import ProgramLimit, known_moment
 from beads_ralph.session.verify import Bench
 
 
@@ -105,6 +105,8 @@ class BeadSession:
     """Those that are lent to the bead while it is at work."""
     lent: list[str] = field(default_factory=list)
     """Files in the worktree that no commit may hold."""
+    unable: dict[tuple[str, int, str, str], ProgramLimit] = field(default_factory=dict)
+    """By role, seat, agent and program: those that will not do this, however often they are asked."""
     cut_by: Exhausted | None = None
     """What ended the last agent of this attempt: the bead's own time, and not that of a call."""
     claimed_pull: str | None = None
@@ -201,6 +203,16 @@ class BeadSession:
     def again(self) -> str:
         """How it gets another budget."""
         return f"beads-ralph retry {self.bead.id} gives it as much again"
+
+    @property
+    def retry(self) -> str:
+        """How it is tried again once it is blocked."""
+        return f"beads-ralph retry {self.bead.id}"
+
+    @property
+    def go_on(self) -> str:
+        """How a run goes on that has ended."""
+        return "beads-ralph run"
 
     # --- doing it ---
 

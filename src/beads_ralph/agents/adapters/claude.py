@@ -63,12 +63,14 @@ KINDS: Final[Mapping[str, Trouble]] = {
     **dict.fromkeys(
         (
             *("authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required"),
-            *("billing_error", "cloud_credential_error"),
+            "cloud_credential_error",
         ),
         "auth",
     ),
+    "billing_error": "credit",
+    "model_not_found": "configuration",
     **dict.fromkeys(("overloaded", "server_error", "unknown"), "server"),
-    **dict.fromkeys(("invalid_request", "model_not_found", "max_output_tokens"), "refused"),
+    **dict.fromkeys(("invalid_request", "max_output_tokens"), "refused"),
     "rate_limit": "limit",
 }
 SUBTYPES: Final[Mapping[str, Trouble]] = {
@@ -96,6 +98,10 @@ class _ClaudeSeen(streams.Seen):
         self.started = True
         kind = streams.text(event, "type")
         self.session = streams.text(event, "session_id") or self.session
+        if kind == "system" and event.get("subtype") == "api_retry":
+            self._retry(event)
+        elif kind in ("assistant", "user", "result"):
+            self.waiting = None
         if kind == "assistant":
             self.error = streams.text(event, "error")
         elif kind == "rate_limit_event":
@@ -104,6 +110,14 @@ class _ClaudeSeen(streams.Seen):
                 self.reset = streams.since_1970(streams.amount(info, "resetsAt"))
         elif kind == "result":
             self._end(event)
+
+    def _retry(self, event: Event) -> None:
+        status, delay = streams.count(event, "error_status"), streams.amount(event, "retry_delay_ms")
+        said = streams.text(event, "error")
+        trouble = streams.of_status(status, said) if status is not None else "server"
+        if trouble in ("limit", "server"):
+            words = f"{said}, HTTP {status}" if status is not None else said
+            self.waits(trouble, words, None if delay is None else delay / 1000)
 
     def _end(self, event: Event) -> None:
         """There is a result for each turn, and background work can make it take several."""
@@ -131,17 +145,17 @@ class _ClaudeSeen(streams.Seen):
         said = said or streams.text(result, "result")
         if NO_SESSION.search(said) and result.get("num_turns") == 0:
             return "forgotten", said
-        return self._of_error(), said
+        return self._of_error(said), said
 
-    def _of_error(self) -> Trouble:
+    def _of_error(self, said: str) -> Trouble:
         subtype = streams.text(self.result, "subtype")
         if subtype in SUBTYPES:
             return SUBTYPES[subtype]
         status = streams.count(self.result, "api_error_status")
         kind = KINDS.get(self.error)
-        if status is not None and kind != "auth":  # an empty account is a bad request to the server
-            return streams.of_status(status)
-        return kind or "unfinished"
+        if status is not None and kind not in ("auth", "credit"):
+            return streams.of_status(status, said)
+        return "too_long" if streams.TOO_LONG.search(said) else kind or "unfinished"
 
     def _before_the_end(self, ended: Exit) -> Problem:
         """It complains about its command line and its settings before the first event."""
@@ -149,7 +163,7 @@ class _ClaudeSeen(streams.Seen):
         if NO_SESSION.search(ended.stderr):
             return "forgotten", said
         if not self.started and ended.code > 0 and said:
-            return "refused", said
+            return "configuration", said
         return streams.unfinished(ended)
 
 

@@ -21,14 +21,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
-from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.words import utc_text
@@ -47,7 +47,7 @@ STATUS: Final = re.compile(r"(?:unexpected status|exceeded retry limit, last sta
 SAYINGS: Final[tuple[tuple[str, Trouble], ...]] = (
     ("You\N{RIGHT SINGLE QUOTATION MARK}ve hit your usage limit", "limit"),
     ("You've hit your usage limit", "limit"),
-    ("Quota exceeded", "auth"),
+    ("Quota exceeded", "credit"),
     ("To use Codex with your ChatGPT plan", "auth"),
     ("Missing environment variable", "auth"),
     ("Your access token could not be refreshed", "auth"),
@@ -57,10 +57,11 @@ SAYINGS: Final[tuple[tuple[str, Trouble], ...]] = (
     ("error sending request", "server"),
     ("request timed out", "server"),
     ("Selected model is at capacity", "server"),
-    ("Codex ran out of room", "refused"),
-    ('{"', "refused"),
+    ("Codex ran out of room", "too_long"),
 )
-"""How the sentences begin that name no status. A bad request is given as the server's own JSON."""
+"""How the sentences begin that name no status."""
+BAD_REQUEST: Final = '{"'
+"""A bad request is given as the server's own JSON."""
 WAITING: Final = re.compile(r"Reconnecting\.\.\. [^(]*\((.*)\)", re.DOTALL)
 AGAIN: Final = re.compile(
     r"try again at (?:(?P<day>[A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (?P<year>\d{4}) )?"
@@ -80,8 +81,6 @@ class _CodexSeen(streams.Seen):
     now: Callable[[], datetime] = datetime.now
     done: bool = False
     failure: str = ""
-    waiting: str = ""
-    """Why it tries again, if that was the last that it said."""
     commands: int = 0
     not_started: int = 0
     """How many of the commands its sandbox did not start."""
@@ -89,7 +88,12 @@ class _CodexSeen(streams.Seen):
     def take(self, event: Event) -> None:
         kind = streams.text(event, "type")
         message = streams.text(event, "message")
-        self.waiting = found[1] if kind == "error" and (found := WAITING.match(message)) else ""
+        if kind != "error":
+            self.waiting = None
+        elif found := WAITING.match(message):
+            trouble, said = _of_failure(found[1])
+            if trouble in ("limit", "server"):
+                self.waits(trouble, said)
         if kind == "thread.started":
             self.session = streams.text(event, "thread_id") or None
         elif kind == "item.completed":
@@ -115,9 +119,7 @@ class _CodexSeen(streams.Seen):
             return _of_failure(self.failure)
         if self.done:
             broken = self.commands > 0 and self.commands == self.not_started
-            return ("refused", NO_SANDBOX) if broken else ("", "")
-        if ended.timed_out and self.waiting:
-            return _of_failure(self.waiting)
+            return ("configuration", NO_SANDBOX) if broken else ("", "")
         return self._before_the_end(ended)
 
     def _before_the_end(self, ended: Exit) -> Problem:
@@ -127,7 +129,7 @@ class _CodexSeen(streams.Seen):
         if self.session is None and ended.code > 0 and ended.stderr.strip():
             # In its first line, after warnings; what follows is how it is used.
             lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-            return "refused", next((line for line in lines if not line.startswith("WARNING")), lines[0])
+            return "configuration", next((line for line in lines if not line.startswith("WARNING")), lines[0])
         return streams.unfinished(ended)
 
     def reset_at(self, said: str) -> str | None:
@@ -144,9 +146,11 @@ class _CodexSeen(streams.Seen):
 
 
 def _of_failure(said: str) -> Problem:
-    status = STATUS.match(said)
-    sayings = (trouble for start, trouble in SAYINGS if said.startswith(start))
-    return streams.of_status(int(status[1])) if status else next(sayings, "unfinished"), said
+    if status := STATUS.match(said):
+        return streams.of_status(int(status[1]), said), said
+    if said.startswith(BAD_REQUEST):
+        return streams.of_status(400, said), said
+    return next((trouble for start, trouble in SAYINGS if said.startswith(start)), "unfinished"), said
 
 
 # --- what is asked ------------------------------------------------------------------------------------
@@ -210,8 +214,8 @@ class Codex(streams.StreamCLI):
             files=files,
         )
 
-    def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
-        return _CodexSeen(now=self.now).reply(ended, lines)
+    def listener(self) -> streams.Seen:
+        return _CodexSeen(now=self.now)
 
 
 def _who(task: AgentTask) -> tuple[str, ...]:

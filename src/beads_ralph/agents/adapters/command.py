@@ -10,7 +10,7 @@ from beads_ralph.agents import environment, reply_reader, streams
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentTask, Reply
+    from beads_ralph.agents.protocol import AgentTask, Listener, Reply
 
 DEFAULT_EXECUTABLE: Final = "claude"  # what a spec without an executable means
 
@@ -33,6 +33,9 @@ class PlainCommand:
             env=environment.of_task(task, transcript, self.inherited),
             stdin=streams.instructed(task),
         )
+
+    def listener(self) -> Listener:
+        return reply_reader.Notices()
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         return reply_reader.read(ended, lines)

@@ -51,7 +51,7 @@ ERRORS: Final[Mapping[str, Trouble]] = {
     "policy": "refused",
     "quota": "limit",
     "rate_limit": "limit",
-    "context_limit": "refused",
+    "context_limit": "too_long",
 }
 NO_SESSION: Final = re.compile(r"No session, task, or name matched .*")
 NOT_SIGNED_IN: Final = re.compile(r"No authentication information found.*")
@@ -77,17 +77,25 @@ class _CopilotSeen(streams.Seen):
         if kind == "assistant.message":
             self._hear(data)
         elif kind == "tool.execution_start":
+            self.waiting = None
             self.tools[streams.text(data, "toolCallId")] = streams.text(data, "toolName")
         elif kind == "tool.execution_complete" and streams.part(data, "error").get("code") == "denied":
             self.denied.append(self.tools.get(streams.text(data, "toolCallId")) or "a tool")
         elif kind == "model.call_failure":
-            self.failure = streams.count(data, "statusCode")
+            self._fail(data)
         elif kind == "session.error":
-            self.error = data
+            self.error, self.waiting = data, None
         elif kind == "result":
             self.result, self.session = event, streams.text(event, "sessionId") or None
         else:
             self._count(kind, data)
+
+    def _fail(self, data: Event) -> None:
+        """It tries again at a limit and at a server's error, and says neither so nor when."""
+        self.failure = streams.count(data, "statusCode")
+        trouble = streams.of_status(self.failure) if self.failure else "server"
+        if trouble in ("limit", "server"):
+            self.waits(trouble, streams.text(data, "errorMessage") or "the server cannot be reached")
 
     def _hear(self, data: Event) -> None:
         """Of the main agent: those that it sends out speak to it, not to us."""
@@ -96,7 +104,7 @@ class _CopilotSeen(streams.Seen):
         self.asks, self.spoke = bool(data.get("toolRequests")), True
         if (words := streams.text(data, "content")) or not self.asks:
             self.say(words)
-        self.failure, self.error = None, {}
+        self.failure, self.error, self.waiting = None, {}, None
 
     def _count(self, kind: str, data: Event) -> None:
         """Since its beginning, as of its last end, and each request after that."""
@@ -120,7 +128,8 @@ class _CopilotSeen(streams.Seen):
         """Its own word for it, where that is plain; else what the server said; else a connection broke."""
         kind = ERRORS.get(streams.text(self.error, "errorType"))
         status = streams.count(self.error, "statusCode") or self.failure
-        return kind or (streams.of_status(status) if status else "server")
+        said = streams.text(self.error, "message")
+        return kind or (streams.of_status(status, said) if status else "server")
 
 
 def _usage(said: Event) -> Usage:
@@ -135,7 +144,7 @@ def _before_the_end(ended: Exit) -> Problem:
     if ended.code > 0 and (missing := NOT_SIGNED_IN.search(ended.stderr)):
         return "auth", missing[0]
     if ended.code > 0 and (misused := MISUSED.search(ended.stderr)):
-        return "refused", misused[1]
+        return "configuration", misused[1]
     return streams.unfinished(ended)
 
 

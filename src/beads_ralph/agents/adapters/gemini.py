@@ -54,16 +54,18 @@ BAD_KEY: Final = re.compile(r"API_KEY_INVALID|API key (not valid|expired|not fou
 OF_THE_SERVER: Final = "[API Error: "
 NO_SUCH_MODEL: Final = "ModelNotFoundError: "
 DELAY: Final = re.compile(r"(?:retry (?:after|in)|reset after) ((?:[\d.]+(?:ms|[hms]))+)")
+ATTEMPT: Final = re.compile(r"Attempt \d+ failed(?P<why>.*)")
+AGAIN: Final = re.compile(r"Retrying (with backoff|after (?P<ms>\d+)ms)")
 UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 
 OWN_CODES: Final[Mapping[int, Trouble]] = {
     41: "auth",
-    42: "refused",  # bad input
-    44: "refused",  # no sandbox
-    52: "refused",  # bad settings
+    42: "configuration",  # bad input
+    44: "configuration",  # no sandbox
+    52: "configuration",  # bad settings
     53: "refused",  # too many turns
-    55: "refused",  # a folder that is not trusted
+    55: "configuration",  # a folder that is not trusted
 }
 STATUSES: Final = {status % 256: status for status in (*range(400, 512), *range(520, 530))}
 DENIED: Final = ("policy_violation", "tool_not_registered")
@@ -82,10 +84,25 @@ class _GeminiSeen(streams.Seen):
     """Whether a tool has ended, so that the answer which called it was whole."""
     tools: dict[str, str] = field(default_factory=dict)
     complaint: str = ""
+    attempt: str = ""
+    """Why its last attempt at the server failed; more lines of it may follow."""
     result: Event = field(default_factory=dict)
+
+    def complained(self, line: str) -> None:
+        """It tells of attempts that it will make again, and when."""
+        line = streams.COLOUR.sub("", line)
+        if found := ATTEMPT.match(line):
+            self.attempt = found["why"]
+        elif self.attempt:
+            self.attempt = f"{self.attempt} {line.strip()}"
+        if self.attempt and (again := AGAIN.search(line)):
+            said, self.attempt = self.attempt, ""
+            self.waits(_of_attempt(said), said, float(again["ms"]) / 1000 if again["ms"] else None)
 
     def take(self, event: Event) -> None:
         kind = streams.text(event, "type")
+        if kind != "init" and event.get("role") != "user":
+            self.waiting = None
         if kind == "init":
             self.session = streams.text(event, "session_id") or None
         elif kind == "message" and event.get("role") == "assistant":
@@ -142,10 +159,17 @@ def _of_error(said: str, ended: Exit) -> Trouble:
     if ended.code == 0:
         return "server"
     if ended.code in STATUSES:
-        return "auth" if BAD_KEY.search(said) else streams.of_status(STATUSES[ended.code])
+        return "auth" if BAD_KEY.search(said) else streams.of_status(STATUSES[ended.code], said)
     if said.startswith(OF_THE_SERVER):
-        return "refused" if NO_SUCH_MODEL in ended.stderr else "server"
+        return "configuration" if NO_SUCH_MODEL in ended.stderr else "server"
     return OWN_CODES.get(ended.code, "")
+
+
+def _of_attempt(said: str) -> Trouble:
+    """The kind of trouble of an attempt that failed: a delay is told for nothing but a limit."""
+    if "429" in said or DELAY.search(said) or "Retrying after" in said:
+        return "limit"
+    return "server"
 
 
 def _before_the_end(ended: Exit) -> Problem:
@@ -153,7 +177,7 @@ def _before_the_end(ended: Exit) -> Problem:
     if unknown := NO_SESSION.search(ended.stderr):
         return "forgotten", unknown[0]
     if misused := MISUSED.search(ended.stderr):
-        return "refused", misused[1]
+        return "configuration", misused[1]
     lines = [streams.COLOUR.sub("", line).strip() for line in ended.stderr.splitlines()]
     said = " ".join([line for line in lines if line and not NOISE.match(line)][-2:])
     own = OWN_CODES.get(ended.code)

@@ -49,18 +49,23 @@ UNKNOWN_SESSION: Final = re.compile(r"^Error: No session found with (name|id) .*
 NOT_SET_UP: Final = re.compile(r"No provider configured|Unknown provider: |goose configure")
 APPROVAL: Final = "Tool approval required in non-interactive mode"
 USAGE_CODE: Final = 2
+KINDS: Final[Mapping[str, Trouble]] = {"authentication": "auth", "creditsExhausted": "credit"}
 CONNECTION: Final = ("Server error", "Network error", "The model returned an empty response")
 OPENINGS: Final[Mapping[str, Trouble]] = {
     "Ran into this error: Rate limit exceeded": "limit",
     "Ran into this error: Authentication error": "auth",
+    "Ran into this error: Context length exceeded": "too_long",
+    "Ran into this error trying to compact": "too_long",
     **{f"{before}{said}": "server" for said in CONNECTION for before in ("Ran into this error: ", "")},
-    "Ran into this error": "refused",
-    "Context limit reached": "refused",
-    "Please check your account with your provider to add more credits": "refused",
-    "Please add credits to your account": "refused",
+    "Context limit reached": "too_long",
+    "Please check your account with your provider to add more credits": "credit",
+    "Please add credits to your account": "credit",
     "I've reached the maximum number of actions": "refused",
 }
 """What goose itself says, the longer before the shorter; of the model's words nothing is read so."""
+ANY_ERROR: Final = "Ran into this error"
+STATUS: Final = re.compile(r"\((\d{3})\b")
+NO_CREDITS: Final = "creditsExhausted"
 
 
 # --- what it answers ----------------------------------------------------------------------------------
@@ -106,6 +111,8 @@ class _GooseSeen(streams.Seen):
                 continue
             if content.get("type") == "error":
                 self.failure = content
+            elif content.get("notificationType") == NO_CREDITS:
+                self.failure = {"kind": NO_CREDITS, "message": streams.text(content, "msg")}
             elif content.get("type") == "text":
                 self.by_model = by_model
                 self.say(streams.text(content, "text"), (streams.text(message, "id"), by_model))
@@ -113,8 +120,7 @@ class _GooseSeen(streams.Seen):
     def trouble(self, ended: Exit) -> Problem:
         if self.failure is not None:
             said = streams.text(self.failure, "message")
-            refused = self.failure.get("kind") == "authentication"
-            return "auth" if refused else _opening(said) or "refused", said
+            return KINDS.get(streams.text(self.failure, "kind")) or _opening(said) or "refused", said
         if not self.complete:
             return _before_the_end(self.plain, ended)
         if self.by_model or not str(self.words):
@@ -131,7 +137,11 @@ class _GooseSeen(streams.Seen):
 
 
 def _opening(said: str) -> Trouble | None:
-    return next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
+    own = next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
+    if own is None and said.startswith(ANY_ERROR):
+        status = STATUS.search(said)
+        return streams.of_status(int(status[1]) if status else 400, said)
+    return own
 
 
 def _before_the_end(printed: str, ended: Exit) -> Problem:
@@ -141,7 +151,7 @@ def _before_the_end(printed: str, ended: Exit) -> Problem:
     if ended.code > 0 and NOT_SET_UP.search(said[: streams.MAX_DETAIL]):
         return "auth", said
     if ended.code == USAGE_CODE or (ended.code > 0 and APPROVAL in ended.stderr):
-        return "refused", said
+        return "configuration", said
     return streams.unfinished(ended)
 
 

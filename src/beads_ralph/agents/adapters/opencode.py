@@ -88,7 +88,7 @@ DENIALS: Final = (
 )
 ERRORS: Final[Mapping[str, Trouble]] = {
     "ProviderAuthError": "auth",
-    "ContextOverflowError": "refused",
+    "ContextOverflowError": "too_long",
     "MessageOutputLengthError": "refused",
     "ContentFilterError": "refused",
     "MessageAbortedError": "unfinished",
@@ -134,7 +134,8 @@ class _OpencodeSeen(streams.Seen):
         if self.elsewhere:
             return "forgotten", f"its session belongs to {self.elsewhere}"
         if self.gave_up is not None:
-            return _of_code(streams.count(self.gave_up, "code")), streams.text(self.gave_up, "message")
+            said = streams.text(self.gave_up, "message")
+            return _of_code(streams.count(self.gave_up, "code"), said), said
         if self.error is not None:
             return _of_error(self.error, ended)
         if self.reason in ANSWERED:
@@ -146,7 +147,7 @@ class _OpencodeSeen(streams.Seen):
         if NO_SESSION.search(stderr) and self.session is None:
             return "forgotten", "Session not found"
         if ended.code > 0 and USAGE.search(stderr):
-            return "refused", "it did not understand its command line; look at the options of the agent"
+            return "configuration", "it did not understand its command line; look at the options of the agent"
         if self.denied and ended.code == 0:
             return "unfinished", f"it stopped when {self.denied[-1]} was refused"
         if self.reason not in ("", "tool-calls"):
@@ -169,17 +170,17 @@ def _usage(step: Event) -> Usage:
     )
 
 
-def _of_code(code: int | None) -> Trouble:
+def _of_code(code: int | None, said: str) -> Trouble:
     """What was tried again without a bad status was a connection that broke."""
-    return streams.of_status(code) if code is not None and code >= 400 else "server"  # noqa: PLR2004
+    return streams.of_status(code, said) if code is not None and code >= 400 else "server"  # noqa: PLR2004
 
 
 def _of_error(error: Event, ended: Exit) -> Problem:
     name, data = streams.text(error, "name"), streams.part(error, "data")
     said = streams.text(data, "message") or name
     if unknown := NO_MODEL.search(ended.stderr):
-        return "refused", unknown[2]
-    return ERRORS.get(name) or _of_code(streams.count(data, "statusCode")), said
+        return "configuration", unknown[2]
+    return ERRORS.get(name) or _of_code(streams.count(data, "statusCode"), said), said
 
 
 # --- what is asked ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from beads_ralph.git import commands
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:  # the program starts without the models
-    from beads_ralph.agents.protocol import AgentTask, Reply
+    from beads_ralph.agents.protocol import AgentTask, Listener, Reply
 
 SCRIPT: Final = "BEADS_RALPH_SCRIPT"
 MARKS: Final = "BEADS_RALPH_SCRIPT_MARKS"
@@ -72,6 +72,11 @@ class Scripted:
             env={**env, SCRIPT: script, **_marks(Path(script), env)} if script else env,
             stdin=task.prompt,
         )
+
+    def listener(self) -> Listener:
+        from beads_ralph.agents import reply_reader
+
+        return reply_reader.Notices()
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         from beads_ralph.agents import reply_reader

@@ -134,7 +134,10 @@ def _call_reason(calls: Sequence[Called]) -> Reason | None:
     if not calls or not calls[-1].problem:
         return None
     last = calls[-1]
-    return CUT_SHORT.get(last.cut_short) or TROUBLES.get(last.trouble) or "agent-crash"
+    trouble = TROUBLES.get(last.trouble)
+    if trouble and last.trouble != "unfinished":  # the time limit ended only what the program waited for
+        return trouble
+    return CUT_SHORT.get(last.cut_short) or trouble or "agent-crash"
 
 
 def broken_reason(run: RunRecord, event: BeadBlocked | BeadReleased | BeadParked) -> Reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from beads_ralph.process.jobs import Exit, Job
+from beads_ralph.process.jobs import Exit, Job, Watcher
 from beads_ralph.process.supervise import supervise
 
 
@@ -13,8 +13,8 @@ class LocalExecutor:
 
     kind = "local"
 
-    async def run(self, job: Job) -> Exit:
-        return await supervise(job)
+    async def run(self, job: Job, watcher: Watcher | None = None) -> Exit:
+        return await supervise(job, watcher)
 
 
 EXECUTOR: Final = LocalExecutor

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
 from beads_ralph.process import jobs, reaper
-from beads_ralph.process.jobs import RUN_ID, Exit, Job, Limit
+from beads_ralph.process.jobs import RUN_ID, Exit, Job, Limit, Watcher
 from beads_ralph.process.process_table import has_table, is_gone, start_of
 from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
 from beads_ralph.process.supervise import (
@@ -53,13 +53,13 @@ class TmuxExecutor:
     def __init__(self, socket: str = "beads-ralph") -> None:
         self.socket = socket
 
-    async def run(self, job: Job) -> Exit:
+    async def run(self, job: Job, watcher: Watcher | None = None) -> Exit:
         self._program()
         job = marked(job)
         with Output(job) as output, Door() as door:
             family = Family(entry(job), keeper=job.keeper)
             try:
-                ended = await self._run(job, output, door, family)
+                ended = await self._run(job, output, door, family, watcher)
                 family.spare_none()
                 for pause in family.killing(PATIENCE):
                     await asyncio.sleep(pause)
@@ -69,7 +69,9 @@ class TmuxExecutor:
                     family.spare_none()
                     family.kill_now()
 
-    async def _run(self, job: Job, output: Output, door: Door, family: Family) -> Exit:
+    async def _run(
+        self, job: Job, output: Output, door: Door, family: Family, watcher: Watcher | None
+    ) -> Exit:
         pane, server = self._open_session(job, door.path)
         family.since = start_of(pane)
         family.adopt(pane)
@@ -81,7 +83,7 @@ class TmuxExecutor:
             if "started" not in told:
                 return output.refused(job, told.get("refused", "the tmux session was closed"))
             family.leader = told["started"]
-            told, limit = await _to_the_end(job, output, line, family)
+            told, limit = await _to_the_end(job, output, line, family, watcher)
             # A pane that closes without a word was closed by a person, as a terminal is, or with its server.
             ended = output.exit(told.get("exit", -signal.SIGHUP), limit)
             if told or limit or not await self._has_ended(server):
@@ -192,13 +194,13 @@ def _unusable(reason: str, socket: str) -> RalphError:
 
 
 async def _to_the_end(
-    job: Job, output: Output, line: PaneLine, family: Family
+    job: Job, output: Output, line: PaneLine, family: Family, watcher: Watcher | None
 ) -> tuple[Mapping[str, Any], Limit]:
     """What the pane told at the end, and the limit that the job was ended for."""
     ended = asyncio.ensure_future(line.fact())
     try:
         async with ended_whole(family, job.grace):
-            limit = await watch(ended, job, output, family)
+            limit = await watch(ended, job, output, family, watcher)
         await asyncio.wait([ended], timeout=1.0)
         told = ended.result() if ended.done() else {"exit": -signal.SIGKILL}
     finally:

@@ -1,0 +1,152 @@
+"""Following an agent's program while it runs: one that only waits for its server need not be waited for.
+
+A short wait is left to the program, which may get on. One that it announces to be long, one that it repeats,
+and one after which it says nothing more is known as trouble at once, and whoever runs the program ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from beads_ralph.agents import reply_reader
+from beads_ralph.agents.protocol import AgentCLI, Listener, Reply, TalkingCLI, Wait
+from beads_ralph.bead.words import utc_text
+from beads_ralph.process.jobs import Exit, Job, Transcript
+
+AT_ONCE: Final = 1024 * 1024
+"""So much is read at one look; of a longer line nothing is."""
+ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a program may wait for its server."""
+
+    announced: float = 20.0
+    """The longest wait that it may announce."""
+    tries: int = 3
+    settling: float = 10.0
+    """So many tries in vain are enough, but not within these seconds."""
+    silence: float = 60.0
+    """The longest that it may say nothing after it has told that it waits: it may be at work again, without a
+    word."""
+
+    def is_over(self, wait: Wait, seconds: float) -> bool:
+        """Tell whether it is enough, `seconds` after the first word of it."""
+        if wait.seconds is not None and wait.seconds > self.announced:
+            return True
+        return seconds > self.silence or (wait.tries >= self.tries and seconds > self.settling)
+
+
+PATIENCE: Final = Patience()
+
+
+class Lines:
+    """The whole lines of a file that is being written, as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = _size(path)
+        self._rest = b""
+        self._passing_over = False
+
+    def more(self) -> Iterator[str]:
+        if _size(self.path) == self._at:
+            return
+        *whole, self._rest = (self._rest + self._read()).split(b"\n")
+        if whole and self._passing_over:
+            whole, self._passing_over = whole[1:], False
+        if len(self._rest) > AT_ONCE:
+            self._rest, self._passing_over = b"", True
+        for line in whole:
+            yield line.rstrip(b"\r").decode("utf-8", "replace")
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._at)
+                found = file.read(AT_ONCE)
+        except OSError:  # the program may have removed it
+            return b""
+        self._at += len(found)
+        return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - several times a second
+    except OSError:
+        return 0
+
+
+class Follower:
+    """A watcher of one call."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        transcript: Transcript,
+        patience: Patience = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.listener = listener
+        self.patience = patience
+        self.clock = clock
+        self.out, self.err = Lines(transcript.out), Lines(transcript.err)
+        self._since: float | None = None
+        self._heard_at = datetime.now(UTC)
+        self._wait: Wait | None = None
+
+    def is_in_vain(self) -> bool:
+        self._hear()
+        wait = self.listener.waiting
+        if wait is None:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = self.clock()
+        return self.patience.is_over(wait, self.clock() - self._since)
+
+    def _hear(self) -> None:
+        for line in self.out.more():
+            self.listener.printed(line)
+        for line in self.err.more():
+            self.listener.complained(line)
+        if self.listener.waiting is not self._wait:
+            self._wait, self._heard_at = self.listener.waiting, datetime.now(UTC)
+
+    def told(self, reply: Reply) -> Reply | None:
+        """The reply of a call that was ended while it waited, with what it waited for; None where it did not
+        wait."""
+        wait = self._wait
+        if wait is None:
+            return None
+        until = reply.limit_reset_at
+        if wait.trouble == "limit" and wait.seconds is not None:
+            until = utc_text(self._heard_at + timedelta(seconds=wait.seconds) + ALMOST_A_SECOND)
+        return replace(reply, trouble=wait.trouble, detail=wait.said, limit_reset_at=until, result=None)
+
+
+def follow(cli: AgentCLI, job: Job, patience: Patience = PATIENCE) -> Follower | None:
+    """Follow a job of this program; None for one that tells nothing while it runs."""
+    if not isinstance(cli, TalkingCLI) or job.transcript is None:
+        return None
+    return Follower(cli.listener(), job.transcript, patience)
+
+
+def heard(cli: AgentCLI, job: Job, ended: Exit, follower: Follower | None = None) -> Reply:
+    """The reply of a job that has ended, by itself or not."""
+    reply = reply_reader.heard(cli, job, ended)
+    if ended.limit not in ("trouble", "stalled", "timeout"):
+        return reply
+    if follower is not None and (waited := follower.told(reply)) is not None:
+        return waited
+    if not ended.stalled:
+        return reply
+    return replace(reply, trouble="stalled", detail=ended.cut_short.removeprefix("stalled: "), result=None)
