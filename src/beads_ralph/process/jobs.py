@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import IO, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 Started: TypeAlias = subprocess.Popen[bytes]
 TimeoutExpired: TypeAlias = subprocess.TimeoutExpired
@@ -303,6 +303,23 @@ def start(
         stderr=stderr,
         start_new_session=True,
     )
+
+
+class Answering:
+    """A process that answers what it is asked, line by line, and ends when nobody can ask any more."""
+
+    def __init__(self, job: Job) -> None:
+        self.process = start(job, subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.asks = cast(IO[bytes], self.process.stdin)
+        self.answers = cast(IO[bytes], self.process.stdout)
+
+    def end(self) -> None:
+        for pipe in (self.asks, self.answers):
+            with suppress(OSError):
+                pipe.close()
+        if reap(self.process) == -signal.SIGKILL:
+            _signal_group(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 def why(problem: OSError | ValueError) -> str:

@@ -39,7 +39,7 @@ from beads_ralph.journal.runs import RunFolder
 from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
-from beads_ralph.process.sandbox import Sandboxed
+from beads_ralph.process.sandbox import Sandboxed, real
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verifier_world import VerifierWorld
@@ -156,6 +156,13 @@ class Tools:
     def closed_in(self) -> bool:
         """Agents and checks run in a sandbox of ours."""
         return isinstance(self.executor, Sandboxed)
+
+    def is_out_of_reach(self, place: Path) -> bool:
+        """Tell whether no job can write there but one whose own folder it is."""
+        if not isinstance(self.executor, Sandboxed):
+            return False
+        own, lent = real(place), map(real, self.executor.sandbox.writes)
+        return not any(own.is_relative_to(one) or one.is_relative_to(own) for one in lent)
 
     def bench(self, events: EventSink) -> Bench:
         """What checks are run with, and who hears of them."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +70,8 @@ async def _examined(
     that would steer them are as the base has them. The last of the answer is what they did that makes their
     word worth nothing."""
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
-    before = await in_thread(qa_guard.scene, *place)
+    in_reach = not case.tools.is_out_of_reach(case.worktree)
+    before = await in_thread(partial(qa_guard.scene, *place, in_reach=in_reach))
     async with case.clean_checkout(commit) as clean:
         steers = gate_files.steering(change.changed)
         new = [file for file in steers if file in change.added]
@@ -222,7 +224,7 @@ class _Review:
         done = await ask(self.case, asked)
         must = self.case.tools.select(done.call.program).profile.reads_prompts
         if not must and done.reply.result:
-            change = (self.case.worktree, self.case.base, self.commit, self.change.changed)
+            change = (self.case.worktree, self.case.base, self.commit)
             must = await in_thread(qa_guard.is_quoted, done.reply.result, *change)
         return done, judge(done.reply, done.ended, own, question, must_repeat=must)
 
