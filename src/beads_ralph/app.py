@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -95,6 +95,8 @@ class RunRequest:
     """Whose value counts where both the plan and a person have changed it."""
     watch_plan: bool | None = None
     """Whether edits of the plan are taken up while the run is on; None: where agents cannot write to it."""
+    push: bool | None = None
+    """Whether finished branches are pushed in this run, whatever was said before."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -176,10 +178,15 @@ class PlannedRun:
         if self.request.plan is None:
             return []
         try:
-            found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            return found.diff.open_ends()
+            return self.at_end.diff.open_ends()
         except RalphError as error:
             return [*error.faults] or [Fault(error.code, error.message)]
+
+    @cached_property
+    def at_end(self) -> Reconciled:
+        """The plan and the store, met once more when the work is over."""
+        assert self.request.plan is not None  # noqa: S101 - for the type checker
+        return reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
 
     @property
     def sandbox(self) -> str:
@@ -260,7 +267,8 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
 
 def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
-    said = {"executor": request.executor, "forge": request.forge}
+    push = {None: None, True: "yes", False: "no"}[request.push]
+    said = {"executor": request.executor, "forge": request.forge, "push": push}
     return space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 

@@ -103,9 +103,13 @@ def test_whoever_is_not_let_in_is_told_what_to_do_once(name: str) -> None:
     assert len(not_let_in) >= 2
     for reply in found:
         assert profile.sign_in not in reply.detail
-        told = explained(explained(reply, profile), profile)
+        told = explained(explained(reply, profile, {}), profile, {})
         assert told.detail.count(profile.sign_in) == (reply.trouble == "auth")
         assert reply.detail in told.detail
+        key = profile.keys[-1]
+        keyed = explained(reply, profile, {key: "secret"}).detail
+        assert (f"{key} is set, and was not accepted" in keyed) == (reply.trouble == "auth")
+        assert profile.sign_in not in keyed
 
 
 # --- the command line ---------------------------------------------------------------------------------

@@ -81,13 +81,17 @@ def of_task(
     own = dict(task.spec.env or {})
     if faults := [fault for name, value in own.items() if (fault := _fault(task, name, value))]:
         raise gathered(faults, f"the env of agent {task.spec.agent}")
-    kept = passed_on(inherited, task.inherits, passes)
-    if task.home is not None:
-        # Else the settings of the user's own HOME would be found all the same; what is named is wanted.
-        led_back = [name for name in kept if OF_A_HOME.fullmatch(name) and name not in task.inherits]
-        kept = {name: value for name, value in kept.items() if name not in led_back}
-        kept["HOME"] = str(task.home)
+    kept = of_home(passed_on(inherited, task.inherits, passes), task.home, task.inherits)
     return {**task.committer, **kept, **own, **task.env, **_facts(task, transcript)}
+
+
+def of_home(kept: Mapping[str, str], home: Path | None, named: Collection[str]) -> dict[str, str]:
+    """The same with another HOME, where there is one. What leads back to the user's own settings goes, since
+    they would be found all the same; what is named is wanted."""
+    if home is None:
+        return dict(kept)
+    led_back = [name for name in kept if OF_A_HOME.fullmatch(name) and name not in named]
+    return {**{name: value for name, value in kept.items() if name not in led_back}, "HOME": str(home)}
 
 
 def passed_on(inherited: Mapping[str, str], named: Collection[str] = (), passes: str = "") -> dict[str, str]:

@@ -199,7 +199,11 @@ class Codex(streams.StreamCLI):
             task,
             transcript,
             (
+<<<<<<< HEAD
                 *("exec", *QUIET, *UNATTENDED, *_model(task), *who),
+=======
+                *("exec", *QUIET, *_model(task), *_address(env), *who),
+>>>>>>> main
                 *_sandbox(task),
                 *(f"--output-schema={file}" for file in files),
                 *options,
@@ -226,6 +230,13 @@ def _who(task: AgentTask) -> tuple[str, ...]:
 def _model(task: AgentTask) -> tuple[str, ...]:
     model = streams.own_model(task)
     return ("-c", f"model={_toml(model)}") if model else ()
+
+
+def _address(env: Mapping[str, str]) -> tuple[str, ...]:
+    """The CLI takes the address of another server from its settings, and not from the variable that every
+    other program with OpenAI's models takes it from. A provider of the user's own has its own address."""
+    address = env.get("OPENAI_BASE_URL")
+    return ("-c", f"openai_base_url={_toml(address)}") if address else ()
 
 
 def _toml(text: str) -> str:
