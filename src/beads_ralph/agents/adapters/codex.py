@@ -199,11 +199,7 @@ class Codex(streams.StreamCLI):
             task,
             transcript,
             (
-<<<<<<< HEAD
-                *("exec", *QUIET, *UNATTENDED, *_model(task), *who),
-=======
-                *("exec", *QUIET, *_model(task), *_address(env), *who),
->>>>>>> main
+                *("exec", *QUIET, *UNATTENDED, *_model(task), *_address(env), *who),
                 *_sandbox(task),
                 *(f"--output-schema={file}" for file in files),
                 *options,
