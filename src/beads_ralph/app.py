@@ -359,11 +359,12 @@ def _sweep(home: Path) -> list[int]:
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> None:
     """Nobody should have to look for it that nobody is asked."""
-    programs = {program for bead in beads for program in agent_calls.unasked(bead, tools)}
-    for program in sorted(programs):
+    found = {one for bead in beads for one in agent_calls.unasked(bead, tools)}
+    for program, said in sorted(found):
+        key = "default_options" if said == agent_calls.SKIP else "program_options"
         note(
-            f"note: {program} runs with {agent_calls.SKIP}: its agents may do whatever you may. "
-            "agent_defaults.default_options in beads-ralph.yaml changes that."
+            f"note: {program} runs with {said}: its agents may do whatever you may. "
+            f"agent_defaults.{key} in beads-ralph.yaml changes that."
         )
 
 
