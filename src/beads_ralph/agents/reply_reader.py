@@ -101,14 +101,16 @@ def output_of(job: Job, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
 
 def heard(cli: AgentCLI, job: Job, ended: Exit) -> Reply:
     """The reply of a job that has ended."""
-    return explained(cli.reply(ended, output_of(job, LONGEST_LINE)), cli.profile)
+    return explained(cli.reply(ended, output_of(job, LONGEST_LINE)), cli.profile, job.env or {})
 
 
-def explained(reply: Reply, profile: Profile) -> Reply:
-    """Whoever is not let in is told what to do about it, once."""
-    if reply.trouble != "auth" or not profile.sign_in or profile.sign_in in reply.detail:
+def explained(reply: Reply, profile: Profile, env: Mapping[str, str]) -> Reply:
+    """Whoever is not let in is told what to do about it, once; but not to set a key that is set."""
+    key = next((name for name in profile.keys if env.get(name)), None)
+    advice = f"{key} is set, and was not accepted" if key else profile.sign_in
+    if reply.trouble != "auth" or not advice or advice in reply.detail:
         return reply
-    return replace(reply, detail=f"{profile.sign_in}: {reply.detail}".removesuffix(": "))
+    return replace(reply, detail=f"{advice}: {reply.detail}".removesuffix(": "))
 
 
 # --- stdout -----------------------------------------------------------------------------------------
