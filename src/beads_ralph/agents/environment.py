@@ -56,6 +56,7 @@ OF_A_HOME: Final = re.compile(
     r"XDG_(CONFIG|DATA|STATE|CACHE|RUNTIME)_(HOME|DIR)|CLAUDE_CONFIG_DIR|CODEX_HOME|GEMINI_CLI_HOME"
     r"|OPENCODE_CONFIG(_DIR)?|GOOSE_PATH_ROOT|COPILOT_HOME"
 )
+OF_AN_ADMINISTRATOR: Final = re.compile(r"[A-Z0-9_]+_ADMIN_(API_)?KEY")
 NETWORK: Final = (
     # How the machine reaches a model's server, and where programs keep what is theirs.
     r"(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS"
@@ -65,6 +66,7 @@ WITHHELD: Final = (
     (re.compile("BEADS_RALPH_.*"), "is set by beads-ralph itself"),
     (OF_THE_STORE, "belongs to the store, which agents do not touch"),
     (OF_THE_FORGE, "is a token of the forge, where only beads-ralph opens pull requests"),
+    (OF_AN_ADMINISTRATOR, "is an administrator's key, which no agent has a use for"),
     (OF_A_SESSION, "marks the children of another agent's session"),
 )
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
