@@ -204,12 +204,12 @@ def test_a_coming_conflict_is_foreseen_without_touching_anything(repo: Path, tre
     on_branch(repo, "one", {"a.txt": lines("5:one's line"), "ü b/c.txt": "one\n"})
     on_branch(repo, "two", {"a.txt": lines("5:two's line"), "ü b/c.txt": "two\n"})
     on_branch(repo, "three", {"a.txt": lines("25:three's line")})
-    assert foresee(repo, "one", "two") == ["a.txt", "ü b/c.txt"]
-    assert foresee(repo, "one", "three") == []
+    assert foresee(repo, [("one", "two"), ("one", "three")]) == [["a.txt", "ü b/c.txt"], []]
+    assert foresee(repo, []) == []
     assert worktree_status.is_clean(repo)
     assert worktree_status.is_clean(tree)
     with pytest.raises(RalphError, match="merge-tree"):
-        foresee(repo, "one", "no-such-branch")
+        foresee(repo, [("one", "no-such-branch")])
 
 
 def test_an_old_git_foresees_nothing(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_an_old_git_foresees_nothing(repo: Path, tmp_path: Path, monkeypatch: py
     old.write_text("#!/bin/sh\necho 'usage: git merge-tree <base-tree> <branch1> <branch2>' >&2\nexit 129\n")
     old.chmod(0o755)
     monkeypatch.setenv("PATH", str(old.parent), prepend=os.pathsep)
-    assert foresee(repo, "main", "main") is None
+    assert foresee(repo, [("main", "main")]) is None
 
 
 # --- lost changes -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from beads_ralph import app
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.files.text_files import make_folder, ralph_dir
-from beads_ralph.git import commands, locking, proofs
+from beads_ralph.git import commands, locking, proofs, settings
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.merges import ORIGIN
 from beads_ralph.journal import runs
@@ -43,7 +43,8 @@ class CloneOfRemote:
             tools = app.tools_at(self.root, order.config, folder)
         except RalphError as error:
             return Outcome("broken", f"{error.message} ({error.suggested_action})")
-        return await work(order.at(self.root), tools, host)
+        with settings.until_done(self.root):
+            return await work(order.at(self.root), tools, host)
 
     async def publish(self, order: Order) -> str:
         return await in_thread(self._publish, order.bead)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,10 @@ SYMBOLIC: Final = re.compile(r"ref: (refs/heads/\S+)")
 OF_COMMITS: Final = (HEADS, "refs/remotes/", "refs/pull/", "refs/beads-ralph/")
 """Refs that lead to commits; a tag may stand between."""
 UNREADABLE: Final = (OSError, ValueError)
+SETTLED: Final = 1_000_000_000
+MOST_LINES: Final = 100_000
+_lines: Final[dict[str, tuple[tuple[int, ...], str]]] = {}
+"""By path of a ref's file: what it was like, and its line. A run asks for all refs many times a bead."""
 PACKED: Final = re.compile(r"^([0-9a-f]+) (refs/\S+)$", re.MULTILINE)
 
 
@@ -61,6 +66,32 @@ def commit_of(ref: str, tree: Path) -> str | None:
     return said if COMMIT.fullmatch(said) else _packed(ref, common) if not said else None
 
 
+Noted = tuple[Path, str, str | None, str | None]
+"""A worktree as git has written it down: its path, its commit, its branch unless it is detached, and why it
+is locked, where it is."""
+
+
+def worktrees(root: Path) -> list[Noted] | None:
+    """Those of a repository, the main working tree first; None where git has to be asked."""
+    folders = _folders(root)
+    if folders is None or folders[0] != root / ".git":
+        return None
+    notes = sorted(one for one in (folders[0] / "worktrees").glob("*") if _line(one / "gitdir"))
+    found = [_noted(root, folders[0], folders[0])]
+    # git may have written the path as seen from its note; links in it stay links
+    paths = (Path(os.path.abspath(note / _line(note / "gitdir"))).parent for note in notes)  # noqa: PTH100
+    found += [_noted(path, note, folders[0]) for path, note in zip(paths, notes, strict=True)]
+    return None if None in found else [one for one in found if one]
+
+
+def _noted(path: Path, note: Path, common: Path) -> Noted | None:
+    head = _line(note / "HEAD")
+    locked = _line(note / "locked") if (note / "locked").exists() else None
+    if symbolic := SYMBOLIC.fullmatch(head):
+        return path, commit_in(common, symbolic[1]) or "", symbolic[1].removeprefix(HEADS), locked
+    return (path, head, None, locked) if COMMIT.fullmatch(head) else None
+
+
 def commit_in(folder: Path, ref: str) -> str | None:
     """The commit that a ref leads to in a repository folder of ours; None where it has none."""
     said = _line(folder / ref)
@@ -84,8 +115,23 @@ def _loose(place: str, below: str) -> dict[str, str]:
             if entry.is_dir(follow_symlinks=False):
                 found |= _loose(entry.path, f"{below}{entry.name}/")
             elif entry.is_file():  # reading from a pipe would not end
-                found[below + entry.name] = _line(entry.path)
+                found[below + entry.name] = _line_at(entry)
     return found
+
+
+def _line_at(entry: os.DirEntry[str]) -> str:
+    """Its line; read again only where the file may be another one than at the last look."""
+    now = entry.stat()
+    seen = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    known = _lines.get(entry.path)
+    if known is not None and known[0] == seen:
+        return known[1]
+    said = _line(entry.path)
+    if time.time_ns() - now.st_ctime_ns > SETTLED:  # a second change in the same moment could not be told
+        if len(_lines) >= MOST_LINES:
+            _lines.clear()
+        _lines[entry.path] = seen, said
+    return said
 
 
 def write_refs(folder: Path, known: Mapping[str, str]) -> None:

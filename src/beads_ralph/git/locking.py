@@ -35,6 +35,7 @@ HELD: Final = re.compile(
 HALF_WRITTEN: Final = re.compile(
     r"failed to read '?[^\n]*(commondir|gitdir|HEAD)|invalid gitfile|malformed gitdir", re.IGNORECASE
 )
+READS: Final = "cat-file"
 LOCK_FILE: Final = re.compile(r"'([^']*\.lock)'")
 
 
@@ -119,8 +120,13 @@ def gits_at(path: Path) -> list[int]:
 
 
 def _gits() -> Iterator[Process]:
-    table = process_table.read_table()
-    return (one for one in table.values() if process_table.name_of(one.pid).startswith("git"))
+    """Those that may write: who only answers questions about objects may stay for hours."""
+    named = (one for one in process_table.read_table().values() if _is_git(one.pid))
+    return (one for one in named if READS not in process_table.words_of(one.pid))
+
+
+def _is_git(pid: int) -> bool:
+    return process_table.name_of(pid).startswith("git")
 
 
 def _works_at(pid: int, path: Path) -> bool:

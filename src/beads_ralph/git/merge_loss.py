@@ -10,7 +10,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from beads_ralph.git import commands
+from beads_ralph.git import commands, objects
+from beads_ralph.git.objects import TreeEntry
 
 Kind = Literal["dropped", "rewritten", "returned", "missing", "undeleted", "rename", "mode", "content"]
 
@@ -111,20 +112,14 @@ def lost_changes(
 
 
 @dataclass(frozen=True)
-class _Entry:
-    mode: str
-    blob: str
-
-
-@dataclass(frozen=True)
 class _Change:
     """One row of `git diff --raw`: what was where, what is where; None for not there."""
 
     status: str
     old_path: str
     path: str
-    old: _Entry | None
-    new: _Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 def _changes(repo: Path, before: str, after: str) -> list[_Change]:
@@ -136,8 +131,8 @@ def _change(row: str, fields: Iterator[str]) -> _Change:
     old_mode, new_mode, old_blob, new_blob, status = row.lstrip(":").split(" ")
     old_path = next(fields)
     path = next(fields) if status[0] in "RC" else old_path
-    old = None if status[0] == "A" else _Entry(old_mode, old_blob)
-    new = None if status[0] == "D" else _Entry(new_mode, new_blob)
+    old = None if status[0] == "A" else TreeEntry(old_mode, old_blob)
+    new = None if status[0] == "D" else TreeEntry(new_mode, new_blob)
     return _Change(status[0], old_path, path, old, new)
 
 
@@ -159,24 +154,29 @@ class _Trees:
         return moved if moved in self.merged else None
 
     def lines(self, blob: str) -> list[str]:
-        """The lines of a blob, given by its own name or as `commit:path`; none where it is not there."""
-        text = commands.run("cat-file", "blob", blob, cwd=self.repo).stdout
-        return text.removesuffix("\n").split("\n") if text else []
+        """The lines of a file, given by its id."""
+        with objects.of(self.repo) as reader:
+            return _lines(reader.text(blob))
 
     def borrowed(self, paths: Iterable[str]) -> frozenset[str]:
         """What the file says in the base and on the other sides, under any of its names."""
-        places = [f"{commit}:{path}" for commit in self._without_side for path in dict.fromkeys(paths)]
-        return frozenset(_plain(line) for place in places for line in self.lines(place))
+        places = [(commit, path) for commit in self._without_side for path in dict.fromkeys(paths)]
+        with objects.of(self.repo) as reader:
+            texts = [reader.text_of(*place) for place in places]
+        return frozenset(_plain(line) for text in texts for line in _lines(text))
 
     def hunks(self, before: str, after: str) -> list[_Hunk]:
         words = (*DIFF, "--end-of-options", before, after)
         return [] if before == after else list(_hunks(commands.output(*words, cwd=self.repo)))
 
 
-def _tree(repo: Path, commit: str) -> Mapping[str, _Entry]:
-    listing = commands.output("ls-tree", "-r", "-z", "--full-tree", commit, cwd=repo)
-    rows = (row.partition("\t") for row in listing.split("\0") if row)
-    return {path: _Entry(about.split()[0], about.split()[2]) for about, _tab, path in rows}
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _tree(repo: Path, commit: str) -> Mapping[str, TreeEntry]:
+    with objects.of(repo) as reader:
+        return reader.files(commit)
 
 
 def _renames(repo: Path, before: str, after: str) -> Mapping[str, str]:
@@ -195,25 +195,25 @@ def _losses(trees: _Trees, change: _Change) -> list[LostHunk]:
     if place is None and renamed_back:  # under its old name: are the changes there at least?
         place = change.old_path
     if place is None:
-        return [LostHunk(change.path, "missing", lines=_bounded(trees.lines(change.new.blob)))]
+        return [LostHunk(change.path, "missing", lines=_bounded(trees.lines(change.new.id)))]
     return lost + _in_file(trees, change, change.new, place)
 
 
-def _in_file(trees: _Trees, change: _Change, new: _Entry, place: str) -> list[LostHunk]:
+def _in_file(trees: _Trees, change: _Change, new: TreeEntry, place: str) -> list[LostHunk]:
     merged = trees.merged[place]
     lost: list[LostHunk] = []
     if change.old and new.mode not in (change.old.mode, merged.mode):
         lost.append(LostHunk(change.path, "mode", lines=(f"{new.mode}, not {merged.mode}",)))
-    if merged.blob == new.blob or (change.old and change.old.blob == new.blob):
+    if merged.id == new.id or (change.old and change.old.id == new.id):
         return lost
     if merged.mode not in REGULAR or new.mode not in REGULAR or _any_binary(trees, change, merged):
         return [*lost, LostHunk(change.path, "content")]
-    return lost + _in_text(trees, change, new.blob, place)
+    return lost + _in_text(trees, change, new.id, place)
 
 
-def _any_binary(trees: _Trees, change: _Change, merged: _Entry) -> bool:
+def _any_binary(trees: _Trees, change: _Change, merged: TreeEntry) -> bool:
     entries = [entry for entry in (change.old, change.new, merged) if entry]
-    return any("\0" in line for entry in entries for line in trees.lines(entry.blob))
+    return any("\0" in line for entry in entries for line in trees.lines(entry.id))
 
 
 # --- lines --------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _hunks(diff: str) -> Iterator[_Hunk]:
 
 
 def _in_text(trees: _Trees, change: _Change, side: str, place: str) -> list[LostHunk]:
-    base, merged = change.old.blob if change.old else None, trees.merged[place].blob
+    base, merged = change.old.id if change.old else None, trees.merged[place].id
     whole = _Hunk({}, dict(enumerate(trees.lines(side), 1)))
     own = _without_moves(trees.hunks(base, side)) if base else [whole]
     after = trees.hunks(side, merged)

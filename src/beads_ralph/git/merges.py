@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,13 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.git import commands, locking, settings, worktree_status
 from beads_ralph.git.git_files import HEADS
+from beads_ralph.process.jobs import Exit
 
 MARKER: Final = re.compile(r"^(?:<{7} .*|\|{7}(?: .*)?|={7}|>{7} .*)$")
 MERGE_MESSAGE: Final = re.compile(r"^Merge (?:remote-tracking )?branch '([^']+)'")
 INTERRUPTED: Final = "beads-ralph-merging"
 """A file beside the index that says: the harness merges, nobody else is at work here."""
 UNKNOWN_OPTION: Final = 129
-CONFLICTS: Final = 1
 BINARY_PROBE: Final = 8000
 
 
@@ -165,20 +166,26 @@ def _missing(repo_root: Path, source: str) -> RalphError:
 # --- foresight ----------------------------------------------------------------------------------------
 
 
-def foresee(repo_root: Path, ours: str, theirs: str) -> list[str] | None:
-    """The files in which two branches would conflict, without touching a working tree.
+def foresee(repo_root: Path, pairs: Sequence[tuple[str, str]]) -> list[list[str]] | None:
+    """For each pair of commits, the files in which they would conflict, without touching a working tree; one
+    git for all of them.
 
-    None where git is older than 2.38 and cannot tell.
+    None where git is older than 2.39 and cannot tell.
     """
-    options = ("--write-tree", "--name-only", "--no-messages", "-z", "--end-of-options")
-    words = ("merge-tree", *options, ours, theirs)
-    ended = commands.run(*words, cwd=repo_root)
+    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "--stdin")
+    asked = "".join(f"{ours} {theirs}\n" for ours, theirs in pairs)
+    ended = commands.run(*words, cwd=repo_root, stdin=asked) if pairs else Exit(0)
     if ended.code == UNKNOWN_OPTION:
         return None
-    if ended.code != CONFLICTS or not ended.stdout:  # a name that git does not know ends with 1, too
-        locking.printed(ended, words)
-        return []
-    return sorted({name for name in ended.stdout.split("\0")[1:] if name})
+    return list(_conflicts(locking.printed(ended, words)))
+
+
+def _conflicts(printed: str) -> Iterator[list[str]]:
+    """What git prints for each merge: whether it is clean, its tree, the files, and an empty field."""
+    fields = iter(printed.split("\0"))
+    while (clean := next(fields, "")) != "":
+        _tree, *files = takewhile(bool, fields)
+        yield [] if clean == "1" else sorted(set(files))
 
 
 # --- merging ------------------------------------------------------------------------------------------

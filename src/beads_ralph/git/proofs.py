@@ -73,21 +73,26 @@ class Checkout:
         listing = commands.output(*words, cwd=self.path, env=self.env)
         return sorted({name for name in listing.split("\0") if name})
 
-    def rewritten(self) -> list[str]:
-        """Files of the commit that are not as they were put there; they are put back."""
-        listing = commands.output("diff-files", "-z", "--name-only", cwd=self.path, env=self.env)
-        files = [name for name in listing.split("\0") if name]
+    def put_back(self) -> tuple[list[str], set[str]]:
+        """Files of the commit that are not as they were put there; they are put back. With them, files and
+        folders that the commit does not have."""
+        files, new = self._look()
         if files:
             commands.output(
                 "checkout-index", "--force", "--", *files[:MOST_NAMED], cwd=self.path, env=self.env
             )
-        return files
+        return files, new
 
     def untracked(self) -> set[str]:
         """Files and folders that the commit does not have, ignored ones too; a folder is one of them."""
-        words = ("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
-        listing = commands.output(*words, cwd=self.path, env=self.env)
-        return {name for name in listing.split("\0") if name}
+        return self._look()[1]
+
+    def _look(self) -> tuple[list[str], set[str]]:
+        """Files of the commit that are not as they were put there, and what it does not have."""
+        words = ("ls-files", "-z", "-t", "--modified", "--others", "--directory", "--no-empty-directory")
+        rows = [row for row in commands.output(*words, cwd=self.path, env=self.env).split("\0") if row]
+        new = {row[2:] for row in rows if row.startswith("? ")}
+        return [row[2:] for row in rows if not row.startswith("? ")], new
 
     def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Put files of another commit here, and take out those that it does not have."""

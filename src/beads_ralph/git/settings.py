@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +87,8 @@ class GitSettings:
     """Where refs of proven commits are to lead."""
     at_work: set[str] = field(default_factory=set)
     """The branches that beads are worked on."""
+    at_end: list[Callable[[], object]] = field(default_factory=list)
+    """What is to be done when they are obeyed no longer."""
     _own: dict[Path, Path] = field(default_factory=dict)
     """By worktree: its folder in `.git/worktrees`."""
     _written: list[tuple[int, ...]] = field(default_factory=list)
@@ -260,6 +262,8 @@ def _forget(root: Path) -> None:
 
     with _taking:
         if (before := _taken.pop(Path(os.path.realpath(root)), None)) is not None:
+            for end in before.at_end:
+                end()
             scratch.discard(before.folder)
 
 

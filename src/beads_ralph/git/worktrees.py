@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import BeadRefused, Code, RalphError
-from beads_ralph.git import commands, locking, merges, worktree_status
+from beads_ralph.git import commands, git_files, locking, merges, worktree_status
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.merges import NOTHING, Branch, Conflict, MergeOutcome, Proven
 
@@ -64,9 +64,15 @@ class PreparedWorktree:
 
 def listed(repo_root: Path) -> list[Worktree]:
     """Every worktree that git knows, the main one first."""
+    if (known := git_files.worktrees(repo_root)) is not None:
+        return [_known(*one, main=number == 0) for number, one in enumerate(known)]
     text = locking.output("worktree", "list", "--porcelain", cwd=repo_root)
     blocks = [block.splitlines() for block in text.split("\n\n") if block]
     return [_worktree(rows, main=number == 0) for number, rows in enumerate(blocks)]
+
+
+def _known(path: Path, head: str, branch: str | None, locked: str | None, *, main: bool) -> Worktree:
+    return Worktree(path, head, branch, locked, missing=not main and not (path / ".git").exists(), main=main)
 
 
 def _worktree(rows: Sequence[str], *, main: bool) -> Worktree:

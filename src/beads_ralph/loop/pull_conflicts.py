@@ -32,8 +32,9 @@ def among(root: Path, pulls: Sequence[tuple[str, PullRequest]]) -> tuple[PullCon
     if len(newest) < 2:  # noqa: PLR2004 - a pair
         return ()
     tips = _with_files(root, list(newest.values()))
-    found = ((pair, _files(root, *pair)) for pair in islice(_near(tips), MOST_PAIRS))
-    clashes = [(pair, files) for pair, files in found if files]
+    pairs = list(islice(_near(tips), MOST_PAIRS))
+    found = merges.foresee(root, [(one.pull.commit, two.pull.commit) for one, two in pairs]) or []
+    clashes = [(pair, files) for pair, files in zip(pairs, found, strict=False) if files]
     holders = _holders(root, {tip.pull.commit for pair, _ in clashes for tip in pair}, newest)
     return tuple(
         PullConflict((one.bead, two.bead), (one.pull.branch, two.pull.branch), tuple(files))
@@ -46,10 +47,6 @@ def _near(tips: Sequence[Tip]) -> Iterator[tuple[Tip, Tip]]:
     """Those for one target that change a file in common."""
     pairs = combinations(tips, 2)
     return ((a, b) for a, b in pairs if a.pull.target == b.pull.target and a.files & b.files)
-
-
-def _files(root: Path, one: Tip, two: Tip) -> list[str]:
-    return merges.foresee(root, one.pull.commit, two.pull.commit) or []
 
 
 def _with_files(root: Path, tips: Sequence[Tip]) -> list[Tip]:

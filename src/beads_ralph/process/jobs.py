@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import IO, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 Started: TypeAlias = subprocess.Popen[bytes]
 TimeoutExpired: TypeAlias = subprocess.TimeoutExpired
@@ -197,6 +197,10 @@ class Profile:
     """What it always tells of a call that went well: nothing, its tokens, or also their price."""
     model_variable: str = ""
     """The variable that names its model, where it has one."""
+    asks_nobody: str = ""
+    """The flag, or NAME=value, of ours that lets its agents do whatever the user may; empty for none."""
+    asks_by: tuple[str, ...] = ()
+    """Options by which the user decides that otherwise."""
     passes: str = ""
     """Which variables of our own environment it may have besides the harmless ones: a regular expression."""
     keys: tuple[str, ...] = ()
@@ -303,6 +307,23 @@ def start(
         stderr=stderr,
         start_new_session=True,
     )
+
+
+class Answering:
+    """A process that answers what it is asked, line by line, and ends when nobody can ask any more."""
+
+    def __init__(self, job: Job) -> None:
+        self.process = start(job, subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.asks = cast(IO[bytes], self.process.stdin)
+        self.answers = cast(IO[bytes], self.process.stdout)
+
+    def end(self) -> None:
+        for pipe in (self.asks, self.answers):
+            with suppress(OSError):
+                pipe.close()
+        if reap(self.process) == -signal.SIGKILL:
+            _signal_group(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 def why(problem: OSError | ValueError) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from beads_ralph.process.jobs import Job
-from beads_ralph.process.sandbox import PROGRAM, SECRETS, real
+from beads_ralph.process.sandbox import PROGRAM, SECRETS, lies_below, real
 
 NAMESPACES: Final = ("--die-with-parent", "--unshare-pid", "--unshare-ipc", "--as-pid-1")
 FIRST: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
@@ -108,19 +108,24 @@ def in_order(mounts: Iterable[RoomMount]) -> list[RoomMount]:
     """What contains comes first; of two for one place the later one counts. What is not seen anyway is not
     hidden, lest its name be there, unless something in it is seen."""
     by_place = {real(mount.place): mount for mount in mounts}
-    seen = [place for place, mount in by_place.items() if mount.kind != "hide"]
+    seen = [str(place) for place, mount in by_place.items() if mount.kind != "hide"]
     placed: list[RoomMount] = []
     for place in sorted(by_place, key=lambda path: (len(path.parts), path)):
         mount = replace(by_place[place], place=place)
-        if mount.kind != "hide" or is_seen(place, placed) or any(one.is_relative_to(place) for one in seen):
+        if mount.kind != "hide" or is_seen(place, placed) or any(_is_in(one, place) for one in seen):
             placed.append(mount)
     return placed
 
 
 def is_seen(place: Path, mounts: Iterable[RoomMount]) -> bool:
     """Whether what lies there outside is there inside; the mounts are in order."""
-    above = [mount for mount in mounts if place.is_relative_to(mount.place)]
+    own = str(place)
+    above = [mount for mount in mounts if _is_in(own, mount.place)]
     return not above or (above[-1].kind != "hide" and above[-1].source is None)
+
+
+def _is_in(path: str, place: Path) -> bool:
+    return path == str(place) or lies_below(path, str(place))
 
 
 def temporary(places: Mapping[str, Path]) -> Iterator[RoomMount]:

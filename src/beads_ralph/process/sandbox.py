@@ -239,8 +239,8 @@ def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
 
 def _below(hidden: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
     """Those of the paths that lie in hidden folders."""
-    folders = list(hidden)
-    return [path for path in paths if any(path != one and path.is_relative_to(one) for one in folders)]
+    folders = [str(one) for one in hidden]
+    return [path for path in paths if any(lies_below(str(path), one) for one in folders)]
 
 
 def real(path: Path | str) -> Path:
@@ -248,24 +248,42 @@ def real(path: Path | str) -> Path:
     return Path(os.path.realpath(path))
 
 
+def lies_below(path: str, folder: str) -> bool:
+    """Both without links, dots and a slash at the end. As text: pathlib takes tens of times as long, and each
+    job asks hundreds of times."""
+    return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep) and path != folder
+
+
 def _present(paths: Iterable[Path | str]) -> list[Path]:
     """In an order in which none hides another: what contains comes first."""
     # os.path, since a word that only looks like a path may be too long for one, and most are not there
-    found = {real(path) for path in paths if os.path.exists(path)}  # noqa: PTH110
-    return sorted(found, key=lambda path: (len(path.parts), path))
+    there = [path for path in dict.fromkeys(os.fspath(path) for path in paths) if os.path.exists(path)]  # noqa: PTH110
+    folders: dict[str, str] = {}
+    found = {_without_links(path, folders) for path in there}
+    return [Path(path) for path in sorted(found, key=lambda path: (path.count(os.sep), path))]
+
+
+def _without_links(path: str, folders: dict[str, str]) -> str:
+    """Many lie in the same few folders, which are looked up once."""
+    folder, name = os.path.split(path)
+    if name in ("", os.curdir, os.pardir) or os.path.islink(path):  # noqa: PTH114
+        return os.path.realpath(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)  # noqa: PTH118
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
     """Those in private places, without the places themselves, and without what lies in another one."""
     found: list[Path] = []
     for path in _present(paths):
-        if _is_private(path) and not any(path.is_relative_to(other) for other in found):
+        if _is_private(path) and not any(lies_below(str(path), str(other)) for other in found):
             found.append(path)
     return found
 
 
 def _is_private(path: Path) -> bool:
-    return any(path.is_relative_to(place) and path != Path(place) for place in PRIVATE)
+    return any(lies_below(str(path), place) for place in PRIVATE)
 
 
 def _installed(program: str, search: str) -> Iterator[Path]:

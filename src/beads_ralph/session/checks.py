@@ -97,11 +97,11 @@ def _rewritten(clean: Checkout, before: set[str], opened: OpenedFiles) -> list[s
 def _put_back(clean: Checkout, before: set[str]) -> list[str]:
     """Files of the commit that were changed are put back; new settings of test programs, or modules in their
     way, are taken out."""
-    new = clean.untracked() - before
-    made = sorted(name for name in new if gate_files.misleads(clean.path, name))
+    files, new = clean.put_back()
+    made = sorted(name for name in new - before if gate_files.misleads(clean.path, name))
     for name in made:
         scratch.remove(clean.path / name)
-    return [*clean.rewritten(), *made]
+    return [*files, *made]
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from typing import Final
 
 from beads_ralph.bead.model import Verifier
 from beads_ralph.files import scratch
-from beads_ralph.git import commands, settings, worktree_status
+from beads_ralph.git import commands, objects, settings, worktree_status
 from beads_ralph.session import manifests
 from beads_ralph.session.gate_patterns import (
     CI,
@@ -302,7 +302,8 @@ def _split(words: str) -> list[str]:
 
 
 def _text(repo: Path, commit: str, file: str) -> str:
-    return commands.run("show", f"{commit}:{file}", cwd=repo).stdout[:LONGEST_SCRIPT]
+    with objects.of(repo) as reader:
+        return reader.text_of(commit, file)[:LONGEST_SCRIPT]
 
 
 def _saying(repo: Path, commit: str, pattern: str, names: Iterable[str]) -> frozenset[str]:
@@ -317,8 +318,8 @@ def _saying(repo: Path, commit: str, pattern: str, names: Iterable[str]) -> froz
 @lru_cache(maxsize=8)
 def files_of(repo: Path, commit: str) -> frozenset[str]:
     """The names of a commit's files; asked for several times in an attempt."""
-    listing = commands.output("ls-tree", "-r", "-z", "--name-only", commit, cwd=repo)
-    return frozenset(listing.split("\0")) - {""}
+    with objects.of(repo) as reader:
+        return frozenset(reader.files(commit))
 
 
 # --- what verifiers name ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from beads_ralph.bead.findings import BRANCH
 from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import disk
-from beads_ralph.git import commands, guard, locking, merges, proofs, worktree_status
+from beads_ralph.git import commands, guard, locking, merges, objects, proofs, worktree_status
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.proofs import DamagedCommitError
 from beads_ralph.journal.events import ConflictForeseen, WarningGiven
@@ -31,7 +31,7 @@ from beads_ralph.session import (
 )
 from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, is_all_there_is, joined_at, survival_after
-from beads_ralph.session.reviews import ReviewedChange
+from beads_ralph.session.prompting import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
 
@@ -42,7 +42,7 @@ OWN: Final = (".beads/", ".ralph/")
 
 async def look_around(case: BeadSession) -> Surroundings:
     """Before an attempt, to be compared with afterwards."""
-    return await in_thread(_surroundings, case.tools.root, case.metadata.source_branch)
+    return await in_thread(_surroundings, case)
 
 
 async def failed(
@@ -97,7 +97,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         evidence.append(verify.attachments(case.shelf, commit))
     if case.metadata.qa_agents and all(row.ruling == "pass" for row in evidence):
         found, told = await reviews.examine(
-            case, attempt, commit, ReviewedChange(changed, added, tuple(flags))
+            case, attempt, commit, ReviewedChange(changed, added, tuple(flags), tuple(evidence))
         )
         evidence += found
         flags += told
@@ -208,9 +208,12 @@ class Surroundings:
     """The commit of the source branch."""
 
 
-def _surroundings(root: Path, source: str) -> Surroundings:
-    names = (name for name in worktree_status.uncommitted(root) if not name.startswith(OWN))
-    return Surroundings(frozenset(names), commands.commit_of(f"{HEADS}{source}", root))
+def _surroundings(case: BeadSession) -> Surroundings:
+    """Files that no agent can write are the user's business."""
+    root = case.tools.root
+    changed = () if case.tools.is_out_of_reach(root) else worktree_status.uncommitted(root)
+    names = frozenset(name for name in changed if not name.startswith(OWN))
+    return Surroundings(names, commands.commit_of(f"{HEADS}{case.metadata.source_branch}", root))
 
 
 def _strayed(before: Surroundings, after: Surroundings) -> list[str]:
@@ -229,19 +232,20 @@ def _strayed(before: Surroundings, after: Surroundings) -> list[str]:
 
 def _changed(path: Path, base: str) -> tuple[list[str], list[str]]:
     """The files that differ from `base`, and those among them that were not there."""
-    words = ("diff", "--name-status", "-z", "--no-renames", "--end-of-options", base, "HEAD")
-    fields = commands.output(*words, cwd=path).split("\0")
-    rows = sorted(zip(fields[1::2], fields[::2], strict=False))
-    return [name for name, _ in rows], [name for name, status in rows if status == "A"]
+    with objects.of(path) as reader:
+        rows = reader.changes(base, worktree_status.head(path))
+    return [one.path for one in rows], [one.path for one in rows if one.old is None]
 
 
 async def _warn_of_conflicts(case: BeadSession, attempt: int) -> None:
     own = case.metadata.branch
-    beside = dict.fromkeys(await case.host.branches_beside())
-    others = [branch for branch in beside if branch != own][-NEIGHBOURS:]
-    known = await in_thread(merges.find_branches, case.tools.root, others)
-    for branch in (name for name in others if name in known):
-        files = await in_thread(merges.foresee, case.tools.root, own, branch)
+    at_work = dict.fromkeys(await case.host.branches_beside())
+    others = [branch for branch in at_work if branch != own][-NEIGHBOURS:]
+    known = await in_thread(merges.find_branches, case.tools.root, [own, *others])
+    beside = [name for name in others if name in known and own in known]
+    pairs = [(known[own].commit, known[name].commit) for name in beside]
+    found = await in_thread(merges.foresee, case.tools.root, pairs) or []
+    for branch, files in zip(beside, found, strict=False):
         if files:
             case.tell(ConflictForeseen(attempt=attempt, other=branch, files=tuple(files)))
 
@@ -266,6 +270,8 @@ def _lost(case: BeadSession, commit: str) -> list[Evidence]:
     """A side of a merge whose changes are gone is a failure that names them. Where there are tasks besides,
     doing them may well change what was merged: then it is the merge that must not have lost anything."""
     names = case.metadata.branches_to_merge or []
+    if not names:
+        return []
     sides = {name: branch.commit for name, branch in merges.reliable_branches(case.tools.root, names).items()}
     sides |= {name: commits[-1] for name, commits in case.order.proven_commits.items() if name in names}
     tasks = case.metadata.dev_prompts

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from beads_ralph.git import commands
+from beads_ralph.git import objects
 
 CALL: Final = r"(?im)^\s*(?:{names})\s*\([^)]*\)"
 OF_CMAKE: Final = re.compile(
@@ -120,7 +120,8 @@ def sets_up_checks(repo: Path, base: str, file: str) -> bool:
 
 def _part(repo: Path, commit: str, file: str) -> Any:
     """The settings of checks in a file, nothing where there are none; all of it where it cannot be read."""
-    text = commands.run("show", f"{commit}:{file}", cwd=repo).stdout
+    with objects.of(repo) as reader:
+        text = reader.text_of(commit, file)
     try:
         said = PARTIAL[PurePosixPath(file).name](text) if text else {}
         return {key: value for key, value in said.items() if value}
@@ -134,11 +135,12 @@ def _part(repo: Path, commit: str, file: str) -> Any:
 def libraries(repo: Path, base: str, known: Iterable[str]) -> frozenset[str]:
     """The modules of the libraries that a Python project asks for: a file named like one stands in for it."""
     found: set[str] = set()
-    for file in known:
-        listing = file in LISTS or (file.startswith(("requirements", "constraints")) and "/" not in file)
-        read = LISTED.get(PurePosixPath(file).suffix) if listing else None
-        with suppress(ValueError, AttributeError, TypeError):
-            found |= {*read(commands.run("show", f"{base}:{file}", cwd=repo).stdout)} if read else set()
+    with objects.of(repo) as reader:
+        for file in known:
+            listing = file in LISTS or (file.startswith(("requirements", "constraints")) and "/" not in file)
+            read = LISTED.get(PurePosixPath(file).suffix) if listing else None
+            with suppress(ValueError, AttributeError, TypeError):
+                found |= {*read(reader.text_of(base, file))} if read else set()
     plain = {name.lower().replace("_", "-").replace(".", "-") for name in found}
     return frozenset(module for name in plain for module in MODULES.get(name, (name.replace("-", "_"),)))
 

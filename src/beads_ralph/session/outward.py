@@ -11,10 +11,10 @@ from typing import Final
 
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands
+from beads_ralph.git import objects
+from beads_ralph.git.objects import LINK, SUBMODULE, ObjectReader, TreeEntry
 from beads_ralph.session.state import BeadSession
 
-LINK: Final = "120000"
 COMMON: Final = 2
 """Paths of so few parts, such as /tmp and /root, are in many a project for good reasons."""
 
@@ -47,13 +47,10 @@ def _is_in(target: str, place: Path) -> bool:
 
 def _links_out(tree: Path, base: str, commit: str) -> Iterator[tuple[str, str]]:
     """New or changed links that lead out, with what they say."""
-    words = ("diff", "--raw", "-z", "--no-renames", "--abbrev=64", "--diff-filter=d", base, commit)
-    fields = commands.output(*words, cwd=tree).split("\0")
-    for row, name in zip(fields[::2], fields[1::2], strict=False):
-        _, mode, _, blob, _ = row.lstrip(":").split(" ")
-        if mode != LINK:
-            continue
-        target = commands.output("cat-file", "blob", blob, cwd=tree)
+    with objects.of(tree) as reader:
+        new = [(one.path, one.new) for one in reader.changes(base, commit)]
+        links = {path: reader.text(file.id) for path, file in new if file and file.mode == LINK}
+    for name, target in links.items():
         inside = os.path.normpath(Path("/", name).parent.relative_to("/") / target)
         if target.startswith(os.sep) or inside == os.pardir or inside.startswith(f"{os.pardir}{os.sep}"):
             yield name, target
@@ -61,7 +58,14 @@ def _links_out(tree: Path, base: str, commit: str) -> Iterator[tuple[str, str]]:
 
 def _naming(tree: Path, base: str, commit: str, places: Iterable[Path]) -> list[str]:
     """Changed files that name such a place more often, or less, than before."""
-    named = "|".join(re.escape(str(place)) for place in dict.fromkeys(places))
-    words = ("diff", "--name-only", "-z", "--no-renames", "--diff-filter=d", "--pickaxe-regex")
-    listing = commands.output(*words, f"-S({named})([^A-Za-z0-9_.-]|$)", base, commit, cwd=tree)
-    return [name for name in listing.split("\0") if name]
+    named = b"|".join(re.escape(os.fsencode(place)) for place in dict.fromkeys(places))
+    pattern = re.compile(rb"(?:%s)(?:[^A-Za-z0-9_.-]|$)" % named, re.MULTILINE)
+    with objects.of(tree) as reader:
+        changes = [one for one in reader.changes(base, commit) if one.new and one.new.mode != SUBMODULE]
+        sides = {one.path: (one.old, one.new) for one in changes}
+        counted = {path: {_count(pattern, reader, file) for file in both} for path, both in sides.items()}
+    return [path for path, counts in counted.items() if len(counts) > 1]
+
+
+def _count(pattern: re.Pattern[bytes], reader: ObjectReader, file: TreeEntry | None) -> int:
+    return sum(1 for _ in pattern.finditer(reader.content(file.id))) if file else 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.bead.words import several
-from beads_ralph.git import commands, locking, worktree_status, worktrees
+from beads_ralph.git import commands, locking, objects, worktree_status, worktrees
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
@@ -19,6 +19,7 @@ from beads_ralph.session.merge_check import DISCARDED
 LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
 STATUS: Final = '"status"'
 MOST_FILES: Final = 1000
+MOST_COMMITS: Final = 1000
 LONGEST_TEXT: Final = 1024 * 1024
 
 
@@ -31,14 +32,14 @@ class Scene:
     branch: str
     commit: str
     refs: Mapping[str, str]
-    dirty: frozenset[str]
-    """What was not committed in the worktree, such as a repository inside of it."""
+    dirty: frozenset[str] | None
+    """What was not committed in the worktree, such as a repository inside of it; None where nobody can have
+    changed anything there."""
 
 
-def scene(root: Path, worktree: Path, branch: str, commit: str) -> Scene:
-    return Scene(
-        root, worktree, branch, commit, _refs(root), frozenset(worktree_status.uncommitted(worktree))
-    )
+def scene(root: Path, worktree: Path, branch: str, commit: str, *, in_reach: bool) -> Scene:
+    dirty = frozenset(worktree_status.uncommitted(worktree)) if in_reach else None
+    return Scene(root, worktree, branch, commit, _refs(root), dirty)
 
 
 def _refs(root: Path) -> dict[str, str]:
@@ -54,7 +55,7 @@ def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> tuple[list[
     if not (checkout.path / ".git").exists():
         return ["QA agents removed their checkout"], ""
     files = [name for name in checkout.changed() if name not in before]
-    mended = [name for name in checkout.rewritten() if name not in before] if files else []
+    mended = [name for name in checkout.put_back()[0] if name not in before] if files else []
     head = checkout.head()
     flags = [f"QA agents changed {several(files)} in their checkout; thrown away"] if files else []
     if head == checkout.commit and not mended:
@@ -102,6 +103,8 @@ def _put_back(seen: Scene, branch: str | None, keep_as: str) -> str:
 def _touched(seen: Scene) -> list[str]:
     if not (seen.worktree / ".git").exists():
         return [f"{seen.worktree.name}/"]
+    if seen.dirty is None:
+        return []
     return [name for name in worktree_status.uncommitted(seen.worktree) if name not in seen.dirty]
 
 
@@ -118,15 +121,13 @@ def _restore(seen: Scene) -> None:
 # --- whose words they are -----------------------------------------------------------------------------
 
 
-def is_quoted(answer: Mapping[str, Any], repo: Path, base: str, commit: str, changed: Sequence[str]) -> bool:
+def is_quoted(answer: Mapping[str, Any], repo: Path, base: str, commit: str) -> bool:
     """Whether the change itself holds the answer, in a file or in a message: a reviewer that prints what it
     read would say it, too."""
-    found = commands.run(
-        "grep", "-l", "-z", "-F", STATUS, commit, "--", *changed[:MOST_FILES], cwd=repo
-    ).stdout
-    places = [place for place in found.split("\0") if place]
-    texts = [commands.run("show", place, cwd=repo).stdout for place in places]
-    texts.append(commands.run("log", "--format=%B", f"{base}..{commit}", cwd=repo).stdout)
+    with objects.of(repo) as reader:
+        files = [one.new.id for one in reader.changes(base, commit)[:MOST_FILES] if one.new]
+        texts = [text for text in map(reader.text, files) if STATUS in text]
+        texts += reader.messages(commit, base, MOST_COMMITS)
     return any(answer == other for text in texts for other in _objects(text[:LONGEST_TEXT]))
 
 

@@ -11,12 +11,14 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.bead.words import plural
-from beads_ralph.git import commands
+from beads_ralph.git import objects
+from beads_ralph.git.objects import ObjectReader
 from beads_ralph.process.jobs import Transcript
 
 OPTIONS: Final = "PYTEST_ADDOPTS"
@@ -27,7 +29,7 @@ HEAD: Final = 4096
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 SUITE: Final = re.compile(r"<testsuite [^>]*>")
 COUNT: Final = re.compile(r'\b(tests|failures|errors|skipped|skips)="(\d+)"')
-OWN_REPORT: Final = r"junit-?xml|no:junit"
+OWN_REPORT: Final = re.compile(rb"junit-?xml|no:junit")
 """Who makes such a report already gets no other."""
 PLACES: Final = (
     "*.ini",
@@ -85,8 +87,15 @@ def of_json(said: Mapping[str, Any]) -> dict[str, TestsRun]:
 @lru_cache(maxsize=64)
 def may_ask(repo: Path, base: str) -> bool:
     """Whether pytest can be asked for a report: not where the project asks it for one of its own."""
-    found = commands.run("grep", "--quiet", "-I", "-E", "-e", OWN_REPORT, base, "--", *PLACES, cwd=repo)
-    return not found.ok
+    with objects.of(repo) as reader:
+        files = reader.files(base).items()
+        asked = {entry.id for name, entry in files if any(fnmatchcase(name, place) for place in PLACES)}
+        return not any(_asks(reader, id_) for id_ in sorted(asked))
+
+
+def _asks(reader: ObjectReader, file: str) -> bool:
+    said = reader.content(file)
+    return OWN_REPORT.search(said) is not None and not objects.is_binary(said)
 
 
 def asking(env: Mapping[str, str], folder: Path) -> dict[str, str]:
