@@ -116,6 +116,7 @@ def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
     assert said in fault(project, check)["detail"]
     ran = project.ralph("run", "--json")
     assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (1, ["bd-1-1a-one"], 1)
+    assert ran.data["next"] == [f"beads-ralph show {other}", f"beads-ralph retry {other}"]
     (row,) = [row for row in project.ralph("status", "--json").data["blocked"] if row["id"] == other]
     assert said in row["reason"]
     assert (project.metadata(other)["attempt_count"], project.events("agent_started", bead=other)) == (0, [])
