@@ -21,7 +21,7 @@ from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, Templ
 from beads_ralph.bead.names import AGENTS_DIR, doer, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona, model_asked
 from beads_ralph.bead.usage import COUNTS, Usage
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.words import shortened, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
@@ -76,8 +76,13 @@ def problem_of(ended: Exit, reply: Reply) -> str:
     if ended.code < 0:
         return f"was ended by signal {-ended.code}"
     if ended.code > 0:
-        return f"ended with exit code {ended.code}: {reply.detail}".rstrip(": ")
+        return f"ended with exit code {ended.code}: {reply.detail or _last_line(ended.stderr)}".rstrip(": ")
     return ""
+
+
+def _last_line(text: str) -> str:
+    """What a program said last, where it said nothing that we understand."""
+    return shortened(next((line for line in reversed(text.splitlines()) if line.strip()), ""))
 
 
 @dataclass(frozen=True)
