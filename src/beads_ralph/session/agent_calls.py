@@ -15,6 +15,7 @@ from typing import Any, Final
 from beads_ralph.agents import environment, faults, following, players, prices, programs, streams
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.reply_reader import NOTICE
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
@@ -81,8 +82,9 @@ def problem_of(ended: Exit, reply: Reply) -> str:
 
 
 def _last_line(text: str) -> str:
-    """What a program said last, where it said nothing that we understand."""
-    return shortened(next((line for line in reversed(text.splitlines()) if line.strip()), ""))
+    """What a program said last in its own words, where it said nothing that we understand."""
+    words = (line for line in reversed(text.splitlines()) if line.strip())
+    return shortened(next((line for line in words if not NOTICE.fullmatch(line)), ""))
 
 
 @dataclass(frozen=True)
