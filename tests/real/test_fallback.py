@@ -12,6 +12,7 @@ from tests.loop.plans import Project, fails, git, passes, sprint
 from tests.model.script import Rule
 from tests.model.server import ModelServer
 from tests.real.clis import Cli
+from tests.real.record import address
 
 pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
@@ -37,6 +38,8 @@ RULES = [
         ("codex", "claude", "limitr3600", "limit"),
         ("gemini", "goose", "401", "auth"),
         ("goose", "gemini", "500", "server"),
+        ("codex", "goose", "unreachable", "server"),
+        ("codex", "goose", "429r300", "limit"),
     ],
 )
 def test_one_real_cli_stands_in_for_another(
@@ -48,8 +51,8 @@ def test_one_real_cli_stands_in_for_another(
     model_server: ModelServer,
     repo: Path,
 ) -> None:
-    run = f"stands-in-{first}-{second}"
-    cannot = cli(first, model_server.base(scenario, f"{run}-cannot"))
+    run = f"stands-in-{first}-{second}-{scenario}"
+    cannot = cli(first, address(model_server, scenario, f"{run}-cannot"))
     able = cli(second, model_server.play(run, RULES))
     # Whoever plays it, an agent has one environment.
     agent: dict[str, Any] = {
