@@ -49,11 +49,13 @@ from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
+from beads_ralph.loop.known_beads import Known, neighbours
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread, run_until_ended
 from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
+    Order,
     Tools,
     agent_calls,
     confinement,
@@ -62,12 +64,14 @@ from beads_ralph.session import (
     verifier_world,
 )
 from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.preview import PromptRole, Shown, shown
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
 from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, Store, silent
+from beads_ralph.store.query import Query
 from beads_ralph.store.registry import OpenStore, open_store
 
 SPARE_THREADS = 8
@@ -476,6 +480,29 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
             return run_until_ended(past_sessions.ask_afterwards(bead, talk, question, tools, journal))
         finally:
             runs.mark_swept(folder)
+
+
+def preview(space: Workspace, store: Store, bead_id: str, role: PromptRole, number: int) -> Shown:
+    """What an agent of the bead would be told now."""
+    bead = store.show(bead_id)
+    known = {one.id: Known.of(one) for one in store.find(Query(wisps=True)).beads}
+    branches = [known[name].branch for name in bead.dependencies if name in known]
+    others = neighbours(bead, known)
+    run_id = runs.new_run_id()
+    tools = Tools(
+        space.root,
+        space.config,
+        executors.choose("local", None),
+        runs.RunFolder(_asks_home(space), run_id),
+        {},
+        select,
+        forge_of(space.root, space.config.model_copy(update={"forge": "none"})),
+    )
+    order = Order(
+        bead, run_id, run_id, space.root, space.config, tuple(dict.fromkeys(branches)), neighbours=others
+    )
+    with settings.until_done(space.root):
+        return shown(order, tools, role, number)
 
 
 # --- gates ------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from beads_ralph.git import commands, large_files, merges, submodules, worktree_
 from beads_ralph.loop import blockers
 from beads_ralph.loop.budget import budgets_bind
 from beads_ralph.loop.run_settings import Scope, foresee
+from beads_ralph.prompts import PromptFiles
 from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import Query
@@ -61,7 +62,8 @@ def uncommitted_files(scene: RunScene) -> Iterator[Obstacle]:
 
 
 def agent_settings(scene: RunScene) -> Iterator[Obstacle]:
-    """Homes, limits and the sandbox, as they are set."""
+    """Prompts, homes, limits and the sandbox, as they are set."""
+    yield from raised(lambda: PromptFiles.taken(scene.root))
     yield from raised(lambda: confinement.require(scene.config, scene.root))
     yield from raised(lambda: confinement.refuse_unreachable(scene.config, scene.root, scene.beads))
 
