@@ -16,9 +16,10 @@ from tests.real.record import address
 
 pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
+MENDING = "What was found and is still open"
 RULES = [
     Rule(
-        r"is not accepted yet",
+        MENDING,
         ("echo HELLO > greeting.txt", "git add --all", "git commit --quiet --message mended"),
         "Mended.",
     ),
@@ -80,7 +81,7 @@ def test_one_real_cli_stands_in_for_another(
     assert (rows[0]["program"], rows[0]["trouble"]) == (str(cannot.program), trouble)
     begun, mended = (row for row in rows if row["program"] == str(able.program))
     assert begun["session_id"] == mended["session_id"] is not None
-    mending = next(one for one in model_server.questions(run) if "is not accepted yet" in one.asked)
+    mending = next(one for one in model_server.questions(run) if MENDING in one.asked)
     assert "MARK-finding" in mending.asked
     assert "You are the developer" in mending.said, "the session that did the work"
     assert git(repo, "show", "feature/1-1-greeting:greeting.txt") == "HELLO"
