@@ -13,6 +13,7 @@ these, which nobody can override:
     BEADS_RALPH_RUN_ID    the run that the work belongs to
     BEADS_RALPH_MODEL     the model that the persona asks for
     BEADS_RALPH_SESSION   the session to go on with, or a fresh id
+    BEADS_RALPH_RESUME    1 where it is one to go on with, empty for a fresh one
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:
         RUN_ID: task.run_id,
         "BEADS_RALPH_MODEL": task.model,
         SESSION: task.session_id or fresh_session(task, transcript),
+        "BEADS_RALPH_RESUME": "1" if task.session_id else "",
     }
 
 

@@ -16,6 +16,7 @@ of a kind the last one counts. They must be among the last lines, of which the e
 
     BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
     BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
+                                                             with "of_session": true, since it began
     BEADS_RALPH_SESSION some-id                              what to go on with next time
     BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or one of TROUBLES: see `Trouble`
     BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
@@ -322,7 +323,11 @@ def _usage(text: str) -> dict[str, Any] | None:
     *tokens, cost = (given.get(key) for key in COUNTS)
     if any(isinstance(count, float) for count in tokens):
         return None
-    return {"usage": Usage(*tokens) + Usage(cost_usd=None if cost is None else float(cost))}
+    whose = given.get("of_session", False)
+    if not isinstance(whose, bool):
+        return None
+    told = Usage(*tokens) + Usage(cost_usd=None if cost is None else float(cost))
+    return {"session_usage" if whose else "usage": told}
 
 
 def _is_amount(value: Any) -> bool:
