@@ -155,7 +155,7 @@ def failed(status: int | None, kind: str = "", **fields: Any) -> list[dict[str, 
         (failed(None, "something new"), 1, "unfinished"),
         ([result(subtype="error_during_execution", is_error=True)], 0, "unfinished"),
         ([result(is_error=None)], 0, "unfinished"),
-        ([result(subtype="error_max_turns", is_error=True)], 1, "refused"),
+        ([result(subtype="error_max_turns", is_error=True)], 1, "unfinished"),
         ([result(subtype="error_max_structured_output_retries", is_error=True)], 1, "unreadable"),
         ([{"type": "system", "subtype": "init", "session_id": "s"}], 0, "unfinished"),
         ([{"type": "system", "subtype": "init", "session_id": "s"}], 143, ""),
@@ -218,7 +218,8 @@ def test_when_a_limit_ends(at: Any, text: str | None) -> None:
 
 TROUBLES = {
     **dict.fromkeys(("ok", "resumed", "prose", "killed", "denied"), ""),
-    **dict.fromkeys(("400", "turn-limit"), "refused"),
+    "400": "refused",
+    "turn-limit": "unfinished",
     **dict.fromkeys(("404", "unknown-option"), "configuration"),
     "413": "too_long",
     **dict.fromkeys(("401", "403", "not-signed-in"), "auth"),
