@@ -26,12 +26,13 @@ GREETS = Rule(
 Make = Callable[[str, str], Cli]
 
 
-def project_of(repo: Path, dev: dict[str, Any], *sprints: str) -> Project:
+def project_of(repo: Path, dev: dict[str, Any], *sprints: str, **settings: Any) -> Project:
     """Developed by a real CLI, reviewed by the scripted agent."""
     env = {"BEADS_RALPH_SCRIPT": str(repo.parent / "script.yaml")}
     reviewer = {"agent": "claude", "executable": "scripted", "env": env}
     plan = sprints or (sprint("1.1", "Greeting", tasks=["Write greeting.txt"]),)
-    return Project.make(repo, *plan, plan_settings={"dev_agents": [dev], "qa_agents": [reviewer]})
+    agents = {"dev_agents": [dev], "qa_agents": [reviewer]}
+    return Project.make(repo, *plan, plan_settings=agents, **settings)
 
 
 def played_by(first: Cli, *others: Cli) -> dict[str, Any]:
@@ -117,3 +118,22 @@ def test_a_model_that_is_not_known_is_asked_for_once(
     assert (ended.why, ended.attempts, len(ended.blocked)) == ("blocked", 0, 3)
     assert len(project.events("agent_started")) == 1
     assert all("is not set up for this" in reason for _, reason in ended.blocked)
+
+
+@pytest.mark.parametrize(("first", "second"), [("codex", "goose")])
+def test_a_model_that_never_answers_is_left_for_another(
+    first: str, second: str, cli: Make, model_server: ModelServer, repo: Path
+) -> None:
+    run = f"never-{first}"
+    silent = cli(first, model_server.base("hang", f"{run}-silent"))
+    able = cli(second, model_server.play(run, [GREETS]))
+    project = project_of(repo, played_by(silent, able), stall_limit="5s")
+    ended = ran_through(project)
+    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1), ended.reason
+    rows = project.metadata(BEAD)["dev_agent_executions"]
+    assert [(row["program"], row["trouble"]) for row in rows] == [
+        (str(silent.program), "stalled"),
+        (str(silent.program), "stalled"),
+        (str(able.program), ""),
+    ]
+    assert len({row["session_id"] for row in rows}) == 3
