@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -49,11 +49,13 @@ from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop import Ended, Loop, Scope, Settings, named, preflight
+from beads_ralph.loop.known_beads import Known, neighbours
 from beads_ralph.process import executors, process_tree
 from beads_ralph.process.calls import Retry, in_thread, run_until_ended
 from beads_ralph.process.jobs import RUN_ID, Executor
 from beads_ralph.process.sandbox import Sandboxed
 from beads_ralph.session import (
+    Order,
     Tools,
     agent_calls,
     confinement,
@@ -62,12 +64,14 @@ from beads_ralph.session import (
     verifier_world,
 )
 from beads_ralph.session.past_sessions import Heard, Talk
+from beads_ralph.session.preview import PromptRole, Shown, shown
 from beads_ralph.session.program_limits import ProgramLimits
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verify import Bench
 from beads_ralph.store import convoys
 from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, Store, silent
+from beads_ralph.store.query import Query
 from beads_ralph.store.registry import OpenStore, open_store
 
 SPARE_THREADS = 8
@@ -95,6 +99,8 @@ class RunRequest:
     """Whose value counts where both the plan and a person have changed it."""
     watch_plan: bool | None = None
     """Whether edits of the plan are taken up while the run is on; None: where agents cannot write to it."""
+    push: bool | None = None
+    """Whether finished branches are pushed in this run, whatever was said before."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None
@@ -176,10 +182,15 @@ class PlannedRun:
         if self.request.plan is None:
             return []
         try:
-            found = reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
-            return found.diff.open_ends()
+            return self.at_end.diff.open_ends()
         except RalphError as error:
             return [*error.faults] or [Fault(error.code, error.message)]
+
+    @cached_property
+    def at_end(self) -> Reconciled:
+        """The plan and the store, met once more when the work is over."""
+        assert self.request.plan is not None  # noqa: S101 - for the type checker
+        return reconcile(self.space, self.request.plan, lambda: self.opened.store, agent_check=False)
 
     @property
     def sandbox(self) -> str:
@@ -260,7 +271,8 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
 
 def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
-    said = {"executor": request.executor, "forge": request.forge}
+    push = {None: None, True: "yes", False: "no"}[request.push]
+    said = {"executor": request.executor, "forge": request.forge, "push": push}
     return space.config.model_copy(update={key: value for key, value in said.items() if value})
 
 
@@ -347,11 +359,12 @@ def _sweep(home: Path) -> list[int]:
 
 def _tell_permissions(beads: Sequence[Bead], tools: Tools, note: Progress) -> None:
     """Nobody should have to look for it that nobody is asked."""
-    programs = {program for bead in beads for program in agent_calls.unasked(bead, tools)}
-    for program in sorted(programs):
+    found = {one for bead in beads for one in agent_calls.unasked(bead, tools)}
+    for program, said in sorted(found):
+        key = "default_options" if said == agent_calls.SKIP else "program_options"
         note(
-            f"note: {program} runs with {agent_calls.SKIP}: its agents may do whatever you may. "
-            "agent_defaults.default_options in beads-ralph.yaml changes that."
+            f"note: {program} runs with {said}: its agents may do whatever you may. "
+            f"agent_defaults.{key} in beads-ralph.yaml changes that."
         )
 
 
@@ -467,6 +480,29 @@ def ask(space: Workspace, bead: Bead, talk: Talk, question: str) -> Heard:
             return run_until_ended(past_sessions.ask_afterwards(bead, talk, question, tools, journal))
         finally:
             runs.mark_swept(folder)
+
+
+def preview(space: Workspace, store: Store, bead_id: str, role: PromptRole, number: int) -> Shown:
+    """What an agent of the bead would be told now."""
+    bead = store.show(bead_id)
+    known = {one.id: Known.of(one) for one in store.find(Query(wisps=True)).beads}
+    branches = [known[name].branch for name in bead.dependencies if name in known]
+    others = neighbours(bead, known)
+    run_id = runs.new_run_id()
+    tools = Tools(
+        space.root,
+        space.config,
+        executors.choose("local", None),
+        runs.RunFolder(_asks_home(space), run_id),
+        {},
+        select,
+        forge_of(space.root, space.config.model_copy(update={"forge": "none"})),
+    )
+    order = Order(
+        bead, run_id, run_id, space.root, space.config, tuple(dict.fromkeys(branches)), neighbours=others
+    )
+    with settings.until_done(space.root):
+        return shown(order, tools, role, number)
 
 
 # --- gates ------------------------------------------------------------------------------------------

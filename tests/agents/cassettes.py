@@ -24,7 +24,7 @@ def scenarios(name: str) -> set[str]:
 def ended(name: str, scenario: str) -> Exit:
     how = json.loads(of(name).joinpath(f"{scenario}.json").read_text("utf-8"))
     stderr = of(name).joinpath(f"{scenario}.err").read_text("utf-8")
-    return Exit(how["code"], stderr=stderr, timed_out=how["timed_out"])
+    return Exit(how["code"], stderr=stderr, timed_out=how["timed_out"], gave_up=how.get("gave_up", False))
 
 
 def lines(name: str, scenario: str) -> list[str]:

@@ -217,6 +217,10 @@ def test_when_a_limit_ends(at: Any, text: str | None) -> None:
 # --- recorded runs ------------------------------------------------------------------------------------
 
 TROUBLES = {
+    "402": "credit",
+    "credit": "credit",
+    "toolong": "too_long",
+    "unreachable": "server",
     **dict.fromkeys(("ok", "resumed", "prose", "killed", "denied"), ""),
     "400": "refused",
     "turn-limit": "unfinished",

@@ -254,6 +254,10 @@ def test_what_fits_the_strict_form_fits_the_schema_as_it_was_written(schema: dic
 # --- recorded runs ------------------------------------------------------------------------------------
 
 TROUBLES = {
+    "402": "credit",
+    "credit": "credit",
+    "toolong": "too_long",
+    "unreachable": "server",
     **dict.fromkeys(("ok", "prose", "killed"), ""),
     "400": "refused",
     **dict.fromkeys(("404", "unknown-option"), "configuration"),

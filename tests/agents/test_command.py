@@ -136,6 +136,7 @@ def test_the_environment_is_exact(tmp_path: Path) -> None:
         "BEADS_RALPH_RUN_ID": "run-7",
         "BEADS_RALPH_MODEL": "sonnet",
         "BEADS_RALPH_SESSION": "s-1",
+        "BEADS_RALPH_RESUME": "1",
     }
 
 

@@ -23,7 +23,7 @@ from beads_ralph.agents.verdicts import judge
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.bead.personas import Persona
 from beads_ralph.process.jobs import Exit
-from tests.agents import cassettes, running
+from tests.agents import cassettes, classes, running
 from tests.agents.running import executable, spec, task, transcript
 
 TRICKY = (
@@ -103,9 +103,13 @@ def test_whoever_is_not_let_in_is_told_what_to_do_once(name: str) -> None:
     assert len(not_let_in) >= 2
     for reply in found:
         assert profile.sign_in not in reply.detail
-        told = explained(explained(reply, profile), profile)
+        told = explained(explained(reply, profile, {}), profile, {})
         assert told.detail.count(profile.sign_in) == (reply.trouble == "auth")
         assert reply.detail in told.detail
+        key = profile.keys[-1]
+        keyed = explained(reply, profile, {key: "secret"}).detail
+        assert (f"{key} is set, and was not accepted" in keyed) == (reply.trouble == "auth")
+        assert profile.sign_in not in keyed
 
 
 # --- the command line ---------------------------------------------------------------------------------
@@ -345,6 +349,22 @@ def test_no_beginning_of_a_good_run_is_a_good_run(recorded: str) -> None:
     for end in range(len(lines)):
         assert AGENTS[recorded].reply(Exit(0), lines[:end]).trouble == "unfinished"
     assert AGENTS[recorded].reply(Exit(0), lines).trouble == ""
+
+
+# --- every class of trouble, by recorded runs; with the real CLIs it is in tests/real -------------------
+
+
+@pytest.mark.parametrize(("cli", "scenario", "trouble"), classes.CASES)
+def test_a_class_of_trouble_is_the_same_for_every_cli(cli: str, scenario: str, trouble: str) -> None:
+    reply = cassettes.reply(cli, scenario)
+    assert reply.trouble == trouble, reply
+    assert reply.detail
+    assert reply.result is None
+
+
+def test_the_table_of_classes_is_that_of_the_recorded_runs() -> None:
+    """`python -m tests.agents.classes` writes it anew."""
+    assert classes.PAGE.read_text("utf-8") == classes.page()
 
 
 # --- much output --------------------------------------------------------------------------------------

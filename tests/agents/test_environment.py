@@ -22,6 +22,7 @@ SESSIONS = [
     *("TMUX", "TMUX_PANE"),
 ]
 OURS = ["BEADS_RALPH_RUN_ID", "BEADS_RALPH_JOB", "BEADS_RALPH_CONFIG"]
+ADMINISTRATORS = ["ANTHROPIC_ADMIN_KEY", "ANTHROPIC_ADMIN_API_KEY", "OPENAI_ADMIN_KEY"]
 SETTINGS = [
     *("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "OPENAI_API_KEY"),
     *("CODEX_API_KEY", "GEMINI_API_KEY", "OPENCODE_CONFIG_CONTENT", "GOOSE_PROVIDER"),
@@ -34,7 +35,7 @@ def made(folder: Path, inherited: dict[str, str], passes: str = "", **fields: ob
     return environment.of_task(asked, transcript(folder), inherited, passes)
 
 
-@pytest.mark.parametrize("name", [*STORE, *FORGE, *SESSIONS, *OURS])
+@pytest.mark.parametrize("name", [*STORE, *FORGE, *SESSIONS, *OURS, *ADMINISTRATORS])
 def test_what_is_withheld_comes_by_no_way(tmp_path: Path, name: str) -> None:
     env = made(tmp_path, {name: "from outside"}, passes=".*", inherits=(name,))
     assert "from outside" not in env.values()

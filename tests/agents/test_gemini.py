@@ -151,6 +151,10 @@ def test_settings_of_the_user_and_those_who_are_not_root_stay_as_they_are(tmp_pa
 # --- recorded runs ------------------------------------------------------------------------------------
 
 TROUBLES = {
+    "402": "credit",
+    "credit": "credit",
+    "toolong": "too_long",
+    "unreachable": "server",
     "ok": "",
     "resumed": "",
     "prose": "",

@@ -123,6 +123,9 @@ def test_a_mode_for_people_at_a_terminal_is_not_inherited_and_one_of_the_persona
 # --- recorded runs ------------------------------------------------------------------------------------
 
 TROUBLES = {
+    "402": "credit",
+    "credit": "credit",
+    "toolong": "too_long",
     "ok": "",
     "resumed": "",
     "prose": "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,21 +17,26 @@ from beads_ralph.agents.reply_reader import read
 from beads_ralph.bead.model import MODELS
 from beads_ralph.bead.personas import read_persona
 from beads_ralph.bead.run_state import ScrumResult
+from beads_ralph.errors import RalphError
 from beads_ralph.process.jobs import Exit
-from beads_ralph.prompts import NAMES, Name, places, render
+from beads_ralph.prompts import NAMES, NEEDED, Name, PromptFiles, places, render
 
 PLACES: dict[Name, str] = {
-    "dev": "bead_id worktree branch source_branch merged since attempt max_attempts title description tasks "
-    "acceptance_criteria context last_attempt findings guidance verifiers",
+    "dev": "bead_id worktree branch source_branch merged since attempt max_attempts conventions title "
+    "description tasks acceptance_criteria context introduction phase earlier beside last_attempt findings "
+    "guidance verifiers",
     "handover": "bead_id commits changed_files checks last_words",
     "team": "bead_id worktree branch session done",
-    "qa": "bead_id worktree branch source_branch commit context title tasks acceptance_criteria flags "
-    "changed_files output_schema flaw nonce",
-    "merge": "bead_id worktree branch merging branches conflicts feedback tasks verifiers",
+    "qa": "bead_id worktree branch range commit conventions context title description tasks "
+    "acceptance_criteria introduction phase earlier changed_files verifiers findings flags output_schema "
+    "flaw nonce",
+    "merge": "bead_id worktree branch merging merge_base conventions branches conflicts ours theirs "
+    "introduction feedback tasks verifiers",
     "ralph": "bead_id place attempt max_attempts title intent verifiers feedback evidence",
     "scrum-master": "bead_id worktree branch source_branch team plan_file plan_section bead",
     "ask": "bead_id worktree branch question",
-    "scrum-recovery": "bead_id recovery max_recoveries worktree branch source_branch problem last_answer",
+    "scrum-recovery": "bead_id recovery max_recoveries worktree branch source_branch problem bead "
+    "last_answer",
 }
 
 
@@ -192,3 +198,56 @@ def test_a_qa_agent_is_not_given_tools_to_edit_with(name: str, tmp_path: Path) -
     assert set(persona.tools) == {"Bash", "Read", "Grep", "Glob"}
     assert "you change nothing" in " ".join(persona.body.split()).lower()
     assert persona.body.endswith("Answer in the form that you are asked for.")
+
+
+# --- prompts of a repository's own --------------------------------------------------------------------
+
+
+def own_prompt(root: Path, name: str, text: str) -> None:
+    folder = root / prompts.FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_programs_own_prompt_is_one_that_a_repository_may_have(name: Name, tmp_path: Path) -> None:
+    text = resources.files(prompts).joinpath(f"{name}.md").read_text("utf-8")
+    own_prompt(tmp_path, name, text)
+    assert PromptFiles.taken(tmp_path).own == {name: text}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_prompt_with_no_more_than_what_is_needed_will_do(name: Name, tmp_path: Path) -> None:
+    shown = [place for place in usual_places(name) if place.strip("{}").split(":")[0] in NEEDED[name]]
+    own_prompt(tmp_path, name, "\n".join(["Mine.", *shown, ""]))
+    values = {place: f"V-{place}-V" for place in places(name)}
+    text = PromptFiles.taken(tmp_path).render(name, **values)
+    assert text.startswith("Mine.")
+    assert [f"V-{place}-V" in text for place in NEEDED[name]] == [True] * len(NEEDED[name])
+    for left_out in shown:
+        own_prompt(tmp_path, name, "\n".join(one for one in ("Mine.", *shown) if one != left_out))
+        with pytest.raises(RalphError) as refused:
+            PromptFiles.taken(tmp_path)
+        assert [fault.suggested_action for fault in refused.value.faults] == [f"Add {left_out}"]
+
+
+def usual_places(name: Name) -> list[str]:
+    text = resources.files(prompts).joinpath(f"{name}.md").read_text("utf-8")
+    return list(dict.fromkeys(place[0] for place in prompts.PLACE.finditer(text)))
+
+
+def test_every_fault_of_a_repositorys_prompts_is_named_with_its_place(tmp_path: Path) -> None:
+    own_prompt(
+        tmp_path, "handover", "{{commits:data}}\n{{commmits:data}} {{last_words}}\n{{last_words:data}}"
+    )
+    own_prompt(tmp_path, "developer", "{{title}}")
+    with pytest.raises(RalphError) as refused:
+        PromptFiles.taken(tmp_path)
+    found = [(fault.file, fault.line, fault.message) for fault in refused.value.faults]
+    file = f"{prompts.FOLDER}/handover.md"
+    assert found == [
+        (f"{prompts.FOLDER}/developer.md", None, "there is no prompt 'developer'"),
+        (file, 2, "prompt handover has no place {{commmits:data}}"),
+        (file, 2, "prompt handover has no place {{last_words}}"),
+    ]
+    assert refused.value.faults[2].suggested_action == "Write {{last_words:data}}"

@@ -273,6 +273,11 @@ def test_of_several_notices_the_last_one_counts() -> None:
     assert found.session_id == "0b8e:second.2"
 
 
+def test_what_a_session_used_in_all_is_told_apart_from_the_call() -> None:
+    found = reply(stderr='BEADS_RALPH_USAGE {"input_tokens": 10, "cost_usd": 0.5, "of_session": true}')
+    assert (found.usage, found.session_usage) == (Usage(), Usage(input_tokens=10, cost_usd=0.5))
+
+
 @pytest.mark.parametrize(
     "notice",
     [
@@ -283,6 +288,7 @@ def test_of_several_notices_the_last_one_counts() -> None:
         "BEADS_RALPH_LIMIT soon",
         "BEADS_RALPH_USAGE 12",
         'BEADS_RALPH_USAGE {"input_tokens": -1}',
+        'BEADS_RALPH_USAGE {"input_tokens": 1, "of_session": "yes"}',
         'BEADS_RALPH_USAGE {"input_tokens": true}',
         'BEADS_RALPH_USAGE {"input_tokens": 1.5}',
         'BEADS_RALPH_USAGE {"cost_usd": "1"}',

@@ -16,6 +16,7 @@ from beads_ralph.loop.preflight import CHECKS
 from beads_ralph.store.bd.bd_store import BdStore
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import Query
+from tests.agents.running import executable
 from tests.cli.running import Ran, compiled_here, mason, ralph, tree, write
 from tests.cli.stand_in import bd_script, path_without_bd, wrapped_bd
 from tests.compile.plans import plan, sprint
@@ -216,6 +217,7 @@ def by_name(ran: Ran) -> dict[str, dict[str, object]]:
 
 def test_doctor_looks_at_everything_and_changes_nothing(repo: Path, tmp_path: Path) -> None:
     env = {"PATH": path_without_bd(tmp_path / "bin")}
+    executable(tmp_path / "bin" / "claude", "#!/bin/sh\necho 2.1.325\n")
     before = tree(repo)
     ran = ralph("doctor", "--json", cwd=repo, env=env)
     assert ran.code == 0

@@ -93,6 +93,7 @@ def test_a_program_that_is_looked_at_or_asked_ends_with_the_command(
     repo: Path, tmp_path: Path, words: tuple[str, ...], version: str, number: signal.Signals
 ) -> None:
     file = tmp_path / "pid"
+    (repo / "beads-ralph.yaml").write_text("sandbox: none\n", encoding="utf-8")
     (tmp_path / "bin").mkdir()
     executable(tmp_path / "bin" / "codex", HANGS.format(version=version, file=file))
     with running(repo, *words, path=tmp_path / "bin") as process:

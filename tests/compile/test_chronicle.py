@@ -345,10 +345,14 @@ def test_why_a_formula_could_not_be_read_is_told_where_the_plan_names_it() -> No
     assert "f.formula.toml: steps[0] has no title" in fault.message
 
 
-def test_what_we_cannot_render_is_refused() -> None:
-    waiting = formula("waiting", work("code"), work("more", waits_for="any-children"))
+def test_what_nobody_acts_on_is_said_where_the_plan_pours_it() -> None:
+    waiting = formula("waiting", work("code"), work("more", needs=["code"], waits_for="any-children"))
     text = plan(poured("1.1", "A", "waiting"))
-    assert told(compiled(text, waiting)) == [(Code.FORMULA_UNSUPPORTED, at_line(text, "**Formula**"))]
+    built = compiled(text, waiting)
+    (warning,) = built.warnings
+    assert (warning.code, warning.line) == (Code.FORMULA_UNSUPPORTED, at_line(text, "**Formula**"))
+    assert "any-children waits for all of them" in warning.message
+    assert "1.1" in built.molecules
 
 
 def test_a_bead_that_does_not_come_out_right_is_told_with_its_step() -> None:

@@ -271,19 +271,6 @@ FAILURES: list[tuple[str, dict[str, Any], dict[str, str], str, list[str]]] = [
         "FORMULA.POUR_FAILED",
         ["after", "after"],
     ),
-    (
-        "unsupported",
-        {
-            "formula": "beyond",
-            "steps": [
-                {"id": "a", "title": "A", "type": "beads-ralph-work"},
-                {"id": "b", "title": "B", "waits_for": "any-children", "needs": ["a"]},
-            ],
-        },
-        {},
-        "FORMULA.UNSUPPORTED",
-        ["steps[1].waits_for"],
-    ),
 ]
 
 

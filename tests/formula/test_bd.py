@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ def theirs(mapping: Mapping[str, str], rows: Mapping[str, Raw], name: str, ready
 
 
 def _bd_made(row: Raw, parent: str) -> Made:
-    labels = [label for label in row.get("labels", []) if not label.startswith("gate:")]
+    labels = [label for label in row.get("labels", []) if re.match(r"gate:[^{]", label) is None]
     return Made(
         row["title"],
         row.get("description", ""),
@@ -189,6 +190,7 @@ def ready_ids(bd: Call) -> set[str]:
 
 EPIC = step("e", "a", children=[step("b"), step("c", "b"), step("f", children=[step("g")], type="feature")])
 BODY = [step("w", title="W {i}", description="no {i}", labels=["l"]), step("v", "w", priority=0)]
+UNTIL = [step("w"), step("v", "w")]
 PLAIN: dict[str, tuple[Raw, dict[str, str]]] = {
     "flat": ({"steps": [step("a"), step("b", "a"), step("c", "a", depends_on=["b"]), step("d")]}, {}),
     "fields": (
@@ -240,6 +242,22 @@ PLAIN: dict[str, tuple[Raw, dict[str, str]]] = {
         },
         {"pr": "7"},
     ),
+    "unheeded": (
+        {
+            "steps": [
+                step("a", on_complete={"for_each": "output.x", "bond": "y"}),
+                step("b", "a", gate={"type": "mail", "id": "bob"}),
+                step("c", "a", gate={"type": "approval"}, labels=["l"]),
+            ],
+            "compose": {
+                "hooks": [{"trigger": "label:l", "attach": "count"}],
+                "gate": [{"before": "c", "condition": "a.status == 'complete'"}],
+            },
+        },
+        {},
+    ),
+    "until": ({"steps": [step("l", loop={"until": "w.status == 'complete'", "max": 2, "body": UNTIL})]}, {}),
+    "any": ({"steps": [step("a"), step("b", "a", waits_for="any-children")]}, {}),
     "count": ({"steps": [step("l", loop={"count": 3, "body": [step("w"), step("v", "w")]})]}, {}),
     "range": ({"steps": [step("a"), step("l", loop={"range": "2..2^2", "var": "i", "body": BODY})]}, {}),
     "outside": ({"steps": [step("a"), step("l", loop={"count": 2, "body": [step("w", "a")]})]}, {}),
@@ -396,6 +414,9 @@ BROKEN: dict[str, Raw] = {
     "backwards": {"steps": [step("l", loop={"range": "3..1", "body": [step("w")]})]},
     "until": {"steps": [step("l", loop={"until": "a.status == 'x'", "body": [step("w")]})]},
     "on-complete": {"steps": [step("a", on_complete={"for_each": "output.x"})]},
+    "gate": {"steps": [step("a")], "compose": {"gate": [{"before": "q", "condition": "a.status == 'x'"}]}},
+    "gate-bare": {"steps": [step("a")], "compose": {"gate": [{"before": "a"}]}},
+    "hook": {"steps": [step("a")], "compose": {"hooks": [{"trigger": "x"}]}},
     "branch": {"steps": [step("a")], "compose": {"branch": [{"from": "a", "steps": ["q"], "join": "a"}]}},
     "self": {"extends": ["self"], "steps": [step("a")]},
     "orphan": {"extends": ["nobody"], "steps": [step("a")]},

@@ -23,7 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
-from beads_ralph.session.agent_calls import session_after
+from beads_ralph.session.agent_calls import session_after, unasked
 from tests.beads import make_bead
 
 OPTIONS = ["--dangerously-skip-permissions"]
@@ -235,3 +235,23 @@ def test_what_was_given_back_in_between_is_in_the_store_already(tmp_path: Path) 
 def test_without_a_journal_there_is_nothing_to_add(tmp_path: Path) -> None:
     assert unrecorded(make_bead("bd-a"), tmp_path / "none.jsonl") == RunState()
     assert unrecorded(make_bead("bd-a"), journal(tmp_path, CLAIMED, ended(1), CLAIMED)) == RunState()
+
+
+def test_each_program_that_asks_nobody_is_named_once_with_its_stand_ins(tmp_path: Path) -> None:
+    agents: list[dict[str, Any]] = [
+        {"executable": "gemini", "fallback": ["copilot"]},
+        {"executable": "gemini", "model": "other", "fallback": []},
+        {"executable": "codex", "fallback": []},
+        {"executable": "codex", "options": ["--dangerously-bypass-approvals-and-sandbox"], "fallback": []},
+        {"executable": "opencode", "options": ["--no-auto"], "fallback": ["goose"]},
+        {"executable": "goose", "env": {"GOOSE_MODE": "approve"}, "fallback": []},
+        {"executable": "scripted", "fallback": []},
+    ]
+    specs = [{"role": "polecat", "agent": "claude", **agent} for agent in agents]
+    bead = make_bead("bd-1-1-x", metadata={"dev_agents": specs, "qa_agents": specs[:1]})
+    assert sorted(set(unasked(bead, tools(tmp_path)))) == [
+        ("codex", "--dangerously-bypass-approvals-and-sandbox"),
+        ("copilot", "--allow-all"),
+        ("gemini", "--approval-mode=yolo"),
+        ("goose", "GOOSE_MODE=auto"),
+    ]

@@ -119,7 +119,23 @@ def _data(chunk: Json) -> bytes:
     return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
+def _in_own_words(kind: str) -> tuple[Json, dict[str, str]]:
+    if kind == "too_long":
+        said = (
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001."
+        )
+        return _error(said, "invalid_request_error", "context_length_exceeded"), {}
+    said = "You exceeded your current quota, please check your plan and billing details."
+    return _error(said, "insufficient_quota", "insufficient_quota"), {"status": "429"}
+
+
+def _error(said: str, kind: str, code: str) -> Json:
+    return {"error": {"message": said, "type": kind, "param": None, "code": code}}
+
+
 def refuse(refusal: Refusal, now: float) -> tuple[Json, dict[str, str]]:
+    if refusal.kind:
+        return _in_own_words(refusal.kind)
     kind, code = KINDS.get(refusal.status, ("server_error", "server_error"))
     error: Json = {"message": f"scripted {refusal.status}", "type": kind, "param": None, "code": code}
     if refusal.status != 429:

@@ -135,6 +135,8 @@ class Refusal:
     """Seconds until the limit is over."""
     exhausted: bool = False
     """The quota is used up: vendors tell this apart from too many requests at once."""
+    kind: Literal["", "too_long", "credit"] = ""
+    """What vendors say in their own words, with a status that means other things, too."""
 
 
 class Wire(Protocol):

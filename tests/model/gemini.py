@@ -102,6 +102,12 @@ def _data(response: Json) -> bytes:
 
 def refuse(refusal: Refusal, now: float) -> tuple[Json, dict[str, str]]:
     del now
+    if refusal.kind == "too_long":
+        said = "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."
+        return {"error": {"code": 400, "message": said, "status": "INVALID_ARGUMENT"}}, {}
+    if refusal.kind == "credit":
+        said = "Your prepaid credits are used up: payment required."
+        return {"error": {"code": 402, "message": said, "status": "FAILED_PRECONDITION"}}, {"status": "402"}
     status = KINDS.get(refusal.status, "INTERNAL")
     error: Json = {"code": refusal.status, "message": f"scripted {refusal.status}", "status": status}
     if refusal.status != 429:

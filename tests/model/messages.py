@@ -131,11 +131,18 @@ def _event(kind: str, data: Json) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
 
 
+OWN_WORDS = {
+    "too_long": "prompt is too long: 208310 tokens > 200000 maximum",
+    "credit": "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+}
+
+
 def refuse(refusal: Refusal, now: float) -> tuple[Json, dict[str, str]]:
     kind = KINDS.get(refusal.status, "api_error")
+    said = OWN_WORDS.get(refusal.kind, f"scripted {refusal.status}")
     body = {
         "type": "error",
-        "error": {"type": kind, "message": f"scripted {refusal.status}"},
+        "error": {"type": kind, "message": said},
         "request_id": "req_scripted",
     }
     return body, _limit_headers(refusal, now) if refusal.status == 429 else {}

@@ -9,6 +9,7 @@
     script      the rules registered for the run; a run with rules plays them in the scenarios below too
     400 …       any error status; 429[rN] tells N seconds (1) until it is worth trying again
     limit[rN]   429 as for a quota that is used up
+    toolong     a prompt that does not fit, as the vendor says it; credit: an account without money, likewise
     hang        no answer; stall: half a stream, then silence; drop: half a stream, then the end
     malformed   a stream that is no JSON
     …xN         only the first N requests go wrong: 500x2, dropx1
@@ -29,8 +30,9 @@ from tests.model.script import Script
 
 Mishap = Literal["hang", "stall", "drop", "malformed"]
 MISHAPS: dict[str, Mishap] = {"hang": "hang", "stall": "stall", "drop": "drop", "malformed": "malformed"}
+OWN_WORDS: dict[str, Literal["too_long", "credit"]] = {"toolong": "too_long", "credit": "credit"}
 TROUBLE = re.compile(
-    r"(?P<kind>[45]\d\d|limit|hang|stall|drop|malformed)(?:r(?P<after>\d+))?(?:x(?P<first>\d+))?"
+    r"(?P<kind>[45]\d\d|limit|toolong|credit|hang|stall|drop|malformed)(?:r(?P<after>\d+))?(?:x(?P<first>\d+))?"
 )
 PLAY = re.compile(r"(?P<name>ok|text|prose|denied|loop|sleep|flood|script)(?P<size>\d+)?")
 MARK = re.compile(r"MARK-\w+")
@@ -78,7 +80,10 @@ def _troubled(name: str, kind: str, after: int, first: int | None) -> Scenario:
     if kind in MISHAPS:
         return Scenario(name, mishap=MISHAPS[kind], first=first)
     exhausted = kind == "limit"
-    refusal = Refusal(429 if exhausted else int(kind), after, exhausted)
+    if kind in OWN_WORDS:
+        refusal = Refusal(400, after, kind=OWN_WORDS[kind])
+    else:
+        refusal = Refusal(429 if exhausted else int(kind), after, exhausted)
     return Scenario(name, refusal=refusal, first=first)
 
 

@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _go_wrong(self, chosen: Scenario, wire: Wire, question: Question, said: Answer) -> None:
         if chosen.refusal:
             body, headers = wire.refuse(chosen.refusal, time.time())
-            self._send(chosen.refusal.status, body, headers)
+            self._send(int(headers.pop("status", chosen.refusal.status)), body, headers)
             return
         self.close_connection = True
         if chosen.mishap == "hang":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from tests.model.exchange import Question
 from tests.model.script import Rule
 from tests.model.server import ModelServer
 from tests.real.clis import Cli
-from tests.real.record import Take
+from tests.real.record import Take, address
 
 
 class Ask(Protocol):
@@ -47,13 +47,13 @@ class Caller:
 
     def __call__(self, prompt: str, scenario: str = "ok", **fields: Any) -> tuple[Exit, Reply]:
         self.run = uuid.uuid4().hex
-        rules = fields.pop("rules", None)
-        base = self.server.play(self.run, rules) if rules else self.server.base(scenario, self.run)
+        rules, stall = fields.pop("rules", None), fields.pop("stall_limit", 0.0)
+        base = self.server.play(self.run, rules) if rules else address(self.server, scenario, self.run)
         asked = self.task(prompt, base, **fields)
         files = transcript(self.folder, self.run)
         adapter: AgentCLI = fields.get("adapter") or AGENTS[self.name]
         job = adapter.command(asked, files)
-        self.job = Job(**{**job.__dict__, "argv": (*self.before, *job.argv), "mark": self.run})
+        self.job = replace(job, argv=(*self.before, *job.argv), mark=self.run, stall_limit=stall)
         follower = following.follow(adapter, self.job, self.patience)
         ended = asyncio.run(LocalExecutor().run(self.job, follower))
         return ended, following.heard(adapter, self.job, ended, follower)

@@ -16,10 +16,11 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from beads_ralph.agents import following
 from beads_ralph.agents.protocol import AGENTS, AgentCLI
 from beads_ralph.agents.reply_reader import output_of
 from beads_ralph.bead.personas import Persona
@@ -31,6 +32,7 @@ from tests.real.clis import IDENTITY, Cli, found, prepare
 
 CASSETTES = Path(__file__).parents[1] / "agents" / "cassettes"
 SESSION = "11111111-2222-4333-8444-555555555555"
+NOBODY_THERE = "http://127.0.0.1:9"
 UNKNOWN = "99999999-2222-4333-8444-555555555555"
 
 
@@ -57,6 +59,7 @@ COMMON: dict[str, Take] = {
     **{name: Take(name) for name in ("400", "401", "403", "404", "413", "500", "529", "drop", "malformed")},
     "429": Take("429r7"),
     "quota": Take("limitr7"),
+    **{name: Take(name) for name in ("402", "credit", "toolong", "unreachable")},
 }
 DENY_POLICY = (
     '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "printf"\ndecision = "deny"\npriority = 999\n'
@@ -92,7 +95,6 @@ OF_ONE: dict[str, dict[str, Take]] = {
         "turn-limit": Take("loop", options=("--max-turns=2",)),
         "approval": Take(env=(("GOOSE_MODE", "approve"),)),
         "no-provider": Take(env=(("GOOSE_PROVIDER", ""),)),
-        "unreachable": Take(env=(("OPENAI_HOST", "http://127.0.0.1:9"),)),
     },
     "opencode": {
         "denied": Take(
@@ -109,25 +111,32 @@ NOT_OF: dict[str, set[str]] = {"codex": {"resumed"}, "opencode": {"resumed"}}
 """Their sessions have ids of their own choice, so that there is none of a known one."""
 
 
-def record(name: str, folder: Path) -> None:
-    """All scenarios of one CLI, in a place of their own."""
+def record(name: str, folder: Path, only: Collection[str] = ()) -> None:
+    """All scenarios of one CLI, or only those, in a place of their own."""
     installed = found(name, Path(os.environ["BEADS_RALPH_AGENTS"]))
     assert installed, f"{name} is not installed"
     target = CASSETTES / f"{name}-{AGENTS[name].profile.tested}"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    if not only:
+        shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True, exist_ok=True)
     home, worktree = folder / "home", folder / "worktree"
     home.mkdir()
     (home / "deny.toml").write_text(DENY_POLICY, encoding="utf-8")
     running.git("init", "--quiet", str(worktree), cwd=folder)
     with ModelServer() as server:
         takes = {**COMMON, **OF_ONE.get(name, {})}
-        for scenario in sorted(set(takes) - NOT_OF.get(name, set()), key=list(takes).index):
+        wanted = (set(only) or set(takes)) - NOT_OF.get(name, set())
+        for scenario in sorted(wanted, key=list(takes).index):
             take = takes[scenario]
-            base = server.base(take.model, f"{name}-{scenario}")
+            base = address(server, take.model, f"{name}-{scenario}")
             ended = play(prepare(name, installed, home, base), take, worktree, folder / scenario)
             keep(target / scenario, ended, folder, installed)
             sys.stdout.write(f"{name} {scenario}: {ended.code}\n")
+
+
+def address(server: ModelServer, model: str, run: str) -> str:
+    """Of the model in that scenario; of nobody, where nobody is to be reached."""
+    return NOBODY_THERE if model == "unreachable" else server.base(model, run)
 
 
 def play(
@@ -157,7 +166,8 @@ def play(
     )
     job = _in_known_session((adapter or AGENTS[cli.name]).command(asked, running.transcript(place)))
     job = replace(job, argv=(*before, *job.argv), mark=uuid.uuid4().hex)
-    ended = asyncio.run(LocalExecutor().run(job))
+    follower = following.follow(adapter or AGENTS[cli.name], job)
+    ended = asyncio.run(LocalExecutor().run(job, follower))
     if job.report and job.transcript:
         noted = [*output_of(replace(job, transcript=None))]
         job.transcript.out.with_suffix(".report").write_text("".join(f"{line}\n" for line in noted), "utf-8")
@@ -184,7 +194,7 @@ def keep(path: Path, ended: Exit, folder: Path, installed: Path) -> None:
             continue
         text = _scrubbed(source.read_text("utf-8", "replace"), names)
         path.with_name(f"{path.name}.{suffix}").write_text(text, encoding="utf-8")
-    how = {"code": ended.code, "timed_out": ended.timed_out}
+    how = {"code": ended.code, "timed_out": ended.timed_out, **({"gave_up": True} if ended.gave_up else {})}
     path.with_name(f"{path.name}.json").write_text(json.dumps(how) + "\n", encoding="utf-8")
 
 
@@ -198,6 +208,7 @@ def _scrubbed(text: str, names: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:]:
+    clis = [word for word in sys.argv[1:] if word in AGENTS]
+    for given in clis:
         with tempfile.TemporaryDirectory() as scratch:
-            record(given, Path(scratch))
+            record(given, Path(scratch), {word for word in sys.argv[1:] if word not in AGENTS})

@@ -65,6 +65,19 @@ def test_a_tool_that_is_not_allowed_is_told(call: Caller) -> None:
     assert subjects(call.worktree) == []
 
 
+def test_memory_timers_wake_ups_and_tasks_in_the_background_are_off(call: Caller) -> None:
+    ended, _ = call("Go on.", "text")
+    assert ended.ok, ended.stderr
+    asked = call.questions[0]
+    offered = {tool.name for tool in asked.tools}
+    assert not offered & {"CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup"}
+    bash = asked.tool("Bash")
+    assert bash is not None
+    assert "run_in_background" not in bash.schema["properties"]
+    assert ended.transcript is not None
+    assert "memory_paths" not in ended.transcript.out.read_text("utf-8")
+
+
 def test_the_persona_is_not_the_file_in_the_worktree(call: Caller) -> None:
     """Which an agent may have changed."""
     file = call.worktree / ".claude" / "agents" / "dev.md"

@@ -10,10 +10,6 @@ from tests.real.calling import Ask
 from tests.real.record import Take
 
 pytestmark = pytest.mark.real_agents
-TROUBLES = {
-    "gemini": {"401": "auth", "limitr7": "limit", "drop": "server", "404": "configuration"},
-    "goose": {"401": "auth", "limitr7": "limit", "500": "server", "400": "refused"},
-}
 PROSE = {
     "gemini": '[API Error: 429] {"type":"result","status":"error","error":{"message":"retry after 9s"}}',
     "goose": "Ran into this error: Rate limit exceeded: 429.",
@@ -21,22 +17,13 @@ PROSE = {
 """What each says itself of a limit, as a model may say it, too."""
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "trouble"),
-    [(name, model, trouble) for name, known in TROUBLES.items() for model, trouble in known.items()],
-)
-def test_trouble_has_a_name(asking: Callable[[str], Ask], name: str, model: str, trouble: str) -> None:
-    _, reply, _ = asking(name)(Take(model))
-    assert reply.trouble == trouble
-
-
-@pytest.mark.parametrize("name", TROUBLES)
+@pytest.mark.parametrize("name", PROSE)
 def test_nothing_is_left_of_one_that_had_to_be_ended(asking: Callable[[str], Ask], name: str) -> None:
     ended, _, _ = asking(name)(Take("sleep97", timeout=10.0))
     assert ended.timed_out
 
 
-@pytest.mark.parametrize("name", TROUBLES)
+@pytest.mark.parametrize("name", PROSE)
 def test_what_a_model_says_of_limits_is_no_limit(asking: Callable[[str], Ask], name: str) -> None:
     _, reply, _ = asking(name)(Take(), PROSE[name])
     assert (reply.trouble, reply.text) == ("", PROSE[name])

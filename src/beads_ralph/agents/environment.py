@@ -13,6 +13,7 @@ these, which nobody can override:
     BEADS_RALPH_RUN_ID    the run that the work belongs to
     BEADS_RALPH_MODEL     the model that the persona asks for
     BEADS_RALPH_SESSION   the session to go on with, or a fresh id
+    BEADS_RALPH_RESUME    1 where it is one to go on with, empty for a fresh one
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ OF_A_HOME: Final = re.compile(
     r"XDG_(CONFIG|DATA|STATE|CACHE|RUNTIME)_(HOME|DIR)|CLAUDE_CONFIG_DIR|CODEX_HOME|GEMINI_CLI_HOME"
     r"|OPENCODE_CONFIG(_DIR)?|GOOSE_PATH_ROOT|COPILOT_HOME"
 )
+OF_AN_ADMINISTRATOR: Final = re.compile(r"[A-Z0-9_]+_ADMIN_(API_)?KEY")
 NETWORK: Final = (
     # How the machine reaches a model's server, and where programs keep what is theirs.
     r"(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS"
@@ -64,6 +66,7 @@ WITHHELD: Final = (
     (re.compile("BEADS_RALPH_.*"), "is set by beads-ralph itself"),
     (OF_THE_STORE, "belongs to the store, which agents do not touch"),
     (OF_THE_FORGE, "is a token of the forge, where only beads-ralph opens pull requests"),
+    (OF_AN_ADMINISTRATOR, "is an administrator's key, which no agent has a use for"),
     (OF_A_SESSION, "marks the children of another agent's session"),
 )
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -79,13 +82,17 @@ def of_task(
     own = dict(task.spec.env or {})
     if faults := [fault for name, value in own.items() if (fault := _fault(task, name, value))]:
         raise gathered(faults, f"the env of agent {task.spec.agent}")
-    kept = passed_on(inherited, task.inherits, passes)
-    if task.home is not None:
-        # Else the settings of the user's own HOME would be found all the same; what is named is wanted.
-        led_back = [name for name in kept if OF_A_HOME.fullmatch(name) and name not in task.inherits]
-        kept = {name: value for name, value in kept.items() if name not in led_back}
-        kept["HOME"] = str(task.home)
+    kept = of_home(passed_on(inherited, task.inherits, passes), task.home, task.inherits)
     return {**task.committer, **kept, **own, **task.env, **_facts(task, transcript)}
+
+
+def of_home(kept: Mapping[str, str], home: Path | None, named: Collection[str]) -> dict[str, str]:
+    """The same with another HOME, where there is one. What leads back to the user's own settings goes, since
+    they would be found all the same; what is named is wanted."""
+    if home is None:
+        return dict(kept)
+    led_back = [name for name in kept if OF_A_HOME.fullmatch(name) and name not in named]
+    return {**{name: value for name, value in kept.items() if name not in led_back}, "HOME": str(home)}
 
 
 def passed_on(inherited: Mapping[str, str], named: Collection[str] = (), passes: str = "") -> dict[str, str]:
@@ -129,6 +136,7 @@ def _facts(task: AgentTask, transcript: Transcript) -> dict[str, str]:
         RUN_ID: task.run_id,
         "BEADS_RALPH_MODEL": task.model,
         SESSION: task.session_id or fresh_session(task, transcript),
+        "BEADS_RALPH_RESUME": "1" if task.session_id else "",
     }
 
 

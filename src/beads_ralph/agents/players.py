@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead import personas
@@ -12,6 +12,9 @@ from beads_ralph.bead.model import CLAUDE, MODELS, AgentSpec, Bead
 from beads_ralph.bead.names import persona_path
 from beads_ralph.bead.personas import PersonaFiles
 from beads_ralph.config.model import AgentDefaults, Config
+
+MERGE_SPECIALIST: Final = "merge-specialist"
+"""The persona that `init` installs for merges."""
 
 
 class AgentChoice(Protocol):
@@ -108,6 +111,18 @@ def default_options(defaults: AgentDefaults, program: str, adapter: str) -> list
     named = (defaults.program_options.get(name) for name in (program, adapter))
     own = next((options for options in named if options is not None), None)
     return own if own is not None or adapter != CLAUDE else defaults.default_options
+
+
+def merger(spec: AgentSpec, choice: AgentChoice) -> AgentSpec:
+    """Who resolves conflicts: the specialist where its file is there, played by the developer's program; else
+    the developer. Claude takes the model that the file recommends."""
+    if choice.personas.find(MERGE_SPECIALIST) is None:
+        return spec
+    own = with_defaults(spec, choice)
+    changes: dict[str, Any] = {"agent": persona_path(MERGE_SPECIALIST), "context": None, "agent_id": None}
+    if choice.select(own.executable or CLAUDE).name == CLAUDE:
+        changes["model"] = None
+    return spec.model_copy(update=changes)
 
 
 def of_bead(bead: Bead, choice: AgentChoice) -> Iterator[list[str]]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
+from beads_ralph.agents import programs, sign_in
+from beads_ralph.agents.sign_in import Caller, SignedIn
 from beads_ralph.process import jobs
-from beads_ralph.process.calls import run_until_ended, side_by_side
-from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
+from beads_ralph.process.jobs import Exit, Job
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentCLI
+    from beads_ralph.agents.protocol import AgentCLI, AgentTask
     from beads_ralph.bead.model import AgentSpec
 
 PROBE_SECONDS: Final = 15.0
@@ -31,8 +30,6 @@ nothing else:
 ```
 """
 
-SignedIn = Literal["yes", "no", "unknown"]
-
 
 @dataclass(frozen=True)
 class Present:
@@ -46,6 +43,12 @@ class Present:
     signed_in: SignedIn
     action: str = ""
     """The advice before it can be used; empty where nothing is known to be missing."""
+    provider: str = ""
+    """Whose models it is set to use, where that is not the usual one."""
+    used: bool = False
+    """Whether an agent of the settings or of an open bead may be played by it."""
+    models: tuple[str, ...] = ()
+    """Those that it is asked for then; empty for its own default."""
 
     @property
     def untested(self) -> str:
@@ -69,6 +72,9 @@ class SmokeTest:
     ok: bool
     message: str
     seconds: float
+    model: str = ""
+    """The one that it was asked for; empty for its own default."""
+    sandbox: str = "none"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "seconds": round(self.seconds, 3)}
@@ -77,21 +83,21 @@ class SmokeTest:
 # --- who is here --------------------------------------------------------------------------------------
 
 
-def call(clis: Iterable[AgentCLI], env: Mapping[str, str] = os.environ) -> list[Present]:
-    """Look at each of them, side by side: some need a second to say their version."""
-    return side_by_side(lambda cli: look_at(cli, cli.profile.executable, env), clis)
-
-
-def look_at(cli: AgentCLI, program: str, env: Mapping[str, str] = os.environ) -> Present:
-    """Look at a program that this adapter plays; a program may be named by its path."""
-    name, profile = cli.name, cli.profile
-    path = jobs.which(program, env.get("PATH"))
+def look_at(cli: AgentCLI, program: str, caller: Caller | None = None, root: Path | None = None) -> Present:
+    """Look at a program that this adapter plays; one that is named by its path is seen from `root`."""
+    profile = cli.profile
+    name = program if not profile.executable or program != profile.executable else cli.name
+    search = caller.env.get("PATH") if caller else None
+    path = jobs.which(programs.path_of(program, root) if root else program, search)
     if path is None:
-        return Present(name, profile.title, None, None, profile.tested, "unknown", profile.install)
-    version = version_of(path, profile.version_args)
-    found = signed_in(profile, env)
-    action = profile.sign_in if found == "no" else ""
-    return Present(name, profile.title, path, version, profile.tested, found, action)
+        action = profile.install or programs.remedy(program, root or Path())
+        return Present(name, profile.title, None, None, profile.tested, "unknown", action)
+    # Nobody knows what a program of the user's own does with --version.
+    version = version_of(path, profile.version_args) if profile.executable else None
+    found = sign_in.look(cli.name, caller) if caller else sign_in.SignIn("unknown")
+    return Present(
+        name, profile.title, path, version, profile.tested, found.found, found.action, found.provider
+    )
 
 
 def version_of(path: str, arguments: Sequence[str] = ("--version",)) -> str | None:
@@ -109,49 +115,42 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def signed_in(profile: Profile, env: Mapping[str, str]) -> SignedIn:
-    """By its keys and files. Elsewhere than on Linux a keychain may hold what no file shows."""
-    home = Path(env.get("HOME") or Path.home())
-    if any(map(env.get, profile.keys)) or any((home / name).exists() for name in profile.credentials):
-        return "yes"
-    known = bool(profile.keys or profile.credentials)
-    return "no" if known and sys.platform == "linux" else "unknown"
-
-
 # --- do they answer -----------------------------------------------------------------------------------
 
 
-def smoke(
-    cli: AgentCLI, spec: AgentSpec, model: str, inherits: Sequence[str] = (), home: Path | None = None
-) -> SmokeTest:
-    """Ask the program one small question through its adapter. It costs a few tokens."""
+def question(
+    spec: AgentSpec,
+    model: str,
+    place: Path,
+    inherits: Sequence[str] = (),
+    home: Path | None = None,
+    *,
+    closed_in: bool = False,
+) -> AgentTask:
+    """One small question, as a task that changes nothing. It costs a few tokens."""
     from beads_ralph.agents.protocol import AgentTask
     from beads_ralph.bead.model import OUTPUT_SCHEMA
-    from beads_ralph.process.executors.local import LocalExecutor
 
-    with tempfile.TemporaryDirectory(prefix="beads-ralph-smoke-") as folder:
-        place = Path(folder)
-        task = AgentTask(
-            spec=spec,
-            role="qa",
-            prompt=QUESTION,
-            cwd=place,
-            bead_id="smoke-test",
-            attempt=1,
-            branch="",
-            run_id=place.name,
-            model=model,
-            timeout=SMOKE_SECONDS,
-            output_schema=OUTPUT_SCHEMA,
-            inherits=tuple(inherits),
-            home=home,
-        )
-        transcript = Transcript(place / ".out", place / ".err")
-        job = cli.command(task, transcript)
-        return _answered(cli, job, run_until_ended(LocalExecutor().run(job)))
+    return AgentTask(
+        spec=spec,
+        role="qa",
+        prompt=QUESTION,
+        cwd=place,
+        bead_id="smoke-test",
+        attempt=1,
+        branch="",
+        run_id=place.name,
+        model=model,
+        timeout=SMOKE_SECONDS,
+        output_schema=OUTPUT_SCHEMA,
+        inherits=tuple(inherits),
+        home=home,
+        closed_in=closed_in,
+    )
 
 
-def _answered(cli: AgentCLI, job: Job, ended: Exit) -> SmokeTest:
+def answered(cli: AgentCLI, job: Job, ended: Exit) -> tuple[bool, str]:
+    """Whether it answered, and what it said."""
     from beads_ralph.agents.reply_reader import heard
     from beads_ralph.agents.verdicts import judge
 
@@ -159,4 +158,4 @@ def _answered(cli: AgentCLI, job: Job, ended: Exit) -> SmokeTest:
     ruling, message, _details = judge(reply, ended)
     if ruling != "pass" and not reply.detail and ended.stderr.strip():
         message = f"{message}; its last words: {ended.stderr.strip().splitlines()[-1]}"
-    return SmokeTest(cli.name, ruling == "pass", message, ended.seconds)
+    return ruling == "pass", message

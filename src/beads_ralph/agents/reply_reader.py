@@ -16,6 +16,7 @@ of a kind the last one counts. They must be among the last lines, of which the e
 
     BEADS_RALPH_LIMIT {"reset_at": "2026-03-01T14:30:00Z"}   gave up at a rate limit; null: nobody knows
     BEADS_RALPH_USAGE {"input_tokens": 1, "output_tokens": 2, "cache_tokens": 3, "cost_usd": 0.04}
+                                                             with "of_session": true, since it began
     BEADS_RALPH_SESSION some-id                              what to go on with next time
     BEADS_RALPH_TROUBLE {"kind": "server", "detail": "502"}  or one of TROUBLES: see `Trouble`
     BEADS_RALPH_DENIED {"tools": ["Bash"]}                   what it was not allowed to use
@@ -101,14 +102,16 @@ def output_of(job: Job, longest: int = MAX_BLOCK + 1) -> Iterator[str]:
 
 def heard(cli: AgentCLI, job: Job, ended: Exit) -> Reply:
     """The reply of a job that has ended."""
-    return explained(cli.reply(ended, output_of(job, LONGEST_LINE)), cli.profile)
+    return explained(cli.reply(ended, output_of(job, LONGEST_LINE)), cli.profile, job.env or {})
 
 
-def explained(reply: Reply, profile: Profile) -> Reply:
-    """Whoever is not let in is told what to do about it, once."""
-    if reply.trouble != "auth" or not profile.sign_in or profile.sign_in in reply.detail:
+def explained(reply: Reply, profile: Profile, env: Mapping[str, str]) -> Reply:
+    """Whoever is not let in is told what to do about it, once; but not to set a key that is set."""
+    key = next((name for name in profile.keys if env.get(name)), None)
+    advice = f"{key} is set, and was not accepted" if key else profile.sign_in
+    if reply.trouble != "auth" or not advice or advice in reply.detail:
         return reply
-    return replace(reply, detail=f"{profile.sign_in}: {reply.detail}".removesuffix(": "))
+    return replace(reply, detail=f"{advice}: {reply.detail}".removesuffix(": "))
 
 
 # --- stdout -----------------------------------------------------------------------------------------
@@ -320,7 +323,11 @@ def _usage(text: str) -> dict[str, Any] | None:
     *tokens, cost = (given.get(key) for key in COUNTS)
     if any(isinstance(count, float) for count in tokens):
         return None
-    return {"usage": Usage(*tokens) + Usage(cost_usd=None if cost is None else float(cost))}
+    whose = given.get("of_session", False)
+    if not isinstance(whose, bool):
+        return None
+    told = Usage(*tokens) + Usage(cost_usd=None if cost is None else float(cost))
+    return {"session_usage" if whose else "usage": told}
 
 
 def _is_amount(value: Any) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from beads_ralph.bead.field_types import BeadId, Filled, FrozenModel, Timestamp, constraint_fault
 from beads_ralph.bead.names import GATE, ISSUE_TYPES, ItemBrief
 
-GateType = Literal["human", "timer", "gh:run", "gh:pr", "bead"]
+ALONE: Final = ("timer", "bead", "gh:pr", "gh:run")
+"""The types of gates that a run watches; a person opens the others."""
 
 
 class GateRule(FrozenModel):
     """What a gate waits for; kept in the gate's metadata under `gate`."""
 
-    type: GateType
+    type: Filled
+    """One of `ALONE`, or another, such as `human`."""
     await_id: str | None = None
     """The run, the pull request or the bead that is waited for."""
     timeout: str | None = None

@@ -1,17 +1,16 @@
 """What runs keep about a bead in its metadata: the one place that spells these keys.
 
 A key that is missing or null means that no run has said anything yet. A value of the wrong type makes the
-bead unreadable, with the field named; `healed` gives what is left of such a state.
+bead unreadable, with the field named; `bead/healing.py` gives what is left of such a state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import DevCall, KeptCall, QACall
@@ -229,6 +228,16 @@ class Interruption(Kept):
     """Whether the bead was blocked for it: those before it do not count any more."""
 
 
+class PlanContext(Kept):
+    """What a plan says around its sprints, as far as those who work on one should know it."""
+
+    introduction: Prose | None = None
+    phase: Prose | None = None
+    """The title of the sprint's phase."""
+    goal: Prose | None = None
+    """The text below that."""
+
+
 class GateOverride(Kept):
     """Who lets features start although the gate is red, and since when."""
 
@@ -269,6 +278,8 @@ class RunState(FrozenModel):
     interruptions: list[Interruption] | None = None
     gate_results: list[CheckResult] | None = None
     gate_override: GateOverride | None = None
+    plan_context: PlanContext | None = None
+    """The plan around the sprint; kept, since the plan's file may be gone when somebody works on it."""
     planned: Details | None = None
     """The plan as it was last compiled into the bead, so that a person's edit is told from the plan's."""
 
@@ -341,7 +352,7 @@ KEYS: Final = frozenset(KEYS_IN_ORDER)
 PLANNED: Final = "planned"
 HISTORY: Final = frozenset(
     {"dev_agent_executions", "qa_agent_executions", "last_verdict", "open_findings", "spent", "scrum_result"}
-    | {PLANNED}
+    | {PLANNED, "plan_context"}
 )
 """Keys that grow with every attempt, or are as long, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(
@@ -363,45 +374,3 @@ RESERVED: Final = "is kept by runs, and cannot be given"
 def is_said(key: str, value: Any) -> bool:
     """Whether a plan or a formula says something that only runs may say."""
     return key in KEYS and bool(value)
-
-
-# --- healing ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Healed:
-    """What is left of a state that somebody spoiled."""
-
-    state: RunState
-    change: RunState
-    """What to write, so that it can be read again."""
-    dropped: tuple[str, ...]
-    """The fields that the change drops: whole keys, or single entries of a list."""
-
-
-def healed(metadata: Mapping[str, Any]) -> Healed:
-    """Keep everything that can be read, and nothing else."""
-    change: dict[str, Any] = {}
-    dropped: list[str] = []
-    given = {key: metadata[key] for key in KEYS_IN_ORDER if key in metadata}
-    for key, value in given.items():
-        if (spoiled := _spoiled(key, value)) is not None:
-            change[key] = [row for at, row in enumerate(value) if at not in spoiled] if spoiled else None
-            dropped += [f"metadata.{key}.{at}" for at in spoiled] or [f"metadata.{key}"]
-    if "attempt_count" in change:  # the attempts to come need numbers of their own
-        calls = RunState.model_validate({**given, **change, "attempt_count": 0}).calls
-        change["attempt_count"] = max((call.attempt for call in calls), default=0)
-    return Healed(
-        RunState.model_validate({**given, **change}), RunState.model_validate(change), tuple(dropped)
-    )
-
-
-def _spoiled(key: str, value: Any) -> list[int] | None:
-    """None for a sound value; else the entries of the list that are spoiled, or nothing where it all is."""
-    try:
-        RunState.model_validate({key: value})
-    except ValidationError as problem:
-        places = [error["loc"][1:2] for error in problem.errors(include_url=False, include_input=False)]
-        whole = not isinstance(value, list) or () in places
-        return [] if whole else sorted({at for place in places for at in place if isinstance(at, int)})
-    return None

@@ -103,6 +103,9 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Say how long what is left of a plan will take and cost, with a range, from the records of "
         "past runs.",
     ),
+    "prompt": Command(
+        "prompt:prompt", "Print what an agent of a bead would be told now; nothing is started."
+    ),
     "sessions": Command(
         "sessions:sessions",
         "List the calls of agents on a bead, and the sessions one can ask.",

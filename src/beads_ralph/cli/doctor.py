@@ -5,15 +5,15 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from beads_ralph.agents.probe import numbers, version_of
-from beads_ralph.agents.protocol import AGENTS
+from beads_ralph.agents.probe import Present, numbers, version_of
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
+from beads_ralph.cli.agents import candidates, scene_here
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.compile.preflight import MORE_SPACE, Obstacle, RunScene, free_gb
@@ -96,13 +96,38 @@ PROGRAMS: Final = (
 
 def examine(here: Path) -> list[Check]:
     """Every check; slow probes run side by side."""
-    profiles = [cli.profile for cli in AGENTS.values() if cli.profile.executable]
-    agents = [Program(one.executable, "agent CLI", one.install, one.version_args) for one in profiles]
-    asked = [*PROGRAMS, *agents]
-    programs = side_by_side(_program, asked)
+    programs = side_by_side(_program, PROGRAMS)
     version = platform.python_version()
     python = Check("python", "found", f"Python {version}", version=version, required=True)
-    return [python, _sqlite(), *programs, *_place(here)]
+    try:
+        space = workspace.find(here)
+    except RalphError as error:
+        broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
+        place = [_repository(here), broken, _sandbox(Config()), _disk(here, Config())]
+        return [python, _sqlite(), *programs, *place]
+    scene = scene_here(space)
+    agents = side_by_side(lambda one: one.seen(scene), candidates(scene).values())
+    return [python, _sqlite(), *programs, *map(_agent, agents), *_place(here, scene)]
+
+
+def _agent(found: Present) -> Check:
+    """An agent's program; whether one that is missing is needed, the agents say."""
+    use = (
+        f"used here{' with ' + ', '.join(found.models) if found.models else ''}" if found.used else "not used"
+    )
+    if found.path is None:
+        return Check(found.name, "missing", f"not on PATH (agent CLI, {use})", found.action)
+    if found.version is None and found.tested:
+        action = f"Run {found.name} --version by hand and see what it says"
+        return Check(found.name, "unknown", f"{found.path} does not say its version ({use})", action)
+    signed = {"yes": "signed in", "no": "not signed in", "unknown": "sign-in unknown"}[found.signed_in]
+    provider = f"provider {found.provider}" if found.provider else ""
+    facts = ", ".join(filter(None, ("agent CLI", use, signed, provider, found.untested)))
+    lacks = found.used and found.signed_in == "no"
+    status: Status = "unknown" if lacks else "found"
+    return Check(
+        found.name, status, f"{found.version or found.path} ({facts})", found.action, version=found.version
+    )
 
 
 def _sqlite() -> Check:
@@ -127,37 +152,26 @@ def _program(program: Program) -> Check:
     return Check(program.name, "found", f"{version} ({program.purpose})", "", program.required, version)
 
 
-def _place(here: Path) -> list[Check]:
+def _place(here: Path, scene: RunScene) -> list[Check]:
     """The repository, its settings, its store, its disk."""
-    repository = _repository(here)
-    try:
-        space = workspace.find(here)
-    except RalphError as error:
-        broken = Check("settings", "missing", error.message, error.suggested_action, required=True)
-        return [repository, broken, _sandbox(Config()), _disk(here, Config())]
-    config, store = space.config, _store(space)
+    space, config = scene.space, scene.config
+    store = _store(space)
     there = store.status == "found"
     proofs = [_proofs(space)] if there else []
-    run = _preflight(space, stored=there) if space.repository else []
-    return [repository, _settings(space), store, *proofs, _sandbox(config), _disk(space.root, config), *run]
+    run = _preflight(scene, stored=there) if space.repository else []
+    place = [_repository(here), _settings(space), store, *proofs]
+    return [*place, _sandbox(config), _disk(space.root, config), *run]
 
 
-def _preflight(space: Workspace, *, stored: bool) -> list[Check]:
+def _preflight(scene: RunScene, *, stored: bool) -> list[Check]:
     """What a run would refuse, or a person should know before it starts."""
-    try:
-        beads = preflight.would_start(registry.open_store(space).store) if stored else []
-    except RalphError:  # what is wrong with the store is told already
-        beads = []
-    plan = space.config.plan
-    agents = [*(plan.dev_agents or ()), *(plan.qa_agents or ())]
-    chosen, refusal = _forge(space)
-    scene = RunScene(space, space.config, beads, () if beads else agents, chosen)
-    found = {**preflight.examine(scene), **({"push": [refusal]} if refusal else {})}
+    chosen, refusal = _forge(scene.space)
+    found = preflight.examine(replace(scene, forge=chosen)) | ({"push": [refusal]} if refusal else {})
     target = chosen.push_target() if chosen else None
     told = {"push": f"bead branches are pushed to {target}" if target else "nothing is pushed"}
-    published = [_published(space, chosen)] if stored and chosen and target else []
+    published = [_published(scene.space, chosen)] if stored and chosen and target else []
     return published + [
-        _foreseen(name, problems, len(beads), told.get(name))
+        _foreseen(name, problems, len(scene.beads), told.get(name))
         for name, problems in found.items()
         if name != "disk"
     ]
@@ -212,8 +226,7 @@ def _foreseen(name: str, problems: Sequence[Obstacle], beads: int, said: str | N
     action = problems[0].error.suggested_action
     if all(problem.remark for problem in problems):
         return Check(name, "unknown", "; ".join(told), action)
-    needed = bool(beads) or name != "agents"  # agents that no bead has yet may never be asked
-    return Check(name, "missing", "; ".join(told) + whose, action, required=needed)
+    return Check(name, "missing", "; ".join(told) + whose, action, required=True)
 
 
 def _proofs(space: Workspace) -> Check:

@@ -29,7 +29,7 @@ from beads_ralph.config.model import FormulaSettings
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.formula.bd_compatible import why_not_plain
+from beads_ralph.formula.bd_compatible import unheeded, why_not_plain
 from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.model import Formula
@@ -292,7 +292,7 @@ class Pouring:
         if self.request.dry_run and not self.why:
             message = f"bd itself pours {name}, and gives other ids than those shown here"
             own.append(Fault(Code.CONSTRAINT, message, file))
-        return tuple(dict.fromkeys((*self.opened.warnings, *own)))
+        return tuple(dict.fromkeys((*self.opened.warnings, *own, *unheeded(self.recipe.formula))))
 
     def _data(self, roots: Sequence[str], members: Sequence[str], status: str) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from beads_ralph.bead import run_state
+from beads_ralph.bead import healing
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
@@ -59,7 +59,7 @@ def _open_again(store: Store, bead: str, status: str, state: RunState, change: R
 def _healed(store: Store, broken: UnreadableBead) -> Answer:
     """Drop what somebody has spoiled in the bead's run state; all else is theirs to fix."""
     metadata = broken.raw.get("metadata")
-    found = run_state.healed(metadata if isinstance(metadata, dict) else {})
+    found = healing.healed(metadata if isinstance(metadata, dict) else {})
     if not found.dropped:
         raise gathered(broken.faults, f"bead {broken.id}")
     if broken.raw.get("status") == "blocked":

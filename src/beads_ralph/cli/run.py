@@ -59,6 +59,10 @@ def run(  # noqa: PLR0913 - one parameter an option
         bool | None,
         typer.Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
     ] = None,
+    push: Annotated[
+        bool | None,
+        typer.Option("--push/--no-push", help="Push finished branches to origin, or not, in this run."),
+    ] = None,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -83,6 +87,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         plan_changes=plan_changes,
         prefer=prefer,
         watch_plan=watch_plan,
+        push=push,
         executor=executor,
         forge=forge_name,
         store=store,
@@ -105,7 +110,7 @@ def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
     from beads_ralph.compile import plan_status
 
     try:
-        left = plan_status.mark(planned.space, plan, planned.opened.store)
+        _, left = plan_status.write(plan, plan_status.states(planned.at_end))
     except RalphError as error:
         say(f"the plan could not be marked: {error.message}")
     else:

@@ -65,8 +65,14 @@ def _apply_change(store: Store, change: Change, done: Applied) -> None:
     elif change.fields:
         taken = _update(store, bead, _changes(change))
         (done.updated if taken else done.left_alone).append(bead.id)
-    elif change.is_stale and not change.conflicts:
-        _update(store, bead, Changes(metadata={KEY: base.kept(change.planned, change.reading)}))
+    elif anew := _noted_anew(change):
+        _update(store, bead, Changes(metadata=anew))
+
+
+def _noted_anew(change: Change) -> dict[str, Any]:
+    """What is written down where the work itself is as it was."""
+    stale = change.is_stale and not change.conflicts
+    return {**change.context, **({KEY: base.kept(change.planned, change.reading)} if stale else {})}
 
 
 def _follow(store: Store, change: Change, done: Applied) -> None:
@@ -103,6 +109,7 @@ def _changes(change: Change) -> Changes:
     if ORPHANED in change.bead.labels and "labels" not in core:
         core["labels"] = [label for label in change.bead.labels if label != ORPHANED]
     revived = ORPHANED in change.bead.labels and change.bead.status == "blocked"
+    metadata |= change.context
     if not change.conflicts:
         metadata[KEY] = base.kept(change.planned, change.reading)
     return Changes(**core, metadata=metadata or None, status="open" if revived else None)

@@ -154,8 +154,10 @@ class _Drafts:
         named = None if branch.startswith("/") else branch  # no source branch, unless the formula has one
         file = self.setting.plan_file
         around = Place(self.ids[name], file, branch=named, waits=waits, branches=self.branches)
-        molecule, found = SprintPours(self.plan, self.setting, self.defaults).molecule(sprint, around)
+        pours = SprintPours(self.plan, self.setting, self.defaults)
+        molecule, found = pours.molecule(sprint, around)
         self.faults[name] += found
+        self.warnings += pours.unheeded(sprint)
         if molecule is not None:
             self.molecules[name] = molecule
             beads = (member for member in molecule.members if isinstance(member, Bead))

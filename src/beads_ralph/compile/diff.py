@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.words import several
 from beads_ralph.compile import base
 from beads_ralph.compile.base import LISTS, ORPHANED, PLACE, Base
@@ -70,6 +71,14 @@ class Change:
     def reads_differently(self) -> bool:
         """True for finished work that the plan asks for otherwise now."""
         return self.bead.status == "closed" and bool(self.fields)
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The plan around the sprint, where that reads otherwise than it is kept. The work is the same, so
+        nobody is told, and finished work keeps what it had."""
+        old, new = self.bead.metadata.plan_context, self.planned.metadata.plan_context
+        same = old == new or self.bead.status == "closed"
+        return {} if same else RunState(plan_context=new).to_metadata()
 
     def settled(self, choose: Choose) -> Change:
         """Without conflicts: the plan's values are taken over, the store's are kept."""

@@ -14,6 +14,7 @@ from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Place, Setting
 from beads_ralph.compile.sprints import labels
 from beads_ralph.config.model import PlanDefaults
 from beads_ralph.errors import Code, Fault, RalphError
+from beads_ralph.formula.bd_compatible import unheeded
 from beads_ralph.formula.model import Formula, Var
 from beads_ralph.formula.variables import accepted, values
 from beads_ralph.plan import At, Given, Plan, Sprint
@@ -45,6 +46,11 @@ class SprintPours:
             return None, [self._at(sprint, fault) for fault in error.faults or (own,)]
         faults = [replace(fault, file=self.plan.file) for fault in molecule.faults]
         return (None if faults else molecule), faults
+
+    def unheeded(self, sprint: Sprint) -> list[Fault]:
+        """What the formula says, and nobody acts on once it is poured."""
+        found = self.setting.formulas.get(sprint.formula.value) if sprint.formula else None
+        return [self._at(sprint, fault) for fault in unheeded(found)] if isinstance(found, Formula) else []
 
     def _composed(self, sprint: Sprint, formula: Formula, around: Place) -> Molecule:
         given = {name: value.value for name, value in sprint.pour.values.items()} if sprint.pour else {}

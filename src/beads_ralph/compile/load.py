@@ -13,6 +13,7 @@ from beads_ralph.bead.names import MOLECULE, SprintId
 from beads_ralph.bead.run_state import KEYS
 from beads_ralph.compile.base import with_base
 from beads_ralph.compile.build import Built, concerning
+from beads_ralph.compile.context import with_context
 from beads_ralph.compile.identity import Handle, former_file, matched, without_twins
 from beads_ralph.compile.molecule import Molecule
 from beads_ralph.compile.setting import KnownMolecule, Setting
@@ -131,7 +132,8 @@ def require_valid(built: Built, chosen: Collection[str], readings: Mapping[str, 
     if faults := concerning(built, dict.fromkeys((*chosen, *before))):
         raise gathered(faults, built.plan.file, built.warnings)
     parts: Mapping[str, AnyBead | Molecule] = {**built.beads, **built.molecules}
-    return Batch({sprint: parts[sprint] for sprint in chosen}, readings or {})
+    told = {sprint: with_context(parts[sprint], built.plan) for sprint in chosen}
+    return Batch(told, readings or {})
 
 
 # --- what is there already --------------------------------------------------------------------------

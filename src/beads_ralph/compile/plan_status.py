@@ -9,12 +9,11 @@ from typing import Any
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.standing import standing
-from beads_ralph.compile.reconcile import Reconciled, reconcile
-from beads_ralph.config.workspace import Workspace
+from beads_ralph.compile.reconcile import Reconciled
 from beads_ralph.files import text_files
 from beads_ralph.plan import marks, parse
 from beads_ralph.plan.marks import CLOSED, Mark
-from beads_ralph.store.protocol import Store, Stored
+from beads_ralph.store.protocol import Stored
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,6 @@ def _state(sprint: str, title: str, thing: Stored | None) -> SprintState:
     rests_on = standing(thing.to_json()["metadata"]) if isinstance(thing, Bead) else None
     rests_on = rests_on if thing.status == "closed" else None
     return SprintState(sprint, title, thing.id, thing.status, rests_on)
-
-
-def mark(space: Workspace, path: Path, store: Store) -> list[str]:
-    """Mark in the plan what has become of its sprints; those that could not be marked."""
-    met = reconcile(space, path, lambda: store, agent_check=False)
-    return write(path, states(met))[1]
 
 
 def write(path: Path, found: Sequence[SprintState]) -> tuple[bool, list[str]]:

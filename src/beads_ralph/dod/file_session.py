@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import __version__, prompts
+from beads_ralph import __version__
 from beads_ralph.agents.environment import passed_on
 from beads_ralph.agents.players import players
 from beads_ralph.agents.protocol import AgentCLI
 from beads_ralph.bead.evidence import Evidence
+from beads_ralph.bead.healing import healed
 from beads_ralph.bead.model import CLAUDE, AgentSpec, Verifier
-from beads_ralph.bead.run_state import MOST_ATTEMPTS, RunState, Spending, healed
+from beads_ralph.bead.run_state import MOST_ATTEMPTS, RunState, Spending
 from beads_ralph.bead.standing import PROVEN, Standing
 from beads_ralph.bead.usage import Budget
 from beads_ralph.bead.words import plural, utc_text
@@ -234,7 +235,7 @@ class FileSession(BeadSession):
         shows = (
             f"Put at least one file that shows that it works into {folder}/, such as the output of a test."
         )
-        return prompts.render(
+        return self.tools.prompts.render(
             "ralph",
             bead_id=shelf.key,
             place=str(shelf.place),

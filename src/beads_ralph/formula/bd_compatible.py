@@ -11,14 +11,14 @@ from typing import Final
 from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
-from beads_ralph.formula.model import Formula, Step, StepLoop, all_steps
+from beads_ralph.formula.model import GATE_TYPES, Formula, Step, StepLoop, all_steps, meant
 from beads_ralph.formula.variables import names_in, texts_of
 
 # --- only for bd ------------------------------------------------------------------------------------
 
 
-LEFT_TO_BD: Final = ("hooks", "expand", "map", "gate", "aspects")
-"""Of `compose`; bond points only say where others may attach something, which changes nothing in a pour."""
+LEFT_TO_BD: Final = ("expand", "map", "aspects")
+"""Of `compose`, where they were not written out before."""
 ACTION: Final = "Leave it out, or pour a plain formula on the bd store; docs/formula-reference.md says which"
 
 
@@ -42,14 +42,44 @@ def _beyond(formula: Formula) -> Iterator[tuple[str, str]]:
 def _beyond_in(step: Step) -> Iterator[tuple[str, str]]:
     if step.expand or step.expand_vars:
         yield "expand", "is only for bd"
+
+
+# --- poured, and no more ----------------------------------------------------------------------------
+
+
+BY_HAND: Final = "Leave it out, or see to it by hand"
+
+
+def unheeded(formula: Formula) -> list[Fault]:
+    """What a pour keeps at best as a label: neither a run nor bd itself acts on it."""
+    found = [formula.fault(path, what, Code.FORMULA_UNSUPPORTED) for path, what in unheeded_fields(formula)]
+    return [replace(fault, suggested_action=BY_HAND) for fault in found]
+
+
+def unheeded_fields(formula: Formula) -> Iterator[tuple[str, str]]:
+    """The same as field paths, and why."""
+    rules = formula.compose
+    if rules is not None and rules.hooks:
+        yield "compose.hooks", "nothing is attached by itself, whatever triggers it"
+    for at, rule in enumerate(rules.gate if rules else ()):
+        yield f"compose.gate[{at}]", f"{rule.get('before')} gets a label, and waits for no condition"
+    for path, step in all_steps(formula.steps):
+        yield from ((f"{path}.{field}", what) for field, what in _unheeded_in(step))
+
+
+def _unheeded_in(step: Step) -> Iterator[tuple[str, str]]:
     if step.on_complete is not None:
-        yield "on_complete", "is only for bd"
+        yield "on_complete", "nothing is poured when the step is done"
     if step.loop is not None and step.loop.until:
-        yield "loop.until", "a loop until something happens is only for bd; use count or range"
-    if step.gate is not None and step.gate.type == "mail":
-        yield "gate.type", "a gate of the type mail is only for bd; use human"
+        yield "loop.until", "the loop is poured as one round, with a label, and nothing repeats it"
     if step.waits_for == "any-children":
-        yield "waits_for", "any-children is only for bd; use all-children"
+        yield "waits_for", "without bd any-children waits for all of them"
+    if step.gate is not None and not names_in(step.gate.type) and step.gate.type not in GATE_TYPES:
+        near = meant(step.gate.type, GATE_TYPES)
+        yield (
+            "gate.type",
+            f"nothing watches a gate of type {step.gate.type!r}, so a person opens it{near}",
+        )
 
 
 # --- better not left to bd --------------------------------------------------------------------------

@@ -14,10 +14,12 @@ from beads_ralph.bead.field_types import FrozenModel
 from beads_ralph.bead.names import ISSUE_TYPES
 from beads_ralph.errors import Code, Fault
 from beads_ralph.formula import expressions
+from beads_ralph.formula.bd_compatible import unheeded_fields
 from beads_ralph.formula.model import (
     GATE_TYPES,
     PRIORITIES,
     READERS_OWN,
+    Compose,
     Formula,
     Step,
     StepGate,
@@ -85,6 +87,9 @@ class _Looking:
         self._references()
         self._placeholders()
         for path, message in strangers(self.formula):
+            self.warn(path, message)
+        self._composition(self.formula.compose)
+        for path, message in unheeded_fields(self.formula):
             self.warn(path, message)
 
     # --- telling
@@ -203,8 +208,8 @@ class _Looking:
             self.wrong(path, f"{name} is no variable{meant(name, self.formula.vars)}")
 
     def _gate(self, path: str, gate: StepGate) -> None:
-        if not names_in(gate.type) and gate.type not in GATE_TYPES:
-            self.wrong(f"{path}.type", f"must be one of {', '.join(GATE_TYPES)}, not {gate.type!r}")
+        if not gate.type.strip():
+            self.wrong(f"{path}.type", f"is required: {', '.join(GATE_TYPES)}")
         if gate.timeout and not names_in(gate.timeout) and not is_duration(gate.timeout):
             self.wrong(f"{path}.timeout", f"must be a time such as 30m or 1h30m, not {gate.timeout!r}")
         if gate.type == "timer" and not gate.timeout:
@@ -255,6 +260,21 @@ class _Looking:
             return
         if not names and last - first >= MOST_STEPS:
             self.wrong(path, f"makes more than {MOST_STEPS} rounds")
+
+    def _composition(self, rules: Compose | None) -> None:
+        """The rules that say something about a step, which bd looks at, too."""
+        known = {step.id for _, step in self.steps}
+        for at, rule in enumerate(rules.gate if rules else ()):
+            here = f"compose.gate[{at}]"
+            for name in ("before", "condition"):
+                if not rule.get(name):
+                    self.wrong(f"{here}.{name}", "is required")
+            if (before := str(rule.get("before") or "")) and before not in known:
+                self.wrong(f"{here}.before", f"there is no step {before!r}{meant(before, known)}")
+        for at, rule in enumerate(rules.hooks if rules else ()):
+            for name in ("trigger", "attach"):
+                if not rule.get(name):
+                    self.wrong(f"compose.hooks[{at}].{name}", "is required")
 
     def _on_complete(self, path: str, said: Mapping[str, Any]) -> None:
         each, bond = said.get("for_each"), said.get("bond")

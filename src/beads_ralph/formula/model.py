@@ -26,7 +26,8 @@ DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
 CHILDREN_OF: Final = re.compile(r"children-of\((.*)\)")
 SHOWN: Final = 60
 PRIORITIES: Final = range(5)
-GATE_TYPES: Final = ("human", "timer", "gh:run", "gh:pr", "bead", "mail")
+GATE_TYPES: Final = ("human", "timer", "gh:run", "gh:pr", "bead")
+"""A gate of another type is one that a person opens."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:
@@ -160,7 +161,7 @@ class BranchRule(FrozenModel):
 
 
 class Compose(FrozenModel):
-    """How a formula is put together; all but the branches is left to bd."""
+    """How a formula is put together."""
 
     branch: list[BranchRule] = Field(default_factory=list)
     bond_points: list[dict[str, Any]] = Field(default_factory=list)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import GateRule, GateType
+from beads_ralph.bead.items import GateRule
 from beads_ralph.bead.names import EPIC, GATE, ISSUE_TYPES, TASK
 from beads_ralph.errors import Fault, RalphError, gathered
 from beads_ralph.formula import expressions
@@ -124,7 +125,7 @@ class _Rendering:
             notes=filling.text(step.notes),
             issue_type=ALIASES.get(kind.lower(), kind) or (EPIC if node.is_epic else TASK),
             priority=self._priority(node),
-            labels=tuple(dict.fromkeys(filling.entries(step.labels))),
+            labels=tuple(dict.fromkeys((*filling.entries(step.labels), *self._marks(node)))),
             assignee=filling.text(step.assignee).strip(),
             metadata=filling.json(step.metadata),
             needs=tuple(dict.fromkeys(self._needs(node))),
@@ -134,6 +135,16 @@ class _Rendering:
             gate=self._rule(node, step.gate) if step.gate is not None and node.is_leaf else None,
             is_epic=node.is_epic,
         )
+
+    def _marks(self, node: StepNode) -> Iterator[str]:
+        """The labels by which bd keeps what it does not do itself: conditions to wait for, and to repeat."""
+        rules, one = self.formula.compose, node.round
+        loop = one.loop.step.loop if one.loop is not None else None
+        if loop is not None and loop.until and node is one.nodes[0]:
+            yield f"loop:{_compact({'max': loop.max, 'until': loop.until})}"
+        for rule in rules.gate if rules and loop is None else ():
+            if rule.get("before") == node.step.id:
+                yield f"{GATE}:{_compact({'condition': rule.get('condition')})}"
 
     def _needs(self, node: StepNode) -> Iterator[str]:
         """The gates of containers and loops that this step is among the first of, and the steps before it."""
@@ -169,9 +180,8 @@ class _Rendering:
 
     def _rule(self, node: StepNode, gate: StepGate) -> GateRule | None:
         said = {name: node.filling.text(getattr(gate, name)).strip() for name in GATE_FIELDS}
-        if said["type"] not in get_args(GateType):
-            known = ", ".join(get_args(GateType))
-            self._fault(node, "gate.type", f"must be one of {known}, not {said['type']!r}")
+        if not said["type"]:
+            self._fault(node, "gate.type", "is empty with these values")
             return None
         if said["timeout"] and not is_duration(said["timeout"]):
             self._fault(node, "gate.timeout", f"must be a time such as 30m or 1h30m, not {said['timeout']!r}")
@@ -181,6 +191,10 @@ class _Rendering:
 
     def _fault(self, node: StepNode, name: str, message: str) -> None:
         self.faults.append(self.formula.fault(f"{node.path}.{name}", message))
+
+
+def _compact(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _parent(node: StepNode) -> str | None:

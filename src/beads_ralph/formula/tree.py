@@ -147,8 +147,8 @@ class Growing:
             earlier = one if any(one.leaves()) else earlier
 
     def _bounds(self, node: StepNode, loop: StepLoop) -> tuple[int, int]:
-        if loop.count is not None:
-            return 1, loop.count
+        if loop.count is not None or loop.until:  # nobody repeats what is poured
+            return 1, loop.count or 1
         try:
             return expressions.range_bounds(loop.range, {**self.values.texts(), **node.filling.rounds})
         except expressions.RangeError as problem:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from beads_ralph.git import commands, objects
-from beads_ralph.git.objects import Entry
+from beads_ralph.git.objects import TreeEntry
 
 Kind = Literal["dropped", "rewritten", "returned", "missing", "undeleted", "rename", "mode", "content"]
 
@@ -118,8 +118,8 @@ class _Change:
     status: str
     old_path: str
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 def _changes(repo: Path, before: str, after: str) -> list[_Change]:
@@ -131,8 +131,8 @@ def _change(row: str, fields: Iterator[str]) -> _Change:
     old_mode, new_mode, old_blob, new_blob, status = row.lstrip(":").split(" ")
     old_path = next(fields)
     path = next(fields) if status[0] in "RC" else old_path
-    old = None if status[0] == "A" else Entry(old_mode, old_blob)
-    new = None if status[0] == "D" else Entry(new_mode, new_blob)
+    old = None if status[0] == "A" else TreeEntry(old_mode, old_blob)
+    new = None if status[0] == "D" else TreeEntry(new_mode, new_blob)
     return _Change(status[0], old_path, path, old, new)
 
 
@@ -174,7 +174,7 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _tree(repo: Path, commit: str) -> Mapping[str, Entry]:
+def _tree(repo: Path, commit: str) -> Mapping[str, TreeEntry]:
     with objects.of(repo) as reader:
         return reader.files(commit)
 
@@ -199,7 +199,7 @@ def _losses(trees: _Trees, change: _Change) -> list[LostHunk]:
     return lost + _in_file(trees, change, change.new, place)
 
 
-def _in_file(trees: _Trees, change: _Change, new: Entry, place: str) -> list[LostHunk]:
+def _in_file(trees: _Trees, change: _Change, new: TreeEntry, place: str) -> list[LostHunk]:
     merged = trees.merged[place]
     lost: list[LostHunk] = []
     if change.old and new.mode not in (change.old.mode, merged.mode):
@@ -211,7 +211,7 @@ def _in_file(trees: _Trees, change: _Change, new: Entry, place: str) -> list[Los
     return lost + _in_text(trees, change, new.id, place)
 
 
-def _any_binary(trees: _Trees, change: _Change, merged: Entry) -> bool:
+def _any_binary(trees: _Trees, change: _Change, merged: TreeEntry) -> bool:
     entries = [entry for entry in (change.old, change.new, merged) if entry]
     return any("\0" in line for entry in entries for line in trees.lines(entry.id))
 

@@ -30,7 +30,7 @@ PARENT: Final = re.compile(r"^parent (\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Entry:
+class TreeEntry:
     """A file of a tree."""
 
     mode: str
@@ -38,12 +38,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """A file that differs between two commits; None where one of them does not have it."""
 
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 class ObjectReader:
@@ -55,11 +55,11 @@ class ObjectReader:
         self._git: Answering | None = None
         self._trees = lru_cache(maxsize=4096)(self._tree)
 
-    def files(self, commit: str) -> dict[str, Entry]:
+    def files(self, commit: str) -> dict[str, TreeEntry]:
         """Every file of a commit, links and submodules included."""
         return {_shown(path): entry for path, entry in self._below("", self._root(commit))}
 
-    def changes(self, base: str, commit: str) -> list[Change]:
+    def changes(self, base: str, commit: str) -> list[FileChange]:
         """The files that differ, by name; a renamed one is two of them."""
         return sorted(self._compared("", self._root(base), self._root(commit)), key=lambda one: one.path)
 
@@ -101,20 +101,20 @@ class ObjectReader:
             raise RalphError(Code.GIT_ERROR, f"git has no commit {commit}")
         return found[2]
 
-    def _tree(self, id_: str) -> dict[str, Entry]:
+    def _tree(self, id_: str) -> dict[str, TreeEntry]:
         found = self._asked(id_)
         if found is None or found[0] != "tree":
             raise RalphError(Code.GIT_ERROR, f"git cannot read the tree {id_}")
         return dict(_entries(found[1], len(id_) // 2))
 
-    def _below(self, path: str, id_: str) -> Iterator[tuple[str, Entry]]:
+    def _below(self, path: str, id_: str) -> Iterator[tuple[str, TreeEntry]]:
         for name, entry in self._trees(id_).items():
             if entry.mode == FOLDER:
                 yield from self._below(f"{path}{name}/", entry.id)
             else:
                 yield f"{path}{name}", entry
 
-    def _compared(self, path: str, old: str, new: str) -> Iterator[Change]:
+    def _compared(self, path: str, old: str, new: str) -> Iterator[FileChange]:
         if old == new:
             return
         before, after = self._trees(old), self._trees(new)
@@ -123,14 +123,14 @@ class ObjectReader:
             if was != now:
                 yield from self._changed(f"{path}{name}", was, now)
 
-    def _changed(self, path: str, was: Entry | None, now: Entry | None) -> Iterator[Change]:
+    def _changed(self, path: str, was: TreeEntry | None, now: TreeEntry | None) -> Iterator[FileChange]:
         if was and now and was.mode == now.mode == FOLDER:
             yield from self._compared(f"{path}/", was.id, now.id)
             return
         gone, come = dict(self._whole(path, was)), dict(self._whole(path, now))
-        yield from (Change(_shown(name), gone.get(name), come.get(name)) for name in {**gone, **come})
+        yield from (FileChange(_shown(name), gone.get(name), come.get(name)) for name in {**gone, **come})
 
-    def _whole(self, path: str, entry: Entry | None) -> Iterator[tuple[str, Entry]]:
+    def _whole(self, path: str, entry: TreeEntry | None) -> Iterator[tuple[str, TreeEntry]]:
         if entry and entry.mode == FOLDER:
             yield from self._below(f"{path}/", entry.id)
         elif entry:
@@ -183,13 +183,13 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     return kept
 
 
-def _entries(tree: bytes, length: int) -> Iterator[tuple[str, Entry]]:
+def _entries(tree: bytes, length: int) -> Iterator[tuple[str, TreeEntry]]:
     place = 0
     while place < len(tree):
         blank, end = tree.index(b" ", place), tree.index(b"\0", place)
         after = end + 1 + length
         name = tree[blank + 1 : end].decode("utf-8", "surrogateescape")
-        yield name, Entry(tree[place:blank].decode(), tree[end + 1 : after].hex())
+        yield name, TreeEntry(tree[place:blank].decode(), tree[end + 1 : after].hex())
         place = after
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph.bead import json_fields
-from beads_ralph.bead.items import GateRule, Item, Standing
+from beads_ralph.bead.items import ALONE, GateRule, Item, Standing
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS, GATE
 from beads_ralph.bead.words import moment_of, plural, seconds_of, utc_text
@@ -19,8 +19,6 @@ from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import ItemQuery, Query
 
 Look = Callable[[Item], Standing]
-ALONE: Final = ("timer", "bead", "gh:pr", "gh:run")
-"""The gates that come true without anybody who lets them pass."""
 NOT_CLOSED: Final = ("open", "in_progress", "blocked")
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.agents import probe
+from beads_ralph.agents import sign_in
 from beads_ralph.agents.players import players
+from beads_ralph.agents.sign_in import Caller
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState, ScrumResult
 from beads_ralph.bead.words import several
@@ -39,6 +39,7 @@ from beads_ralph.git import commands, large_files, merges, submodules, worktree_
 from beads_ralph.loop import blockers
 from beads_ralph.loop.budget import budgets_bind
 from beads_ralph.loop.run_settings import Scope, foresee
+from beads_ralph.prompts import PromptFiles
 from beads_ralph.session import Outcome, confinement
 from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import Query
@@ -61,7 +62,8 @@ def uncommitted_files(scene: RunScene) -> Iterator[Obstacle]:
 
 
 def agent_settings(scene: RunScene) -> Iterator[Obstacle]:
-    """Homes, limits and the sandbox, as they are set."""
+    """Prompts, homes, limits and the sandbox, as they are set."""
+    yield from raised(lambda: PromptFiles.taken(scene.root))
     yield from raised(lambda: confinement.require(scene.config, scene.root))
     yield from raised(lambda: confinement.refuse_unreachable(scene.config, scene.root, scene.beads))
 
@@ -70,14 +72,14 @@ def agents_signed_in(scene: RunScene) -> Iterator[Obstacle]:
     """As far as files and variables tell: no program is asked, since that might cost tokens."""
     missing = missing_programs(scene)
     known = [spec for _, spec in agents_in(scene)]
-    asked = {player.program: spec for spec in known for player in players(spec, scene)}
+    asked = {player.program: player.spec for spec in known for player in players(spec, scene)}
     for program, spec in asked.items():
-        profile = scene.select(program).profile
+        cli = scene.select(program)
         home = confinement.home_of(scene.config, scene.root)
-        env = {**os.environ, **({"HOME": str(home)} if home else {}), **(spec.env or {})}
-        if not missing(program, spec) and probe.signed_in(profile, env) == "no":
-            message = f"{profile.title} seems not to be signed in"
-            yield obstacle(Code.AGENT_FAILED, message, profile.sign_in, remark=True)
+        found = sign_in.look(cli.name, Caller.of(spec, cli.profile, scene.config.agent_env, home))
+        if not missing(program, spec) and found.found == "no":
+            message = f"{cli.profile.title} seems not to be signed in"
+            yield obstacle(Code.AGENT_FAILED, message, found.action, remark=True)
 
 
 def submodules_at_hand(scene: RunScene) -> Iterator[Obstacle]:

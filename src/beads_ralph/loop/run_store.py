@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from beads_ralph.bead import graph
 from beads_ralph.bead.items import Item
-from beads_ralph.bead.model import Bead, Verifier
+from beads_ralph.bead.model import Bead
 from beads_ralph.bead.redaction import redact
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.dod.imports import is_gate
@@ -23,6 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
 from beads_ralph.loop.blockers import NOT_CLOSED
+from beads_ralph.loop.known_beads import Known, neighbours
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
@@ -40,29 +41,6 @@ RECLAIM_AGE: Final = timedelta(minutes=10)
 PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
 """What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
 RETRY: Final = Retry(first=0.1, longest=5.0)
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is remembered of a bead. Not the bead itself: with its history it would fill the memory of a
-    long run."""
-
-    branch: str
-    source: str
-    plan_file: str
-    verifiers: tuple[Verifier, ...]
-    closed: bool
-    commit: str | None
-    """The one that was proven."""
-
-    @classmethod
-    def of(cls, bead: Bead) -> Known:
-        place = bead.metadata
-        verifiers = tuple(place.dod.verifiers) if place.dod else ()
-        proven = place.proven.commit if place.proven and bead.status == "closed" else None
-        return cls(
-            place.branch, place.source_branch, place.plan_file, verifiers, bead.status == "closed", proven
-        )
 
 
 class Pool:
@@ -262,6 +240,7 @@ class Pool:
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
             self.teams.before(bead),
             self.teams.own(bead),
+            neighbours(bead, self.known),
         )
 
     def _merged(self, bead: Bead) -> list[Known]:
@@ -322,6 +301,7 @@ class Pool:
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
         found, reason = Findings(metadata_of(bead, outcome.state)), redact(outcome.reason)
+        self.known[bead.id] = replace(Known.of(bead), status=status)
         await self.ask(self.store.release, bead.id, self.actor, status=status, reason=reason, found=found)
 
     # --- what is left -------------------------------------------------------------------------------

@@ -197,6 +197,10 @@ class Profile:
     """What it always tells of a call that went well: nothing, its tokens, or also their price."""
     model_variable: str = ""
     """The variable that names its model, where it has one."""
+    asks_nobody: str = ""
+    """The flag, or NAME=value, of ours that lets its agents do whatever the user may; empty for none."""
+    asks_by: tuple[str, ...] = ()
+    """Options by which the user decides that otherwise."""
     passes: str = ""
     """Which variables of our own environment it may have besides the harmless ones: a regular expression."""
     keys: tuple[str, ...] = ()

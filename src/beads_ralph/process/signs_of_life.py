@@ -16,7 +16,7 @@ from beads_ralph.process.calls import in_thread
 from beads_ralph.process.process_table import has_table, worked
 from beads_ralph.process.process_tree import Family
 
-LOOKS: Final = 20
+LOOKS: Final = 5
 """How often processors are looked at within the limit."""
 LONGEST_PAUSE: Final = 30.0
 IDLE_SHARE: Final = 0.0125

@@ -4,6 +4,8 @@
     {{name:data}}  text that others wrote, or a list of such texts, in a fence of its own
     {{name:ours}}  text that comes with the program, as it is
 
+A repository may have prompts of its own in `.beads-ralph/prompts/`, with the same names and places.
+
 A section, or a point of a list, that has places and nothing to put into any of them is left out. A fence is
 always longer than any run of backticks inside it, so no text can close its own.
 """
@@ -12,17 +14,34 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 from beads_ralph.bead.model import TemplateName
+from beads_ralph.errors import Code, Fault, gathered
 
 Name = Literal["dev", "handover", "team", "qa", "merge", "ralph", "scrum-master", "scrum-recovery", "ask"]
 Value = str | int | Sequence[str]
 
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
+FOLDER: Final = ".beads-ralph/prompts"
+"""Where a repository has prompts of its own."""
+NEEDED: Final[Mapping[Name, tuple[str, ...]]] = {
+    "dev": ("title", "description", "tasks", "findings"),
+    "handover": ("commits", "last_words"),
+    "team": ("done",),
+    "qa": ("title", "tasks", "commit", "output_schema", "flaw", "nonce"),
+    "merge": ("branch", "merging", "conflicts"),
+    "ralph": ("title", "intent", "verifiers", "feedback"),
+    "scrum-master": ("bead",),
+    "scrum-recovery": ("bead", "problem"),
+    "ask": ("question",),
+}
+"""The places without which nobody could do what is asked, or nobody could read the answer."""
 SECTIONS: Final = re.compile(r"^(?=## |---$)", re.MULTILINE)
 POINT: Final = re.compile(r"^- [^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)
 """One of a list, with the lines that are set in below it."""
@@ -32,13 +51,62 @@ NOTHING: Final = "(none)"
 SHORTEST_FENCE: Final = 3
 
 
+@dataclass(frozen=True)
+class PromptFiles:
+    """The prompts of a repository at one moment: whoever changes them later steers nobody."""
+
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Those that the repository has itself, by name."""
+
+    @classmethod
+    def taken(cls, root: Path) -> PromptFiles:
+        """Those that are there now; a RalphError that names every fault of them."""
+        folder = root / FOLDER
+        files = sorted(folder.glob("*.md")) if folder.is_dir() else []
+        texts = {file.stem: file.read_text("utf-8", errors="replace") for file in files}
+        faults = [fault for name, text in texts.items() for fault in _faults(name, text)]
+        if faults:
+            raise gathered(faults, f"{FOLDER}/")
+        return cls(texts)
+
+    def render(self, name: Name, **values: Value) -> str:
+        """The prompt with every place filled; ValueError where a value is missing or has no place."""
+        wanted = places(name)
+        wrong = [f"missing {key}" for key in sorted(wanted - values.keys())]
+        wrong += [f"no place for {key}" for key in sorted(values.keys() - wanted)]
+        if wrong:
+            raise ValueError(f"prompt {name}: {', '.join(wrong)}")
+        return _filled(self.own.get(name) or _template(name), values)
+
+
 def render(name: Name, **values: Value) -> str:
-    """The prompt with every place filled; ValueError where a value is missing or has no place."""
-    text, wanted = _template(name), places(name)
-    wrong = [f"missing {key}" for key in sorted(wanted - values.keys())]
-    wrong += [f"no place for {key}" for key in sorted(values.keys() - wanted)]
-    if wrong:
-        raise ValueError(f"prompt {name}: {', '.join(wrong)}")
+    """The program's own prompt of that name."""
+    return PromptFiles().render(name, **values)
+
+
+def _faults(name: str, text: str) -> Iterator[Fault]:
+    """What keeps a file of the repository from being a prompt."""
+    file = f"{FOLDER}/{name}.md"
+    known = next((one for one in NAMES if one == name), None)
+    if known is None:
+        action = f"Name it after one of these: {', '.join(NAMES)}"
+        yield Fault(Code.CONSTRAINT, f"there is no prompt {name!r}", file=file, suggested_action=action)
+        return
+    usual = {place[0] for place in PLACE.finditer(_template(known))}
+    for line, place in ((n, one) for n, row in enumerate(text.split("\n"), 1) for one in PLACE.finditer(row)):
+        if place[0] not in usual:
+            near = [one for one in usual if PLACE.sub(r"\1", one) == place[1]]
+            action = f"Write {near[0]}" if near else f"Known are {' '.join(sorted(usual))}"
+            message = f"prompt {name} has no place {place[0]}"
+            yield Fault(Code.CONSTRAINT, message, file=file, line=line, suggested_action=action)
+    there = {place[1] for place in PLACE.finditer(text)}
+    for missing in (one for one in NEEDED[known] if one not in there):
+        shown = next(one for one in usual if PLACE.sub(r"\1", one) == missing)
+        message = f"prompt {name} lacks the place {shown}"
+        yield Fault(Code.CONSTRAINT, message, file=file, suggested_action=f"Add {shown}")
+
+
+def _filled(text: str, values: Mapping[str, Value]) -> str:
     return PLACE.sub(lambda place: SHOWN[place[2] or ""](values[place[1]]), _without_empty(text, values))
 
 

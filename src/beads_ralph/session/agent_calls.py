@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph.agents import environment, faults, following, players, prices, programs
+from beads_ralph.agents import environment, faults, following, players, prices, programs, streams
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.bead import personas
@@ -37,6 +37,7 @@ from beads_ralph.session.order import Order, Tools
 SUMMARY: Final = 500
 SPARE_SECONDS: Final = 600.0
 SKIP: Final = "--dangerously-skip-permissions"
+SKIPS: Final = (SKIP, "--dangerously-bypass-approvals-and-sandbox", "--yolo", "-y")
 GoesOn = Callable[[], Awaitable[bool]]
 """Asked before a call is made once more."""
 
@@ -312,12 +313,21 @@ def _persona(spec: AgentSpec, tools: Tools) -> Persona | None:
 # --- what is known of a bead's agents beforehand ------------------------------------------------------
 
 
-def unasked(bead: Bead, tools: Tools) -> Iterator[str]:
-    """The programs whose options let a bead's agents do whatever they like."""
+def unasked(bead: Bead, tools: Tools) -> Iterator[tuple[str, str]]:
+    """The programs that let a bead's agents do whatever they like, each with the word that says so."""
     for spec in (*bead.metadata.dev_agents, *bead.metadata.qa_agents):
-        own = players.with_defaults(spec, tools)
-        if SKIP in (own.options or ()):
-            yield own.executable or CLAUDE
+        for player in players.players(spec, tools):
+            if said := _unasked_by(player.spec, tools.select(player.program).profile):
+                yield player.program, said
+
+
+def _unasked_by(spec: AgentSpec, profile: Profile) -> str:
+    """The word by which an agent is not asked; empty where it is, or is not allowed everything."""
+    if said := next((word for word in SKIPS if word in (spec.options or ())), ""):
+        return said
+    name, _, value = profile.asks_nobody.partition("=")
+    otherwise = streams.given(spec.options, *profile.asks_by) or (spec.env or {}).get(name, value) != value
+    return "" if otherwise else profile.asks_nobody
 
 
 def template_of(bead: Bead) -> TemplateName | None:

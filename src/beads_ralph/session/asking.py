@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import prompts
 from beads_ralph.agents import faults
 from beads_ralph.agents.faults import FAULTS, kind_of
 from beads_ralph.agents.players import Player, players
@@ -232,7 +231,7 @@ def _told_by_team(case: BeadSession, session: Session | None) -> str:
         return ""
     done = {one.bead: f"{one.bead}: {one.title}\n{one.last_words[-SAID_SHOWN:]}".strip() for one in before}
     known = "This session goes on from there." if session else "You were not there: this is a fresh session."
-    return prompts.render(
+    return case.tools.prompts.render(
         "team",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
@@ -251,7 +250,7 @@ def _account(case: BeadSession, words: str) -> str:
     commits, files = _work(case)
     if not (commits or files or words):
         return ""
-    return prompts.render(
+    return case.tools.prompts.render(
         "handover",
         bead_id=case.bead.id,
         commits=commits,

@@ -80,13 +80,13 @@ def _identity(root: Path) -> Mapping[str, str]:
     return found
 
 
-def memory_limit_mb(bead: Bead, config: Config) -> int:
+def memory_limit_mb(bead: Bead | None, config: Config) -> int:
     """The bead's own limit, else the configured one; 0 for none."""
-    own = bead.metadata.resource_limits
+    own = bead.metadata.resource_limits if bead else None
     return (own and own.memory_mb) or config.agent_memory_mb or 0
 
 
-def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead, config: Config) -> Job:
+def confined(job: Job, task: AgentTask, profile: Profile, bead: Bead | None, config: Config) -> Job:
     """An agent's job within the limits; for a sandbox, also with the places in the home that it needs, which
     are made where they are missing. Without one, nothing is made there."""
     limited = replace(

@@ -15,6 +15,7 @@ CI: Final = (
     ".gitlab-ci.yml",
     ".circleci/*",
     ".claude/agents/*",
+    ".beads-ralph/*",
     ".pre-commit-config.yaml",
     "Jenkinsfile",
     "azure-pipelines.yml",

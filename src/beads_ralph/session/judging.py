@@ -31,7 +31,7 @@ from beads_ralph.session import (
 )
 from beads_ralph.session.gate_files import Allowed, GateChanges
 from beads_ralph.session.merge_check import SHOWN, is_all_there_is, joined_at, survival_after
-from beads_ralph.session.reviews import ReviewedChange
+from beads_ralph.session.prompting import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import clear_locks
 
@@ -97,7 +97,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
         evidence.append(verify.attachments(case.shelf, commit))
     if case.metadata.qa_agents and all(row.ruling == "pass" for row in evidence):
         found, told = await reviews.examine(
-            case, attempt, commit, ReviewedChange(changed, added, tuple(flags))
+            case, attempt, commit, ReviewedChange(changed, added, tuple(flags), tuple(evidence))
         )
         evidence += found
         flags += told

@@ -40,6 +40,7 @@ from beads_ralph.process.calls import Retry
 from beads_ralph.process.jobs import Executor
 from beads_ralph.process.ports import Ports
 from beads_ralph.process.sandbox import Sandboxed, real
+from beads_ralph.prompts import PromptFiles
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.run_inputs import RunInputs
 from beads_ralph.session.verifier_world import VerifierWorld
@@ -90,6 +91,19 @@ class TeamSession:
 
 
 @dataclass(frozen=True)
+class Neighbour:
+    """Another bead of the same plan, as those who work on this one are told of it."""
+
+    bead: str
+    title: str
+    branch: str
+    status: str
+    pull: str | None = None
+    tasks: tuple[str, ...] = ()
+    """Only of those whose work is brought together with this one's."""
+
+
+@dataclass(frozen=True)
 class Order(Travels):
     """One bead to work on."""
 
@@ -110,6 +124,8 @@ class Order(Travels):
     """Where the agents of the team ended on its finished beads."""
     team_counted: tuple[Session, ...] = ()
     """The bead's own sessions, as others of its team have left them since."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """What was built before, and what is at work beside it."""
     remote: str | None = None
     """The address that another machine clones from and pushes to."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -151,6 +167,11 @@ class Tools:
     def personas(self) -> PersonaFiles:
         """The agent files, as they were when they were first asked for: before any agent had started."""
         return PersonaFiles.taken(self.root)
+
+    @cached_property
+    def prompts(self) -> PromptFiles:
+        """The same of the prompts."""
+        return PromptFiles.taken(self.root)
 
     @property
     def closed_in(self) -> bool:

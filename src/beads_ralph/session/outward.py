@@ -12,7 +12,7 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.git import objects
-from beads_ralph.git.objects import LINK, SUBMODULE, Entry, ObjectReader
+from beads_ralph.git.objects import LINK, SUBMODULE, ObjectReader, TreeEntry
 from beads_ralph.session.state import BeadSession
 
 COMMON: Final = 2
@@ -67,5 +67,5 @@ def _naming(tree: Path, base: str, commit: str, places: Iterable[Path]) -> list[
     return [path for path, counts in counted.items() if len(counts) > 1]
 
 
-def _count(pattern: re.Pattern[bytes], reader: ObjectReader, file: Entry | None) -> int:
+def _count(pattern: re.Pattern[bytes], reader: ObjectReader, file: TreeEntry | None) -> int:
     return sum(1 for _ in pattern.finditer(reader.content(file.id))) if file else 0

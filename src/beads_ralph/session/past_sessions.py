@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from beads_ralph import prompts
 from beads_ralph.bead.agent_call import DevCall, QACall, Session
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.names import persona_name, persona_path
@@ -81,7 +80,7 @@ async def ask_afterwards(bead: Bead, talk: Talk, question: str, tools: Tools, ev
     """Take the session up where it ended, in the place where it ended."""
     with _place_again(bead, talk, tools.root) as (cwd, state):
         before = state()
-        prompt = prompts.render(
+        prompt = tools.prompts.render(
             "ask", bead_id=bead.id, worktree=str(cwd), branch=bead.metadata.branch, question=question
         )
         asked = Asked(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from beads_ralph import prompts
 from beads_ralph.agents.players import players
 from beads_ralph.agents.verdicts import Judgement, NoVerdict, Question, judge
 from beads_ralph.bead.agent_call import Session
@@ -18,24 +16,13 @@ from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
 from beads_ralph.journal.events import WarningGiven
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import gate_files, qa_guard, verify, worktree_setup
+from beads_ralph.session import gate_files, prompting, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.order import Halted
+from beads_ralph.session.prompting import ReviewedChange
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.worktree import ref_word
-
-
-@dataclass(frozen=True)
-class ReviewedChange:
-    """What reviewers are told of the work."""
-
-    changed: Sequence[str]
-    """Its files."""
-    added: Collection[str]
-    """Those among them that were not there before."""
-    flags: Sequence[str] = ()
-    """What was noticed of it so far, and failed nothing."""
 
 
 async def examine(
@@ -169,6 +156,8 @@ class _Review:
                 waiting = self._further(done, judged)
             if over := self.case.exhausted():
                 raise Halted("blocked", over.text, over.failure)
+            if why := await self.case.host.why_pause():
+                raise Halted("paused", why)
             if waiting:
                 self.case.record.add_usage(done.call.usage)
                 self._tell_again(done, judged)
@@ -211,10 +200,11 @@ class _Review:
     async def _asked(self, question: Question, asking: _Asking) -> tuple[Answered, Judgement]:
         own = self.spec.output_schema or OUTPUT_SCHEMA
         schema = question.schema(own)
+        told = (self.case, self.number, self.change, question, self.checkout, schema, asking.flaw)
         asked = Asked(
             asking.spec.model_copy(update={"output_schema": schema}),
             "qa",
-            self._prompt(question, self.spec, json.dumps(schema, indent=2), asking.flaw),
+            await in_thread(prompting.reviewer, *told),
             self.checkout,
             self.attempt,
             f"a{self.attempt}-qa-{self.number}{_anew(self.flaw)}{asking.turn}",
@@ -227,24 +217,3 @@ class _Review:
             change = (self.case.worktree, self.case.base, self.commit)
             must = await in_thread(qa_guard.is_quoted, done.reply.result, *change)
         return done, judge(done.reply, done.ended, own, question, must_repeat=must)
-
-    def _prompt(self, question: Question, spec: AgentSpec, schema: str, flaw: str) -> str:
-        case = self.case
-        again = f"Your last answer could not be used: {flaw}. Give the verdict again.\n\n" if flaw else ""
-        return prompts.render(
-            "qa",
-            bead_id=case.bead.id,
-            worktree=str(self.checkout),
-            branch=case.metadata.branch,
-            source_branch=case.metadata.source_branch,
-            commit=self.commit,
-            context=spec.context or "",
-            title=case.bead.title,
-            tasks=case.metadata.dev_prompts,
-            acceptance_criteria=case.metadata.acceptance_criteria or [],
-            changed_files=list(self.change.changed),
-            flags=list(self.change.flags),
-            flaw=again,
-            output_schema=schema,
-            nonce=question.nonce,
-        )

@@ -1,4 +1,4 @@
-"""The files of the repository that a run obeys: settings, agent files, formulas, its plan.
+"""The files of the repository that a run obeys: settings, agent files, prompts, formulas, its plan.
 
 A run goes on with what it began with, whoever changes them meanwhile; the next one obeys what is there then.
 So a change is told when it is found, and again at the start of the next run, `.ralph/inputs.json`: nobody
@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph import prompts
 from beads_ralph.bead.names import AGENTS_DIR
 from beads_ralph.bead.words import several, utc_text
 from beads_ralph.config.settings_file import CONFIG_NAME
@@ -25,7 +26,7 @@ from beads_ralph.errors import RalphError
 from beads_ralph.files import text_files
 
 NAME: Final = "inputs.json"
-FOLDERS: Final = (AGENTS_DIR, ".beads/formulas")
+FOLDERS: Final = (AGENTS_DIR, ".beads/formulas", prompts.FOLDER)
 LENGTH: Final = 16
 READ: Final = 4 << 20
 

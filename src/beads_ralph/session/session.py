@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from beads_ralph import prompts
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.bead.evidence import Verdict
 from beads_ralph.bead.findings import CALLER, still_asked
@@ -236,7 +235,7 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
         asked = Asked(
             spec,
             "dev",
-            prompting.developer(case, spec, attempt),
+            await in_thread(prompting.developer, case, spec, attempt),
             case.worktree,
             attempt,
             f"a{attempt}-dev-{number}",
@@ -255,7 +254,7 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
 async def _lead(case: BeadSession, attempt: int, feedback: str | None) -> str:
     """It leads the dev and QA agents in its own way. What it reports decides only what is worth checking:
     the branch, the checks and the pull request are looked at afterwards, as for any other developer."""
-    prompt = _scrum_prompt(case) if feedback is None else _recovery_prompt(case, attempt, feedback, "")
+    prompt = scrum_prompt(case) if feedback is None else _recovery_prompt(case, attempt, feedback, "")
     done = await _call(case, attempt, prompt, f"a{attempt}-scrum", feedback)
     said, flaw = _result(done)
     if said is None and not done.call.problem:
@@ -295,11 +294,9 @@ def _result(done: Answered) -> tuple[ScrumResult | None, str]:
         return None, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _scrum_prompt(case: BeadSession) -> str:
+def scrum_prompt(case: BeadSession) -> str:
     place = case.metadata
-    told = case.bead.to_json()
-    told["metadata"] = {key: value for key, value in told["metadata"].items() if key not in HISTORY}
-    return prompts.render(
+    return case.tools.prompts.render(
         "scrum-master",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
@@ -308,12 +305,18 @@ def _scrum_prompt(case: BeadSession) -> str:
         team=place.team_name,
         plan_file=place.plan_file,
         plan_section=place.plan_section,
-        bead=json.dumps(told, indent=2, ensure_ascii=False),
+        bead=_told_bead(case),
     )
 
 
+def _told_bead(case: BeadSession) -> str:
+    told = case.bead.to_json()
+    told["metadata"] = {key: value for key, value in told["metadata"].items() if key not in HISTORY}
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
 def _recovery_prompt(case: BeadSession, attempt: int, problem: str, answer: str) -> str:
-    return prompts.render(
+    return case.tools.prompts.render(
         "scrum-recovery",
         bead_id=case.bead.id,
         worktree=str(case.worktree),
@@ -321,6 +324,7 @@ def _recovery_prompt(case: BeadSession, attempt: int, problem: str, answer: str)
         source_branch=case.metadata.source_branch,
         recovery=max(attempt - case.record.forgiven - 1, 1),
         max_recoveries=max(case.metadata.max_retry_attempts - 1, 1),
+        bead=_told_bead(case),
         problem=problem,
         last_answer=answer[-LAST_WORDS:],
     )

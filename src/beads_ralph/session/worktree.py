@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from beads_ralph import prompts
+from beads_ralph.agents import players
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
 from beads_ralph.git import (
@@ -30,7 +30,7 @@ from beads_ralph.git.merges import ORIGIN
 from beads_ralph.git.worktrees import PreparedWorktree
 from beads_ralph.journal.events import WarningGiven, WorktreePrepared
 from beads_ralph.process.calls import in_thread
-from beads_ralph.session import merge_check, worktree_rest, worktree_setup
+from beads_ralph.session import merge_check, prompting, worktree_rest, worktree_setup
 from beads_ralph.session.agent_calls import Asked
 from beads_ralph.session.asking import ask
 from beads_ralph.session.order import Halted
@@ -264,19 +264,8 @@ def _wanted(case: BeadSession) -> list[str]:
 
 async def _resolve(case: BeadSession, attempt: int, conflict: merges.Conflict, feedback: str | None) -> str:
     """Ask the merge agent, then see for ourselves whether the merge is concluded."""
-    prompt = prompts.render(
-        "merge",
-        bead_id=case.bead.id,
-        worktree=str(case.worktree),
-        branch=case.metadata.branch,
-        merging=conflict.branch,
-        branches=_wanted(case),
-        conflicts=list(conflict.files or conflict.markers),
-        feedback=feedback or "",
-        tasks=case.metadata.dev_prompts,
-        verifiers=[verifier.command for verifier in case.verifiers],
-    )
-    spec = case.metadata.dev_agents[0]
+    prompt = await in_thread(_merge_prompt, case, conflict, feedback or "")
+    spec = players.merger(case.metadata.dev_agents[0], case.tools)
     name = f"a{attempt}-merge"
     done = await ask(case, Asked(spec, "merge", prompt, case.worktree, attempt, name, feedback=feedback))
     if done.call.problem:
@@ -287,6 +276,11 @@ async def _resolve(case: BeadSession, attempt: int, conflict: merges.Conflict, f
     if outcome.conflict:
         return f"the merge is not resolved: {outcome.conflict}"
     return "" if case.merges else await _kept(case, attempt, conflict)
+
+
+def _merge_prompt(case: BeadSession, conflict: merges.Conflict, feedback: str) -> str:
+    parted = commands.output("merge-base", conflict.ours, conflict.theirs, cwd=case.worktree).strip()
+    return prompting.merger(case, conflict, _wanted(case), parted, feedback)
 
 
 async def _kept(case: BeadSession, attempt: int, conflict: merges.Conflict) -> str:

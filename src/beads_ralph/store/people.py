@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beads_ralph.bead import graph
-from beads_ralph.bead.items import Item
+from beads_ralph.bead.items import ALONE, Item
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.names import CONTAINERS, MOLECULE
 from beads_ralph.store.protocol import Store
@@ -64,7 +64,7 @@ class PersonsItem:
 def is_persons(item: Item) -> bool:
     """True of what nobody but a person ends: containers follow their members, other gates come true."""
     rule = item.gate
-    return rule.type == "human" if rule else item.issue_type not in CONTAINERS
+    return rule.type not in ALONE if rule else item.issue_type not in CONTAINERS
 
 
 def peoples_items(

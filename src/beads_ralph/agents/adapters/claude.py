@@ -12,6 +12,8 @@ How it behaves where that matters, as measured with the version in the profile:
 - A model that ignores `--json-schema` ends with exit code 0 and no `structured_output`.
 - As root it refuses to skip permissions, unless IS_SANDBOX says that the machine is there for that.
 - By itself it tries a failing server 10 times, which takes minutes.
+- Its memory lies in a folder of the main repository's, which the user's own sessions share; timers, wake-ups
+  and tasks in the background outlive the answer. All of that is off.
 """
 
 from __future__ import annotations
@@ -42,11 +44,17 @@ PERMISSIONS: Final = (
 )
 QUIET: Final = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
+UNATTENDED: Final = "--disallowedTools=Monitor,ScheduleWakeup"
+"""Tools that wait for what happens after its last word, when nobody listens any more. No variable turns these
+two off."""
 PASSES: Final = (
     r"ANTHROPIC_[A-Z0-9_]+|CLAUDE_CONFIG_DIR|IS_SANDBOX|DISABLE_[A-Z_]+|MAX_(THINKING|MCP_OUTPUT)_TOKENS"
     r"|CLAUDE_CODE_(OAUTH_TOKEN|USE_[A-Z]+|SKIP_[A-Z]+_AUTH|MAX_(RETRIES|OUTPUT_TOKENS)|DISABLE_[A-Z0-9_]+"
@@ -115,9 +123,8 @@ class _ClaudeSeen(streams.Seen):
         status, delay = streams.count(event, "error_status"), streams.amount(event, "retry_delay_ms")
         said = streams.text(event, "error")
         trouble = streams.of_status(status, said) if status is not None else "server"
-        if trouble in ("limit", "server"):
-            words = f"{said}, HTTP {status}" if status is not None else said
-            self.waits(trouble, words, None if delay is None else delay / 1000)
+        words = f"{said}, HTTP {status}" if status is not None else said
+        self.waits(trouble, words, None if delay is None else delay / 1000)
 
     def _end(self, event: Event) -> None:
         """There is a result for each turn, and background work can make it take several."""
@@ -231,6 +238,7 @@ class Claude(streams.StreamCLI):
                 *_who(task, str(file) if in_file else agents),
                 f"--{how}={environment.session_of(task, transcript)}",
                 *_bounds(task),
+                *streams.flags(task, {UNATTENDED: ("--disallowedTools", "--disallowed-tools")}),
                 *self._options(task, env.get("IS_SANDBOX") == "1"),
                 # After the options, as these decide whether we can read what it says.
                 *("--output-format=stream-json", "--verbose"),

@@ -39,6 +39,7 @@ BYPASS: Final = "--dangerously-bypass-approvals-and-sandbox"
 WRITTEN_BY_A_COMMIT: Final = ("objects", "refs", "logs", "reftable")
 # Together these two spare five seconds of waiting at the end of each call.
 QUIET: Final = ("--disable=plugins", "-c", "analytics.enabled=false")
+UNATTENDED: Final = ("-c", "features.memories=false", "-c", "check_for_update_on_startup=false")
 PASSES: Final = (
     r"OPENAI_[A-Z0-9_]+|AZURE_OPENAI_[A-Z_]+|CODEX_(HOME|API_KEY|ACCESS_TOKEN|CA_CERTIFICATE)"
     r"|RUST_LOG|" + environment.NETWORK
@@ -91,9 +92,7 @@ class _CodexSeen(streams.Seen):
         if kind != "error":
             self.waiting = None
         elif found := WAITING.match(message):
-            trouble, said = _of_failure(found[1])
-            if trouble in ("limit", "server"):
-                self.waits(trouble, said)
+            self.waits(*_of_failure(found[1]))
         if kind == "thread.started":
             self.session = streams.text(event, "thread_id") or None
         elif kind == "item.completed":
@@ -200,7 +199,7 @@ class Codex(streams.StreamCLI):
             task,
             transcript,
             (
-                *("exec", *QUIET, *_model(task), *who),
+                *("exec", *QUIET, *UNATTENDED, *_model(task), *_address(env), *who),
                 *_sandbox(task),
                 *(f"--output-schema={file}" for file in files),
                 *options,
@@ -227,6 +226,13 @@ def _who(task: AgentTask) -> tuple[str, ...]:
 def _model(task: AgentTask) -> tuple[str, ...]:
     model = streams.own_model(task)
     return ("-c", f"model={_toml(model)}") if model else ()
+
+
+def _address(env: Mapping[str, str]) -> tuple[str, ...]:
+    """The CLI takes the address of another server from its settings, and not from the variable that every
+    other program with OpenAI's models takes it from. A provider of the user's own has its own address."""
+    address = env.get("OPENAI_BASE_URL")
+    return ("-c", f"openai_base_url={_toml(address)}") if address else ()
 
 
 def _toml(text: str) -> str:

@@ -92,10 +92,9 @@ class _CopilotSeen(streams.Seen):
 
     def _fail(self, data: Event) -> None:
         """It tries again at a limit and at a server's error, and says neither so nor when."""
-        self.failure = streams.count(data, "statusCode")
-        trouble = streams.of_status(self.failure) if self.failure else "server"
-        if trouble in ("limit", "server"):
-            self.waits(trouble, streams.text(data, "errorMessage") or "the server cannot be reached")
+        self.failure, said = streams.count(data, "statusCode"), streams.text(data, "errorMessage")
+        trouble = streams.of_status(self.failure, said) if self.failure else "server"
+        self.waits(trouble, said or "the server cannot be reached")
 
     def _hear(self, data: Event) -> None:
         """Of the main agent: those that it sends out speak to it, not to us."""
@@ -126,6 +125,8 @@ class _CopilotSeen(streams.Seen):
 
     def _of_error(self) -> Trouble:
         """Its own word for it, where that is plain; else what the server said; else a connection broke."""
+        if streams.NO_CREDIT.search(streams.text(self.error, "message")):
+            return "credit"
         kind = ERRORS.get(streams.text(self.error, "errorType"))
         status = streams.count(self.error, "statusCode") or self.failure
         said = streams.text(self.error, "message")
@@ -159,6 +160,8 @@ class Copilot(streams.StreamCLI):
         model_variable="COPILOT_MODEL",
         tested="1.0.102",
         session_is_given=True,
+        asks_nobody="--allow-all",
+        asks_by=("--allow-tool", "--assisted-approval"),
         passes=PASSES,
         keys=("COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
         credentials=(".copilot/config.json",),

@@ -198,6 +198,8 @@ class Gemini(streams.StreamCLI):
         tested="0.61.0",
         session_is_given=True,
         hides_git=True,
+        asks_nobody="--approval-mode=yolo",
+        asks_by=("--approval-mode",),
         passes=PASSES,
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
         credentials=(".gemini/oauth_creds.json", ".config/gcloud/application_default_credentials.json"),

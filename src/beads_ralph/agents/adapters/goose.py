@@ -138,6 +138,8 @@ class _GooseSeen(streams.Seen):
 
 def _opening(said: str) -> Trouble | None:
     own = next((trouble for opening, trouble in OPENINGS.items() if said.startswith(opening)), None)
+    if own == "limit" and streams.NO_CREDIT.search(said):
+        return "credit"
     if own is None and said.startswith(ANY_ERROR):
         status = STATUS.search(said)
         return streams.of_status(int(status[1]) if status else 400, said)
@@ -173,6 +175,7 @@ class Goose(streams.StreamCLI):
         model_variable="GOOSE_MODEL",
         tested="1.52.0",
         session_is_given=True,
+        asks_nobody="GOOSE_MODE=auto",
         passes=PASSES,
         keys=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"),
         credentials=(".config/goose/config.yaml", ".config/goose/secrets.yaml"),

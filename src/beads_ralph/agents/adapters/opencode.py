@@ -192,6 +192,8 @@ class OpenCode(streams.StreamCLI):
         "opencode",
         executable="opencode",
         tested="1.18.33",
+        asks_nobody="--auto",
+        asks_by=("--no-auto",),
         passes=PASSES,
         keys=("OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
         credentials=(".local/share/opencode/auth.json", ".config/opencode/opencode.json"),
