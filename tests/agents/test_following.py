@@ -190,6 +190,7 @@ def test_waiting_is_heard_and_forgotten_when_it_gets_on(case: str, tmp_path: Pat
     assert told.detail
     with files.out.open("a", encoding="utf-8") as file:
         file.write(GOES_ON[name])
+    now[0] = 62.0
     assert not watcher.is_in_vain()
     assert watcher.listener.waiting is None
 

@@ -88,3 +88,12 @@ def test_only_the_beads_of_the_plan_are_run(repo: Path) -> None:
     ran = project.run()
     assert ran.data["closed"] == ["bd-1-1-a-code", "bd-1-1-a-review"]
     assert project.statuses()["bd-1-1-other-code"] == "open"
+
+
+def test_what_is_set_of_a_formula_holds_for_the_sprints_that_pour_it(repo: Path) -> None:
+    handed = {"agreed": {"for_agents": True}}
+    project = made(repo, poured("1.1", "A", "agreed"), sprint("1.2", "End"), formulas=handed)
+    ran = project.run()
+    order = ["bd-1-1-a-code", "bd-1-1-a-agree", "bd-1-1-a-ship", "bd-1-2-end"]
+    assert (ran.code, ran.data["ended"], ran.data["closed"]) == (0, "done", order), ran.out
+    assert files(project, "feature/1-2-end") == set(order)

@@ -116,6 +116,7 @@ def test_a_fault_of_one_bead_blocks_that_bead_and_costs_it_no_attempt(
     assert said in fault(project, check)["detail"]
     ran = project.ralph("run", "--json")
     assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (1, ["bd-1-1a-one"], 1)
+    assert ran.data["next"] == [f"beads-ralph show {other}", f"beads-ralph retry {other}"]
     (row,) = [row for row in project.ralph("status", "--json").data["blocked"] if row["id"] == other]
     assert said in row["reason"]
     assert (project.metadata(other)["attempt_count"], project.events("agent_started", bead=other)) == (0, [])
@@ -244,6 +245,30 @@ def test_a_forge_that_needs_the_push_is_refused_without_it(repo: Path) -> None:
     ran = project.run()
     assert (ran.code, ran.error["code"], project.events()) == (1, "CONFIG.INVALID", [])
     assert "push: no" in ran.error["message"]
+
+
+@pytest.mark.bd
+def test_on_bd_a_run_refuses_and_pushes_just_as_much(bd_repo: Path) -> None:
+    """A branch that git cannot have, a program that is not there, and a remote that nobody spoke of."""
+    origin = cloned(bd_repo)
+    names = {name: f"bd-1-1{name}" for name in ("a-one", "b-two", "c-three", "d-four")}
+    sprints = [sprint(f"1.1{name[0]}", name[2:].title()) for name in names]
+    project = Project.make(bd_repo, *sprints, store="bd", push="ask", forge="local")
+    project.ralph("mason", "plan.md", "--json")
+    spoil(project, names["b-two"], {"branch": "main/below"})
+    qa = project.metadata(names["c-three"])["qa_agents"][0]
+    spoil(project, names["c-three"], {"qa_agents": [{**qa, "executable": "no-such"}]})
+    spoil(project, names["d-four"], {"worktree_path": str(bd_repo)})
+    waiting = {
+        row["id"]: row["reason"] for row in project.ralph("run", "--dry-run", "--json").data["waiting"]
+    }
+    assert "git cannot have branch main/below beside main" in waiting[names["b-two"]]
+    assert "there is no program no-such on PATH" in waiting[names["c-three"]]
+    assert "is the main checkout" in waiting[names["d-four"]]
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["closed"], ran.data["attempts"]) == (1, [names["a-one"]], 1), ran.out
+    assert {row["id"] for row in ran.data["blocked"]} == waiting.keys()
+    assert (ran.data["push"], heads(origin)) == (None, ["main"])
 
 
 # --- submodules ---------------------------------------------------------------------------------------

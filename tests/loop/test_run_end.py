@@ -264,6 +264,20 @@ def test_a_bead_that_cannot_be_read_has_its_own_end(repo: Path) -> None:
     assert ran.data["reason"] == f"1 bead cannot be read: {ONE}; 0 more not done"
 
 
+@pytest.mark.bd
+def test_an_empty_and_an_unreadable_bd_database_have_the_same_ends(bd_repo: Path, bd_path: Path) -> None:
+    project = Project.make(bd_repo, sprint("1.1", "One"), store="bd")
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["ended"], ran.data["next"]) == (4, "empty", ["beads-ralph run PLAN"]), ran.out
+    assert project.ralph("mason", "plan.md", "--json").code == 0
+    spoil = [str(bd_path), "update", ONE, "--metadata", '{"dev_agents": 7}']
+    subprocess.run(spoil, cwd=bd_repo, check=True, capture_output=True)
+    ran = project.ralph("run", "--json")
+    assert (ran.code, ran.data["ended"]) == (1, "unreadable"), ran.out
+    assert ran.data["reason"] == f"1 bead cannot be read: {ONE}; 0 more not done"
+    assert ran.data["next"] == [f"beads-ralph show {ONE}"]
+
+
 # --- what the end says besides ------------------------------------------------------------------------
 
 

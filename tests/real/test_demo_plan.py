@@ -43,7 +43,7 @@ def rules(script: Path) -> list[Rule]:
             times=1,
         ),
         Rule(rf"(?s)^You examine{NONCE}", say=VERDICT % ("pass", "all there")),
-        Rule(r"is not accepted yet.*(nothing was changed|overdue ones first)", (mends,), "Mended."),
+        Rule(r"How the last attempt ended.*(nothing was changed|overdue ones first)", (mends,), "Mended."),
         Rule(r"You are the developer|You resolve a merge conflict", (plays,), "Done."),
     ]
 

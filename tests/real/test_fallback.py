@@ -12,12 +12,14 @@ from tests.loop.plans import Project, fails, git, passes, sprint
 from tests.model.script import Rule
 from tests.model.server import ModelServer
 from tests.real.clis import Cli
+from tests.real.record import address
 
 pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
+MENDING = "What was found and is still open"
 RULES = [
     Rule(
-        r"is not accepted yet",
+        MENDING,
         ("echo HELLO > greeting.txt", "git add --all", "git commit --quiet --message mended"),
         "Mended.",
     ),
@@ -37,6 +39,8 @@ RULES = [
         ("codex", "claude", "limitr3600", "limit"),
         ("gemini", "goose", "401", "auth"),
         ("goose", "gemini", "500", "server"),
+        ("codex", "goose", "unreachable", "server"),
+        ("codex", "goose", "429r300", "limit"),
     ],
 )
 def test_one_real_cli_stands_in_for_another(
@@ -48,8 +52,8 @@ def test_one_real_cli_stands_in_for_another(
     model_server: ModelServer,
     repo: Path,
 ) -> None:
-    run = f"stands-in-{first}-{second}"
-    cannot = cli(first, model_server.base(scenario, f"{run}-cannot"))
+    run = f"stands-in-{first}-{second}-{scenario}"
+    cannot = cli(first, address(model_server, scenario, f"{run}-cannot"))
     able = cli(second, model_server.play(run, RULES))
     # Whoever plays it, an agent has one environment.
     agent: dict[str, Any] = {
@@ -77,7 +81,7 @@ def test_one_real_cli_stands_in_for_another(
     assert (rows[0]["program"], rows[0]["trouble"]) == (str(cannot.program), trouble)
     begun, mended = (row for row in rows if row["program"] == str(able.program))
     assert begun["session_id"] == mended["session_id"] is not None
-    mending = next(one for one in model_server.questions(run) if "is not accepted yet" in one.asked)
+    mending = next(one for one in model_server.questions(run) if MENDING in one.asked)
     assert "MARK-finding" in mending.asked
     assert "You are the developer" in mending.said, "the session that did the work"
     assert git(repo, "show", "feature/1-1-greeting:greeting.txt") == "HELLO"

@@ -27,11 +27,12 @@ pytestmark = pytest.mark.real_agents
 BEAD = "bd-1-1-greeting"
 VERDICT = '```json\n{"status": "%s", "message": "%s", "nonce": "@nonce@"}\n```'
 EXAMINE = r"(?s)^You examine.*nonce of this call, which no file can know, is `(?P<nonce>\w+)`"
+MENDING = "What was found and is still open"
 RULES = [
     Rule(EXAMINE, say=VERDICT % ("fail", "MARK-finding: say it in capitals"), times=1),
     Rule(EXAMINE, say=VERDICT % ("pass", "well said")),
     Rule(
-        r"is not accepted yet",
+        MENDING,
         ("echo HELLO > greeting.txt", "git add --all", "git commit --quiet --message mended"),
         "Mended.",
     ),
@@ -65,7 +66,7 @@ def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     assert ran.code == 0, ran.data
     assert ran.data["closed"] == [BEAD]
     assert git(repo, "show", "feature/1-1-greeting:greeting.txt") == "HELLO"
-    (mending,) = [one for one in model_server.questions(run) if "is not accepted yet" in one.asked][:1]
+    mending = next(one for one in model_server.questions(run) if MENDING in one.asked)
     assert "You are the developer" in mending.said, "the session that did the work"
     assert "MARK-finding" in mending.asked
     first, second = (row for row in project.events("agent_ended") if row["role"] == "dev")

@@ -21,6 +21,8 @@ from beads_ralph.process.jobs import Exit, Job, Transcript
 
 AT_ONCE: Final = 1024 * 1024
 """So much is read at one look; of a longer line nothing is."""
+PAUSE: Final = 1.0
+"""Seconds between two looks."""
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 
 
@@ -80,7 +82,7 @@ class Lines:
 
 def _size(path: Path) -> int:
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - several times a second
+        return os.stat(path).st_size  # noqa: PTH116 - once a second for each agent
     except OSError:
         return 0
 
@@ -100,10 +102,14 @@ class Follower:
         self.clock = clock
         self.out, self.err = Lines(transcript.out), Lines(transcript.err)
         self._since: float | None = None
+        self._looked = -PAUSE
         self._heard_at = datetime.now(UTC)
         self._wait: Wait | None = None
 
     def is_in_vain(self) -> bool:
+        if self.clock() < self._looked + PAUSE:
+            return False
+        self._looked = self.clock()
         self._hear()
         wait = self.listener.waiting
         if wait is None:

@@ -123,6 +123,7 @@ async def account(tally: RunTally, remains: Remains, halt: Halt, parts: Parts) -
         programs=tuple(parts.meter.by_program.values()),
         conflicts=conflicts,
         unreadable=facts.unreadable,
+        untried=frozenset(bead.id for bead in left if not bead.metadata.attempt_count),
     )
 
 

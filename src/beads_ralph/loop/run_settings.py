@@ -118,6 +118,8 @@ class Ended:
     """The pull requests of the run that cannot both be merged as they are."""
     unreadable: tuple[str, ...] = ()
     """The beads that cannot be read."""
+    untried: frozenset[str] = frozenset()
+    """The beads that no attempt was made at, so that there are no logs of them."""
 
     @property
     def complete(self) -> bool:
@@ -164,7 +166,8 @@ class Ended:
         steps: list[str] = []
         if self.blocked:
             bead, _ = self.blocked[0]
-            steps += [f"beads-ralph logs {bead}", f"beads-ralph retry {bead}"]
+            look = "show" if bead in self.untried else "logs"
+            steps += [f"beads-ralph {look} {bead}", f"beads-ralph retry {bead}"]
         steps += [wait.command for wait in self.waits if wait.command is not None]
         steps += [f"beads-ralph close {item.id}" for item in self.for_people]
         if self.why in ("stopped", "interrupted"):

@@ -75,11 +75,13 @@ class BdStore:
         return (self._opened or self._open())[0]
 
     @contextmanager
-    def _writing(self) -> Iterator[Bd]:
-        """Our turn to write; before the first time a snapshot is taken and our words are registered."""
+    def _writing(self, *, adds_only: bool = False) -> Iterator[Bd]:
+        """Our turn to write; before the first time a snapshot is taken and our words are registered. Who only
+        adds needs no snapshot: nothing is lost by that."""
         bd = self._bd
         with setup.writer_turn(bd):
-            self._first_snapshot(bd)
+            if not adds_only:
+                self._first_snapshot(bd)
             self._register(bd)
             yield bd
 
@@ -225,7 +227,7 @@ class BdStore:
 
     def pour(self, formula: str, values: Mapping[str, str], *, wisp: bool, assignee: str | None) -> Poured:
         """By bd, which finds the formulas of the checkout as well as those of the root."""
-        with self._writing() as bd:
+        with self._writing(adds_only=True) as bd:
             here = replace(bd, place=self._checkout)
             return items.pour(here, formula, values, wisp=wisp, assignee=assignee)
 

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,15 +56,24 @@ def program(bd: str | None = None) -> str:
 
 def preflight(bd: Bd) -> Preflight:
     """Is it a bd that we can work with, and does it have a database in this very repository?"""
-    version = _version(bd)
-    if not (bd.root / ".beads").is_dir():  # bd would go and find the database of a directory above
-        raise _no_database(bd.root, "it has no .beads directory")
-    info = bd.read("info")
+    with ThreadPoolExecutor(max_workers=1) as beside:  # either takes a third of a second
+        version = beside.submit(_version, bd)
+        try:
+            info = _info(bd)
+        except RalphError:
+            version.result()  # what is wrong with bd itself goes first
+            raise
     location = str(info.get("database_path", ""))
     if not _is_within(location, bd.root):
         raise _no_database(bd.root, f"bd would use {location} instead")
     settings = {key: str(value) for key, value in (info.get("config") or {}).items()}
-    return Preflight(version, location, settings, _warnings(info))
+    return Preflight(version.result(), location, settings, _warnings(info))
+
+
+def _info(bd: Bd) -> Any:
+    if not (bd.root / ".beads").is_dir():  # bd would go and find the database of a directory above
+        raise _no_database(bd.root, "it has no .beads directory")
+    return bd.read("info")
 
 
 def initialise(root: Path, bd: str | None = None, timeout: float = 120.0) -> None:
