@@ -123,6 +123,7 @@ OTHERS = {
     # The JSON of a sound bead, looked at without the models.
     "store/views.py": {
         *("attempt_count", "pr_url", "parked", "scrum_result", "last_verdict", "dev_agent_executions"),
+        "open_findings",
     },
     "compile/item_diff.py": {"planned"},  # what `plan diff` prints
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger

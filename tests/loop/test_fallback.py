@@ -221,7 +221,7 @@ def test_a_session_that_is_forgotten_is_replaced_once_with_an_account(repo: Path
         f"{BEAD}.txt",
         "I am dev, and I have begun",
         "too short",
-        "The tasks, as before",
+        "## Tasks",
     ):
         assert known in account
     assert [row["trouble"] for row in project.metadata(BEAD)["dev_agent_executions"]] == ["", "forgotten", ""]

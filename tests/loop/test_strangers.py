@@ -144,7 +144,7 @@ def test_law_1_a_branch_that_moves_while_it_is_checked_is_put_back_and_checked_a
     assert (ran.code, sorted(ran.data["closed"])) == (0, [BEAD, "bd-1-1a-other"]), ran.out
     (first, message), (second, _) = verdicts(project, BEAD)
     assert (first, second) == ("fail", "pass")
-    assert message == "1 of 2 checks failed: branch"
+    assert message.startswith("1 of 2 checks failed: branch: feature/1-1-one moved on to ")
     assert "late.txt" not in git(repo, "ls-tree", "--name-only", BRANCH)
     (flag,) = [flag for flag in project.metadata(BEAD)["last_verdict"]["flags"] if "was moved to" in flag]
     kept = flag.rpartition("kept as ")[2].rstrip(")")

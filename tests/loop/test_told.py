@@ -200,3 +200,26 @@ def test_a_new_introduction_is_no_change_of_the_work_and_reaches_the_next_agent(
     assert ran.code == 0, ran.out
     assert [row for row in project.events() if row["kind"].startswith("plan_")] == []
     assert INTRODUCTION.split("\n", maxsplit=1)[0] in told(project, "dev")
+
+
+# --- people, too ----------------------------------------------------------------------------------------
+
+
+def test_people_read_the_reviewers_words_wherever_they_look(repo: Path) -> None:
+    words = "app.py:3: the last row\nis lost"
+    script = {"*": {"dev": work(), "qa": [{"json": {"status": "fail", "message": words}}]}}
+    project = Project.make(repo, sprint("1.1", "One"), script=script, plan_settings={"max_retry_attempts": 1})
+    pages = {"run": project.ralph("run", "plan.md").out}
+    pages |= {word: project.ralph(word).out for word in ("status", "events")}
+    pages["show"] = project.ralph("show", "bd-1-1-one").out
+    for name, page in pages.items():
+        assert "app.py:3: the last row is lost" in " ".join(page.split()), name
+    assert "{" not in pages["show"], "comments are text, too"
+
+
+def test_a_program_that_gives_up_is_quoted(repo: Path) -> None:
+    steps = [{"run": "echo first >&2; echo 'no licence on this machine' >&2"}, {"crash": 4}]
+    project = Project.make(
+        repo, sprint("1.1", "One"), script={"*": {"dev": steps}}, plan_settings={"max_retry_attempts": 1}
+    )
+    assert "ended with exit code 4: no licence on this machine" in project.ralph("run", "plan.md").out

@@ -34,12 +34,19 @@ def utc_text(moment: datetime) -> str:
 
 
 SEVERAL: Final = 5
+SHORT: Final = 300
 
 
 def several(names: Sequence[str]) -> str:
     """As many names as one reads, and how many more there are."""
     more = f" and {len(names) - SEVERAL} more" if len(names) > SEVERAL else ""
     return f"{', '.join(names[:SEVERAL])}{more}"
+
+
+def shortened(text: str) -> str:
+    """On one line, and no longer than a report has room for."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…"
 
 
 def plural(number: int, noun: str) -> str:

@@ -165,9 +165,24 @@ def _bead_page(bead: BeadView) -> Iterator[Line]:
         *((("standing", bead.told_standing),) if bead.standing else ()),
         ("pull request", bead.pull_request or "none"),
         *(("look at", flag) for flag in bead.flags),
+        *(("found", told) for told in _found(bead)),
     )
     yield from (_row(name, value) for name, value in rows)
     yield from (line(f"  • {prompt}") for prompt in place["dev_prompts"])
-    for comment in said.get("comments", ()):
-        words = comment if isinstance(comment, str) else json.dumps(comment, ensure_ascii=False)
-        yield line((f"  “{words}”", "dim"))
+    yield from (line((f"  {_comment(one)}", "dim")) for one in said.get("comments", ()))
+
+
+def _found(bead: BeadView) -> Iterator[str]:
+    """What is held against the work, in the words of whoever found it."""
+    for row in bead.findings:
+        yield f"{row['by']} (attempt {row['attempt']}): {' '.join(row['words'].split())}"
+
+
+def _comment(said: Any) -> str:
+    """Who said it, when, and what; as it is stored, where it is of another shape."""
+    text = said.get("text") if isinstance(said, dict) else said
+    if not isinstance(text, str):
+        return f"“{json.dumps(said, ensure_ascii=False)}”"
+    known = said if isinstance(said, dict) else {}
+    by = ", ".join(str(known[key]) for key in ("author", "created_at") if known.get(key))
+    return f"“{text}” ({by})" if by else f"“{text}”"

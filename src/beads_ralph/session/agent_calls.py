@@ -15,13 +15,14 @@ from typing import Any, Final
 from beads_ralph.agents import environment, faults, following, players, prices, programs, streams
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
+from beads_ralph.agents.reply_reader import NOTICE
 from beads_ralph.bead import personas
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
 from beads_ralph.bead.names import AGENTS_DIR, doer, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona, model_asked
 from beads_ralph.bead.usage import COUNTS, Usage
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.words import shortened, utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
@@ -76,8 +77,14 @@ def problem_of(ended: Exit, reply: Reply) -> str:
     if ended.code < 0:
         return f"was ended by signal {-ended.code}"
     if ended.code > 0:
-        return f"ended with exit code {ended.code}: {reply.detail}".rstrip(": ")
+        return f"ended with exit code {ended.code}: {reply.detail or _last_line(ended.stderr)}".rstrip(": ")
     return ""
+
+
+def _last_line(text: str) -> str:
+    """What a program said last in its own words, where it said nothing that we understand."""
+    words = (line for line in reversed(text.splitlines()) if line.strip())
+    return shortened(next((line for line in words if not NOTICE.fullmatch(line)), ""))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Final
 from beads_ralph.bead.evidence import Evidence, Verdict
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.redaction import redact
-from beads_ralph.bead.words import plural, several
+from beads_ralph.bead.words import plural, several, shortened
 from beads_ralph.files import scratch
 from beads_ralph.git import git_files
 from beads_ralph.journal.events import VerifierEnded
@@ -246,7 +246,7 @@ def verdict(evidence: Sequence[Evidence], flags: Sequence[str] = ()) -> Verdict:
     if stopped:
         return Verdict("stop", f"{stopped[0].name} says stop: {stopped[0].message}", evidence, flags)
     if failed:
-        names = ", ".join(row.name for row in failed)
+        said = "; ".join(f"{row.name}: {shortened(row.message)}" for row in failed)
         of_all = plural(len(evidence), "check")
-        return Verdict("fail", f"{len(failed)} of {of_all} failed: {names}", evidence, flags)
+        return Verdict("fail", f"{len(failed)} of {of_all} failed: {said}", evidence, flags)
     return Verdict("pass", f"{plural(len(evidence), 'check')} passed", evidence, flags)

@@ -72,6 +72,11 @@ class BeadView:
         return self.metadata.get("pr_url")
 
     @property
+    def findings(self) -> Sequence[Mapping[str, Any]]:
+        """What is held against its work and nobody has settled."""
+        return self.metadata.get("open_findings") or ()
+
+    @property
     def parked(self) -> Mapping[str, Any] | None:
         return self.metadata.get("parked")
 
