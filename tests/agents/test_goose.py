@@ -133,7 +133,7 @@ TROUBLES = {
     "404": "configuration",
     "413": "too_long",
     "approval": "configuration",
-    "turn-limit": "refused",
+    "turn-limit": "unfinished",
     "unknown-option": "configuration",
     "401": "auth",
     "403": "auth",

@@ -112,7 +112,9 @@ def test_the_schema_that_an_agent_is_given_asks_for_the_nonce() -> None:
         (Reply(result=GOOD), Exit(-15, timed_out=True, seconds=600.2), "time-out", "after 600 s"),
         (Reply(result=GOOD), Exit(-9, flooded=True), "flooded", "more than is allowed"),
         (Reply(result=GOOD), Exit(-9, over_memory=70), "memory", "used more than 70 MB"),
-        (Reply(trouble="limit", result=GOOD), Exit(0), "limit", "could not go on"),
+        (Reply(trouble="limit", result=GOOD), Exit(0), "limit", "is at a limit"),
+        (Reply(trouble="credit", detail="402"), Exit(1), "credit", "402. Add credit"),
+        (Reply(trouble="server", detail="gone"), Exit(1, timed_out=True), "server", "address"),
         (Reply(trouble="auth", detail="log in again"), Exit(1), "auth", "log in again"),
     ],
 )

@@ -281,6 +281,17 @@ def test_a_plan_that_was_moved_and_renamed_keeps_its_beads(make: Make) -> None:
     assert (ran.code, ran.data["closed"]) == (0, [BETA]), ran.out
 
 
+def test_a_plan_that_was_moved_and_renumbered_at_once_keeps_its_beads(repo: Path) -> None:
+    project = Project.make(repo, sprint("1.1", "Alpha"), sprint("1.2", "Beta"))
+    mason(project)
+    assert project.run("--bead", ALPHA).data["closed"] == [ALPHA]
+    (project.root / "plan.md").unlink()
+    put(project, sprint("1.1", "Fix"), sprint("1.2", "Alpha"), sprint("1.3", "Beta"), name="shop.md")
+    assert compared(project, "shop.md")["moved_from"] == "plan.md"
+    ran = project.ralph("run", "shop.md", "--json")
+    assert (ran.code, sorted(ran.data["closed"])) == (0, ["bd-1-1-fix", BETA]), ran.out
+
+
 def test_a_copy_of_a_plan_is_another_plan(repo: Path) -> None:
     """Its file is still there: the beads are those of the first one."""
     project = Project.make(repo, sprint("1.1", "Alpha"))

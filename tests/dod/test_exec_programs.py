@@ -116,7 +116,7 @@ def test_a_program_that_rests_is_not_asked_again_for_the_next_attempt_nor_for_th
     assert len(told(place, "program_unavailable")) == 1
 
 
-@pytest.mark.parametrize("kind", ["auth", "server"])
+@pytest.mark.parametrize("kind", ["auth", "server", "credit", "configuration", "refused", "too_long"])
 def test_another_program_stands_in_for_trouble_that_is_not_the_works(place: Path, kind: str) -> None:
     put(place / "a.json", bead("test -f done.txt"))
     first = program(place, "first", marker("TROUBLE", {"kind": kind, "detail": "so it goes"}))
@@ -189,6 +189,36 @@ def test_where_nobody_is_signed_in_that_is_an_error_and_costs_no_attempt(place: 
     assert read(place / "a.json")["status"] == "in_progress"
     (place / "signed-in").touch()
     assert one(played(place, first))["attempts"] == 1
+
+
+def test_an_outage_is_waited_out_and_ends_with_patience(place: Path) -> None:
+    put(place / "a.json", bead("test -f done.txt"))
+    down = marker("TROUBLE", {"kind": "server", "detail": "502"}, when="[ ! -e up ]")
+    first = program(place, "first", down + "touch done.txt")
+    ran = played(place, first, outage_patience="1s")
+    assert (ran.code, ran.error["code"]) == (1, "EXECUTION.UNAVAILABLE")
+    assert "outage_patience is over" in ran.error["message"]
+    (place / "up").touch()
+    assert one(played(place, first))["attempts"] == 1, "no attempt was spent on it"
+
+
+def test_a_refusal_ends_one_bead_without_an_attempt_and_the_next_is_done(place: Path) -> None:
+    put(place / "a.json", bead("test -f done.txt"))
+    put(place / "b.json", {**bead("test -f other.txt"), "id": "gt-two"})
+    refuses = marker(
+        "TROUBLE", {"kind": "refused", "detail": "not that"}, when="[ $BEADS_RALPH_BEAD = gt-one ]"
+    )
+    agents = {"agent": "claude", "executable": program(place, "first", refuses + "touch other.txt")}
+    settings = {"sandbox": "none", "plan": {"dev_agents": [agents]}}
+    (place / "beads-ralph.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    ran = execute(place, "a.json", "b.json")
+    assert [(row["status"], row["attempts"]) for row in ran.data["beads"]] == [
+        ("failed", 0),
+        ("completed", 1),
+    ]
+    assert "refuses this: not that" in ran.data["beads"][0]["reason"]
+    assert "beads-ralph exec" in ran.data["beads"][0]["reason"]
+    assert len(sessions(place, "first")) == 2
 
 
 # --- budgets and records --------------------------------------------------------------------------------

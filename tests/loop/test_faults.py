@@ -241,10 +241,17 @@ def test_while_a_program_is_down_no_bead_calls_it_and_others_go_on(repo: Path) -
     with project.running("--max-parallel", "1") as process:
         soon(lambda: project.events("bead_parked"))
         shown = project.ralph("status", "--json").data
+        said = project.ralph("status").out
+        told = project.ralph("events").out
         process.send_signal(signal.SIGINT)
         ran = project.finished(process)
     assert (ran.code, ran.data["attempts"]) == (130, 0)
     (row,) = shown["unavailable"]
+    assert f"waited for until {row['gives_up_at']}" in " ".join(said.split())
+    told = " ".join(told.split())
+    assert "the server of scripted cannot be reached: so it goes; not asked before" in told
+    assert "If its address, proxy or network is set up wrongly, stop the run" in told
+    assert "nobody can play the dev agent now: the server of scripted" in told
     assert (row["program"], row["trouble"]) == ("scripted", "server")
     assert row["gives_up_at"] > row["until"]
     assert names(project.events("bead_claimed")) == [BEAD], "the others are not sent into the same"

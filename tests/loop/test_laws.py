@@ -197,6 +197,7 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "remarks": [],
         "red_gates": [],
         "usage": {"input_tokens": None, "output_tokens": None, "cache_tokens": None, "cost_usd": None},
+        "programs": [],
         "conflicts": [],
         "next": [],
         "push": None,

@@ -118,6 +118,7 @@ IDS = st.lists(st.sampled_from("abcd"), max_size=3, unique=True).map(tuple)
 FACTS = st.builds(
     RunFacts,
     in_scope=st.integers(0, 4),
+    filters=st.sampled_from([(), ("--team a", "--bead b")]),
     unmatched=st.sampled_from([(), ("--team nobody",)]),
     left=IDS,
     stuck=st.just("a is open"),
@@ -169,7 +170,17 @@ def test_an_end_is_told_by_what_it_is_about(facts: RunFacts) -> None:
 
 
 def test_the_laws_draw_every_fact() -> None:
-    drawn = {*OPEN, "in_scope", "stuck", "parked", "held_up", "stopped", "interrupted", "one_round"}
+    drawn = {
+        *OPEN,
+        "in_scope",
+        "filters",
+        "stuck",
+        "parked",
+        "held_up",
+        "stopped",
+        "interrupted",
+        "one_round",
+    }
     assert drawn == {one.name for one in fields(RunFacts)}
 
 
@@ -245,6 +256,7 @@ def test_a_team_that_nobody_is_in_is_named_beside_one_that_has_beads(repo: Path)
     assert "no bead matches --team nobody" in warned, "said when the run begins"
     both = project.run("--team", "sprint-1-1-one", "--bead", ONE)
     assert (both.code, both.data["ended"]) == (0, "done")
+    assert both.data["reason"] == f"every bead that matches --team sprint-1-1-one, --bead {ONE} is closed"
 
 
 def test_filters_without_a_bead_in_common_are_named_together(repo: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from beads_ralph.agents import faults
 from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.evidence import Ruling
 from beads_ralph.bead.model import OUTPUT_SCHEMA
@@ -127,6 +128,9 @@ def judge(
 
 
 def _cut_short(reply: Reply, ended: Exit) -> Judgement | None:
+    if (kind := faults.kind_of(reply, ended)) and kind in TROUBLES:
+        said = reply.detail or faults.told(kind, "the program")
+        return _failed(TROUBLES[kind], f"{said.rstrip('.')}. {faults.remedy(kind)}", ended)
     if ended.timed_out:
         return _failed("time-out", f"did not answer in time and was ended after {ended.seconds:.0f} s", ended)
     if ended.flooded:

@@ -24,8 +24,8 @@ moment. auth: not signed in. credit: the account has no money left (402), or its
 configuration: the model is not known (404), an option or a setting is wrong, the program is too old.
 refused: the CLI or its model will not do this, however often it is asked. too_long: the session no longer
 fits into the model's context. stalled: no sign of life, so we ended it. forgotten: the session to go on with
-is not known. unfinished: it ended without its own last word, so that an exit code of 0 says nothing.
-unreadable: there is an answer, but not one that can be read."""
+is not known. unfinished: it ended without its own last word, so that an exit code of 0 says nothing, or at a
+limit of its own on turns or money. unreadable: there is an answer, but not one that can be read."""
 INTERRUPTED: Final = "interrupted"
 """The trouble of a call that ended with the run that made it."""
 

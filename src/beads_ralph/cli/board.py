@@ -131,7 +131,8 @@ def _program(event: Event) -> str:
     text = ""
     match event:
         case ProgramUnavailable(reason=reason, todo=todo):
-            text = f"! {reason}; {_asked_again(event)}{f'. {todo}' if todo else ''}"
+            when = asked_again(event.trouble, event.until, event.gives_up_at)
+            text = f"! {reason}; {when}{f'. {todo}' if todo else ''}"
         case ProgramReplaced(agent=agent, program=program, by=by):
             text = f"  {event.bead or ''}  {by} plays {persona_name(agent)} for {program}"
         case ProgramRecovered(program=program):
@@ -143,10 +144,12 @@ def _program(event: Event) -> str:
     return text
 
 
-def _asked_again(event: ProgramUnavailable) -> str:
+def asked_again(trouble: str, until: str, gives_up_at: str | None = None) -> str:
     """When a program is asked again, and how long it is waited for."""
-    patience = f"; it is waited for until {event.gives_up_at}" if event.gives_up_at else ""
-    return f"not asked before {event.until}{patience}"
+    if trouble == "configuration":
+        return "not asked again in this run"
+    patience = f"; it is waited for until {gives_up_at}" if gives_up_at else ""
+    return f"not asked before {until}{patience}"
 
 
 def _gate(event: Event) -> str:

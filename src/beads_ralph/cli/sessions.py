@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from beads_ralph.agents import faults
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, lines
@@ -65,8 +66,11 @@ def ask(
     answer = heard.answered.reply.text.strip()
     if heard.answered.call.problem or not answer:
         problem = heard.answered.call.problem or "gave no answer"
-        action = f"See its output: {heard.answered.call.transcript}"
-        raise RalphError(Code.AGENT_FAILED, f"{talk.program} {problem}", suggested_action=action)
+        kind = faults.kind_of(heard.answered.reply, heard.answered.ended)
+        seen = f"see its output: {heard.answered.call.transcript}"
+        action = f"{faults.remedy(kind)}; {seen}" if kind else f"{seen[0].upper()}{seen[1:]}"
+        message = faults.told(kind, talk.program, heard.answered.reply.detail) if kind else ""
+        raise RalphError(Code.AGENT_FAILED, message or f"{talk.program} {problem}", suggested_action=action)
     data: dict[str, Any] = {
         "bead": bead,
         "answer": answer,

@@ -124,6 +124,15 @@ def _waiting_for(views: Views, beads: Sequence[BeadView]) -> list[dict[str, Any]
     return [wait.to_json() for wait in blockers.overview(store, unfinished, found).survey.waits]
 
 
+def _unavailable(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """Programs that are not asked now."""
+    for row in rows:
+        from beads_ralph.cli.board import asked_again
+
+        when = asked_again(row["trouble"], row["until"], row.get("gives_up_at"))
+        yield line(f"  ! {row['reason'] or ''}; {when}")
+
+
 def _page(found: dict[str, Any]) -> Iterator[Line]:
     state = ("running", "green") if found["running"] else ("not running", "dim")
     word = f", told to {found['order']}" if found["order"] else _ending(found)
@@ -137,8 +146,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     width = found["parallel"]
     if width and width["now"] != width["most"]:
         yield line(f"  ! {width['now']} of {width['most']} beads at once, while a limit lasts")
-    for row in found["unavailable"]:
-        yield line(f"  ! {row['reason'] or ''}; not asked before {row['until']}")
+    yield from _unavailable(found["unavailable"])
     yield from _at_work(found["at_work"])
     yield from _awaiting_team(found["awaiting_team"])
     for row in found["parked"]:

@@ -148,20 +148,22 @@ def former_file(
     sprints: Sequence[Sprint], elsewhere: Iterable[Handle], is_there: Callable[[str], bool]
 ) -> str | None:
     """The file that the plan was before it was moved or renamed: it is gone, and at least half of what was
-    made of it stands in this plan, by annotation or by number and title."""
+    made of it stands in this plan, by annotation or by number and title; or all of it, by title alone, where
+    it was renumbered as well."""
     groups: dict[str, list[Handle]] = defaultdict(list)
     for handle in elsewhere:
         groups[handle.plan_file].append(handle)
     known = {(sprint.id.text, slug(sprint.title)) for sprint in sprints}
+    titles = {slug(sprint.title) for sprint in sprints}
     annotated = {name for sprint in sprints for name in _named(sprint)}
 
+    def is_same(handle: Handle) -> bool:
+        return handle.id in annotated or any((handle.number, title) in known for title in handle.titles)
+
     def score(handles: Sequence[Handle]) -> float:
-        same = [
-            handle
-            for handle in handles
-            if handle.id in annotated or any((handle.number, title) in known for title in handle.titles)
-        ]
-        return len(same) / len(handles)
+        same = [is_same(handle) for handle in handles]
+        renumbered = all(kept or handle.titles & titles for kept, handle in zip(same, handles, strict=True))
+        return 1.0 if renumbered else sum(same) / len(handles)
 
     scores = {file: score(handles) for file, handles in groups.items() if not is_there(file)}
     best = max(scores, key=lambda file: scores[file], default=None)

@@ -87,6 +87,7 @@ async def account(tally: RunTally, remains: Remains, halt: Halt, parts: Parts) -
     named = {wait.item.id for wait in waits}
     facts = RunFacts(
         in_scope=len(pool.watch.begun_with | {*tally.closed} | {bead.id for bead in left}),
+        filters=tuple(pool.scope.filters),
         unmatched=tuple(sorted(pool.unmatched)),
         left=tuple(bead.id for bead in left),
         stuck="; ".join(_obstacle(bead, left) for bead in left[:3]),

@@ -116,6 +116,8 @@ class RunFacts:
 
     in_scope: int = 0
     """How many beads the run was about, closed ones included."""
+    filters: tuple[str, ...] = ()
+    """What chose them, as it is written on the command line; empty where the run was about all."""
     unmatched: tuple[str, ...] = ()
     """The filters without a bead, as they are written on the command line."""
     left: tuple[str, ...] = ()
@@ -247,7 +249,8 @@ def _is_empty(facts: RunFacts) -> Ending | None:
 
 
 def _is_done(facts: RunFacts) -> Ending:
-    return Ending("done", f"every bead {'of the one round ' if facts.one_round else ''}is closed")
+    chosen = f"that matches {several(facts.filters)} " if facts.filters else ""
+    return Ending("done", f"every bead {chosen}{'of the one round ' if facts.one_round else ''}is closed")
 
 
 RULES: Final[Sequence[Callable[[RunFacts], Ending | None]]] = (

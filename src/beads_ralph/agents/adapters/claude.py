@@ -82,8 +82,8 @@ KINDS: Final[Mapping[str, Trouble]] = {
     "rate_limit": "limit",
 }
 SUBTYPES: Final[Mapping[str, Trouble]] = {
-    "error_max_turns": "refused",
-    "error_max_budget_usd": "refused",
+    "error_max_turns": "unfinished",
+    "error_max_budget_usd": "unfinished",
     "error_max_structured_output_retries": "unreadable",
 }
 MODELS: Final = "model_usage_since_last_result"

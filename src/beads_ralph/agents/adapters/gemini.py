@@ -64,7 +64,7 @@ OWN_CODES: Final[Mapping[int, Trouble]] = {
     42: "configuration",  # bad input
     44: "configuration",  # no sandbox
     52: "configuration",  # bad settings
-    53: "refused",  # too many turns
+    53: "unfinished",  # too many turns
     55: "configuration",  # a folder that is not trusted
 }
 STATUSES: Final = {status % 256: status for status in (*range(400, 512), *range(520, 530))}

@@ -60,7 +60,7 @@ OPENINGS: Final[Mapping[str, Trouble]] = {
     "Context limit reached": "too_long",
     "Please check your account with your provider to add more credits": "credit",
     "Please add credits to your account": "credit",
-    "I've reached the maximum number of actions": "refused",
+    "I've reached the maximum number of actions": "unfinished",
 }
 """What goose itself says, the longer before the shorter; of the model's words nothing is read so."""
 ANY_ERROR: Final = "Ran into this error"
