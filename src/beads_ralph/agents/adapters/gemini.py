@@ -92,7 +92,7 @@ class _GeminiSeen(streams.Seen):
         """It tells of attempts that it will make again, and when."""
         line = streams.COLOUR.sub("", line)
         if found := ATTEMPT.match(line):
-            self.attempt = found["why"]
+            self.attempt = found["why"].strip(" :")
         elif self.attempt:
             self.attempt = f"{self.attempt} {line.strip()}"
         if self.attempt and (again := AGAIN.search(line)):
