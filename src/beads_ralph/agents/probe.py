@@ -15,7 +15,7 @@ from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Exit, Job
 
 if TYPE_CHECKING:
-    from beads_ralph.agents.protocol import AgentCLI, AgentTask
+    from beads_ralph.agents.protocol import AgentCLI, AgentTask, Reply
     from beads_ralph.bead.model import AgentSpec
 
 PROBE_SECONDS: Final = 15.0
@@ -149,12 +149,10 @@ def question(
     )
 
 
-def answered(cli: AgentCLI, job: Job, ended: Exit) -> tuple[bool, str]:
+def answered(reply: Reply, ended: Exit) -> tuple[bool, str]:
     """Whether it answered, and what it said."""
-    from beads_ralph.agents.reply_reader import heard
     from beads_ralph.agents.verdicts import judge
 
-    reply = heard(cli, job, ended)
     ruling, message, _details = judge(reply, ended)
     if ruling != "pass" and not reply.detail and ended.stderr.strip():
         message = f"{message}; its last words: {ended.stderr.strip().splitlines()[-1]}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beads_ralph.agents import probe, programs
+from beads_ralph.agents import following, probe, programs
 from beads_ralph.agents.players import model_of, players, with_defaults
 from beads_ralph.agents.probe import Present, SmokeTest
 from beads_ralph.agents.protocol import AGENTS, AgentCLI
@@ -161,8 +161,9 @@ def _asked_once(one: Candidate, spec: AgentSpec, scene: RunScene) -> SmokeTest:
         made = cli.command(task, Transcript(place / ".out", place / ".err"))
         made = replace(made, argv=(programs.path_of(made.argv[0], scene.root), *made.argv[1:]))
         job = confinement.confined(made, task, cli.profile, None, config)
-        ended = run_until_ended(executors.choose("local", sandbox).run(job))
-        ok, message = probe.answered(cli, job, ended)
+        follower = following.follow(cli, job)
+        ended = run_until_ended(executors.choose("local", sandbox).run(job, follower))
+        ok, message = probe.answered(following.heard(cli, job, ended, follower), ended)
     room = "bwrap" if sandbox else "none"
     return SmokeTest(one.name, ok, message, ended.seconds, one.model(scene, spec), room)
 
