@@ -150,8 +150,10 @@ def test_a_program_that_is_set_up_wrongly_is_called_once_in_a_run(repo: Path) ->
 def test_a_session_that_is_too_long_is_left_for_a_fresh_one_with_an_account(repo: Path) -> None:
     """The second attempt goes on in the session of the first, which has become too long."""
     again = repo.parent / "account.txt"
+    begun = [*work(), {"say": "MARK-words"}]
+    overlong = {"once": [{"say": "so it goes"}, *meets("too_long")]}
     script = {
-        "dev": [work(), [*once("too_long"), {"prompt": str(again)}, *work()]],
+        "dev": [begun, [overlong, {"prompt": str(again)}, *work()]],
         "qa": [fails("MARK-finding"), passes()],
     }
     project = Project.make(repo, ONE, script={"*": script})
@@ -162,6 +164,8 @@ def test_a_session_that_is_too_long_is_left_for_a_fresh_one_with_an_account(repo
     said = again.read_text("utf-8")
     assert "begun before you" in said
     assert "MARK-finding" in said
+    assert "MARK-words" in said, "the agent's last words, not those of its program about the fault"
+    assert "so it goes" not in said
 
 
 def test_what_is_too_long_for_a_fresh_session_is_refused(repo: Path) -> None:

@@ -12,7 +12,7 @@
     toolong     a prompt that does not fit, as the vendor says it; credit: an account without money, likewise
     hang        no answer; stall: half a stream, then silence; drop: half a stream, then the end
     malformed   a stream that is no JSON
-    …xN         only the first N requests go wrong: 500x2, dropx1
+    …xN         only the first N requests go wrong: 500x2, dropx1; the rules of a script name trouble, too
 
 The trouble is for the turns of the agent; titles and the choice of a model are always answered.
 """
@@ -90,6 +90,12 @@ def _troubled(name: str, kind: str, after: int, first: int | None) -> Scenario:
 def is_aside(question: Question) -> bool:
     """A request beside the agent's turns: a title, or which model to take."""
     return not question.tools and (question.schema is not None or "title" in question.system.lower())
+
+
+def trouble(question: Question, script: Script | None) -> Scenario | None:
+    """What the rule for the question says that goes wrong with it."""
+    part = script.part(question) if script and not is_aside(question) else None
+    return scenario(part.rule.trouble) if part else None
 
 
 def answer(chosen: Scenario, question: Question, script: Script | None) -> Answer:

@@ -30,6 +30,8 @@ class Rule:
     """Searched in the user turns before this one."""
     times: int | None = None
     """After so many turns the rule is used up. For turns that come one after the other."""
+    trouble: str = ""
+    """What goes wrong with such a request instead, by the name of its scenario: toolong, 500, hang."""
 
     @classmethod
     def of(cls, told: Json) -> Rule:

@@ -18,7 +18,7 @@ from typing import Self, cast
 
 from tests.model import chat, gemini, messages, responses
 from tests.model.exchange import Answer, Call, Json, Question, Usage, Wire
-from tests.model.scenarios import Scenario, answer, is_aside, scenario
+from tests.model.scenarios import Scenario, answer, is_aside, scenario, trouble
 from tests.model.script import Rule, Script
 
 PLACE = re.compile(r"/s/(?P<scenario>[^/]+)/(?P<run>[^/]+)(?P<rest>/.*)?")
@@ -194,7 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _turn(self, chosen: Scenario, run: str, wire: Wire, body: Json) -> None:
         question = wire.read(self.path, body)
-        said = answer(chosen, question, self.server.run(run).script)
+        script = self.server.run(run).script
+        wrong = trouble(question, script)
+        said = answer(chosen, question, script)
         plain = self._kept(body)
         kept = Request(
             plain.method,
@@ -208,7 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
         number = self.server.keep(run, kept)
         if not kept.aside and chosen.goes_wrong(number):
-            self._go_wrong(chosen, wire, question, said)
+            wrong = chosen
+        if wrong:
+            self._go_wrong(wrong, wire, question, said)
         else:
             self._answer(wire, question, said)
 

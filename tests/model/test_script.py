@@ -139,3 +139,12 @@ def test_by_hand() -> None:
             assert len(kept) == 2
         finally:
             process.terminate()
+
+
+def test_a_rule_may_say_what_goes_wrong_and_whose_session_meets_it(server: ModelServer, talk: Talk) -> None:
+    rules = [Rule("again", earlier="begin", trouble="toolong"), Rule("", say="fine")]
+    server.play("r", rules)
+    _, begun = commands(talk.user("begin"))
+    overlong = begun.user("again")
+    assert [overlong.ask().status, overlong.ask().status] == [400, 400]
+    assert talk.user("again").ask().status == 200

@@ -8,6 +8,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from beads_ralph.agents.faults import FAULTS
+from beads_ralph.agents.protocol import Reply
 from beads_ralph.agents.verdicts import Judgement
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.agent_call import AgentCall, DevCall, QACall
@@ -32,6 +34,12 @@ from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.session.agent_calls import Answered
 
 LAST_WORDS = 1000
+
+
+def _last_words(reply: Reply) -> str:
+    """The agent's own; a program that says its fault in their place has said nothing of the work."""
+    is_fault = reply.trouble in FAULTS and bool(reply.detail) and reply.text.startswith(reply.detail)
+    return "" if is_fault else reply.text
 
 
 @dataclass
@@ -122,7 +130,7 @@ class BeadHistory:
         self.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
 
     def add_dev(self, done: Answered, feedback: str | None) -> None:
-        self.dev.append(DevCall.of(done.call, feedback, redact(done.reply.text)[-LAST_WORDS:]))
+        self.dev.append(DevCall.of(done.call, feedback, redact(_last_words(done.reply))[-LAST_WORDS:]))
         self.add_usage(done.call.usage)
 
     def add_qa(self, call: AgentCall, commit: str, judged: Judgement) -> None:
