@@ -119,7 +119,7 @@ def explained(reply: Reply, profile: Profile, env: Mapping[str, str]) -> Reply:
 
 @dataclass
 class _Kept:
-    """LiveLines up to a size: beyond it nothing is kept but the fact."""
+    """Lines up to a size: beyond it nothing is kept but the fact."""
 
     lines: list[str] = field(default_factory=list)
     size: int = 0
