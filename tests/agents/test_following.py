@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from beads_ralph.agents import following
-from beads_ralph.agents.following import AT_ONCE, Follower, Lines, Patience
-from beads_ralph.agents.protocol import AGENTS, Reply, TalkingCLI, Wait
+from beads_ralph.agents.following import AT_ONCE, CallBudget, Follower, LiveLines, Patience
+from beads_ralph.agents.protocol import AGENTS, ProgramWait, Reply, TalkingCLI
+from beads_ralph.bead.usage import Budget, Usage
+from beads_ralph.config.model import ModelPrice
 from beads_ralph.process.jobs import Exit
 from tests.agents.running import executable, spec, task, transcript
 from tests.executors.running import executor_of
@@ -22,8 +24,10 @@ class Told:
     """A listener that waits as long as it is told to."""
 
     def __init__(self) -> None:
-        self.waiting: Wait | None = None
+        self.waiting: ProgramWait | None = None
         self.lines: list[str] = []
+        self.model = ""
+        self.so_far = Usage()
 
     def printed(self, line: str) -> None:
         self.lines.append(line)
@@ -49,7 +53,7 @@ def lines(*events: dict[str, Any]) -> str:
 def test_lines_come_whole_and_once(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"before\n")
-    found = Lines(path)
+    found = LiveLines(path)
     assert list(found.more()) == []
     with path.open("ab") as file:
         for piece, heard in ((b"one\ntw", ["one"]), (b"", []), (b"o\r\n\xff\n", ["two", "\ufffd"])):
@@ -60,7 +64,7 @@ def test_lines_come_whole_and_once(tmp_path: Path) -> None:
 
 def test_a_line_without_end_costs_no_memory_and_hides_nothing_that_follows(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    found = Lines(path)
+    found = LiveLines(path)
     path.write_bytes(b"x" * (3 * AT_ONCE) + b"\nafter\n")
     heard = [line for _ in range(6) for line in found.more()]
     assert heard == ["after"]
@@ -76,26 +80,26 @@ def test_short_waits_pass_and_long_ones_do_not(tmp_path: Path) -> None:
     watcher = follower(tmp_path, now=now)
     assert isinstance(watcher.listener, Told)
 
-    def at(seconds: float, wait: Wait | None) -> bool:
+    def at(seconds: float, wait: ProgramWait | None) -> bool:
         now[0], watcher.listener.waiting = seconds, wait
         return watcher.is_in_vain()
 
     assert not at(0, None)
-    assert not at(1, Wait("server", "x"))
-    assert not at(5, Wait("server", "x", tries=3)), "three tries within a few seconds"
-    assert at(12, Wait("server", "x", tries=3))
+    assert not at(1, ProgramWait("server", "x"))
+    assert not at(5, ProgramWait("server", "x", tries=3)), "three tries within a few seconds"
+    assert at(12, ProgramWait("server", "x", tries=3))
     assert not at(13, None), "it got on"
-    assert not at(14, Wait("server", "x", 20.0))
-    assert not at(74, Wait("server", "x", 20.0))
-    assert at(75, Wait("server", "x", 20.0))
+    assert not at(14, ProgramWait("server", "x", 20.0))
+    assert not at(74, ProgramWait("server", "x", 20.0))
+    assert at(75, ProgramWait("server", "x", 20.0))
     assert not at(76, None)
-    assert at(77, Wait("limit", "x", 21.0)), "it says that it will be long"
+    assert at(77, ProgramWait("limit", "x", 21.0)), "it says that it will be long"
 
 
 def test_the_reply_of_an_ended_call_says_what_it_waited_for_and_until_when(tmp_path: Path) -> None:
     watcher = follower(tmp_path)
     before = datetime.now(UTC)
-    watcher.listener.waiting = Wait("limit", "too many requests", 300.0)
+    watcher.listener.waiting = ProgramWait("limit", "too many requests", 300.0)
     assert watcher.is_in_vain()
     told = watcher.told(Reply(session_id="s", result={"status": "pass"}))
     assert told is not None
@@ -227,8 +231,34 @@ def test_a_call_that_stalled_says_so_and_one_that_waited_says_for_what(tmp_path:
     stalled = following.heard(cli, job, Exit(-15, stalled=600.0))
     assert (stalled.trouble, stalled.detail) == ("stalled", "no sign of life for 600 s, and was ended")
     watcher = follower(tmp_path)
-    watcher.listener.waiting = Wait("server", "502")
+    watcher.listener.waiting = ProgramWait("server", "502")
     watcher.is_in_vain()
     for ended in (Exit(-15, stalled=600.0), Exit(-15, timed_out=True), Exit(-15, gave_up=True)):
         assert following.heard(cli, job, ended, watcher).trouble == "server"
     assert following.heard(cli, job, Exit(1), watcher).trouble == ""
+
+
+# --- what it spends -----------------------------------------------------------------------------------
+
+
+def test_claude_is_ended_when_its_messages_have_used_up_the_budget(tmp_path: Path) -> None:
+    """Each message comes in several events; the count of its last one holds. A call that ends by itself in
+    some seconds is let."""
+    now = [0.0]
+    price = ModelPrice(input=1.0, output=10.0)
+    spending = CallBudget(Budget(cost_usd=0.003), lambda model: price if model == "claude-x" else None)
+    listener = AGENTS["claude"].listener() if isinstance(AGENTS["claude"], TalkingCLI) else Told()
+    found = Follower(listener, transcript(tmp_path), clock=lambda: now[0], spending=spending)
+    for second, message, tokens in ((1, "a", 900), (2, "a", 1000), (3, "b", 1000), (4, "c", 1200)):
+        usage = {"input_tokens": tokens, "output_tokens": 0}
+        said = {"type": "assistant", "message": {"id": message, "model": "claude-x", "usage": usage}}
+        with transcript(tmp_path).out.open("a") as file:
+            file.write(lines(said))
+        now[0] = float(second)
+        assert not found.is_in_vain()
+    assert listener.so_far.input_tokens == 3200
+    now[0] = 8.0
+    assert not found.is_in_vain()
+    now[0] = 10.0
+    assert found.is_in_vain()
+    assert found.overspent == "cost budget (USD) of 0.003 is used up"

@@ -132,3 +132,37 @@ def test_a_program_without_an_adapter_is_believed_until_it_is_silent(
     ran = project.run()
     assert (ran.data["ended"], ran.data["closed"]) == ("stopped", [BEAD]), ran.out
     assert f"cannot be kept: {silent} told no" in ran.data["reason"]
+
+
+# --- while a call runs --------------------------------------------------------------------------------
+
+SPENDS = """\
+#!/bin/sh
+cat > /dev/null
+[ "$BEADS_RALPH_ROLE" = qa ] && echo '{"status": "pass", "message": "fine"}' && exit
+echo 'BEADS_RALPH_USAGE {"input_tokens": 900, "output_tokens": 200, "cost_usd": 0.5}' >&2
+exec sleep 600
+"""
+
+
+@pytest.mark.parametrize(
+    ("budget", "ended", "said"),
+    [
+        ({"budget_tokens": 1000}, "stopped", "the token budget of 1000 is used up"),
+        ({"bead_budget_usd": 0.4}, "blocked", "the bead's cost budget (USD) of 0.4 is used up"),
+    ],
+)
+def test_a_call_is_ended_when_the_budget_is_used_up_and_spends_no_attempt(
+    repo: Path, tmp_path: Path, budget: dict[str, float], ended: str, said: str
+) -> None:
+    """It tells its usage while it runs, and would go on for ten minutes."""
+    program = executable(tmp_path / "spender", SPENDS)
+    known = {"agent_defaults": {"tells_usage": [str(program)]}}
+    project = played(repo, program, ONE, **budget, **known)
+    ran = project.run()
+    assert (ran.data["ended"], ran.data["closed"]) == (ended, []), ran.out
+    (call,) = [row for row in project.events("agent_ended") if row["role"] == "dev"]
+    assert (call["cut_short"], call["usage"]["input_tokens"]) == ("budget", 900)
+    assert said in f"{ran.data.get('reason')} {ran.data}"
+    assert project.events("verdict_given") == []
+    assert not project.metadata(BEAD).get("attempts")

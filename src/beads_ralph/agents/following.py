@@ -14,15 +14,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.agents import reply_reader
-from beads_ralph.agents.protocol import AgentCLI, Listener, Reply, TalkingCLI, Wait
+from beads_ralph.agents import prices, reply_reader
+from beads_ralph.agents.protocol import AgentCLI, Listener, ProgramWait, Reply, TalkingCLI
+from beads_ralph.bead.usage import Budget
 from beads_ralph.bead.words import utc_text
+from beads_ralph.config.model import ModelPrice
 from beads_ralph.process.jobs import Exit, Job, Transcript
 
 AT_ONCE: Final = 1024 * 1024
 """So much is read at one look; of a longer line nothing is."""
 PAUSE: Final = 1.0
 """Seconds between two looks."""
+ENDING: Final = 5.0
+"""Seconds for a program that has used up its budget to end by itself."""
 ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
 
 
@@ -39,7 +43,7 @@ class Patience:
     """The longest that it may say nothing after it has told that it waits: it may be at work again, without a
     word."""
 
-    def is_over(self, wait: Wait, seconds: float) -> bool:
+    def is_over(self, wait: ProgramWait, seconds: float) -> bool:
         """Tell whether it is enough, `seconds` after the first word of it."""
         if wait.seconds is not None and wait.seconds > self.announced:
             return True
@@ -49,7 +53,7 @@ class Patience:
 PATIENCE: Final = Patience()
 
 
-class Lines:
+class LiveLines:
     """The whole lines of a file that is being written, as they come."""
 
     def __init__(self, path: Path) -> None:
@@ -87,6 +91,19 @@ def _size(path: Path) -> int:
         return 0
 
 
+@dataclass(frozen=True)
+class CallBudget:
+    """What one call may use, and what its tokens cost."""
+
+    most: Budget
+    price: Callable[[str], ModelPrice | None]
+    """Of the model that answers, as far as the program tells which that is."""
+
+    def used_up(self, listener: Listener) -> str:
+        usage, _ = prices.priced(listener.so_far, self.price(listener.model))
+        return self.most.used_up(usage, 0.0)
+
+
 class Follower:
     """A watcher of one call."""
 
@@ -96,21 +113,27 @@ class Follower:
         transcript: Transcript,
         patience: Patience = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
+        spending: CallBudget | None = None,
     ) -> None:
         self.listener = listener
         self.patience = patience
         self.clock = clock
-        self.out, self.err = Lines(transcript.out), Lines(transcript.err)
+        self.spending = spending
+        self.overspent = ""
+        self._over_since: float | None = None
+        self.out, self.err = LiveLines(transcript.out), LiveLines(transcript.err)
         self._since: float | None = None
         self._looked = -PAUSE
         self._heard_at = datetime.now(UTC)
-        self._wait: Wait | None = None
+        self._wait: ProgramWait | None = None
 
     def is_in_vain(self) -> bool:
         if self.clock() < self._looked + PAUSE:
             return False
         self._looked = self.clock()
         self._hear()
+        if self._spends_too_much():
+            return True
         wait = self.listener.waiting
         if wait is None:
             self._since = None
@@ -118,6 +141,17 @@ class Follower:
         if self._since is None:
             self._since = self.clock()
         return self.patience.is_over(wait, self.clock() - self._since)
+
+    def _spends_too_much(self) -> bool:
+        """Most tell what they have used with their last words, and end by themselves then."""
+        used_up = self.spending.used_up(self.listener) if self.spending else ""
+        if not used_up:
+            self._over_since = None
+            return False
+        if self._over_since is None:
+            self._over_since = self.clock()
+        self.overspent = used_up if self.clock() - self._over_since > ENDING else ""
+        return bool(self.overspent)
 
     def _hear(self) -> None:
         for line in self.out.more():
@@ -139,16 +173,21 @@ class Follower:
         return replace(reply, trouble=wait.trouble, detail=wait.said, limit_reset_at=until, result=None)
 
 
-def follow(cli: AgentCLI, job: Job, patience: Patience = PATIENCE) -> Follower | None:
+def follow(
+    cli: AgentCLI, job: Job, patience: Patience = PATIENCE, spending: CallBudget | None = None
+) -> Follower | None:
     """Follow a job of this program; None for one that tells nothing while it runs."""
     if not isinstance(cli, TalkingCLI) or job.transcript is None:
         return None
-    return Follower(cli.listener(), job.transcript, patience)
+    return Follower(cli.listener(), job.transcript, patience, spending=spending)
 
 
 def heard(cli: AgentCLI, job: Job, ended: Exit, follower: Follower | None = None) -> Reply:
     """The reply of a job that has ended, by itself or not."""
     reply = reply_reader.heard(cli, job, ended)
+    if follower is not None and follower.overspent and ended.gave_up:
+        words = f"the {follower.overspent}"
+        return replace(reply, trouble="", detail=words, overspent=words, result=None)
     if ended.limit not in ("trouble", "stalled", "timeout"):
         return reply
     if follower is not None and (waited := follower.told(reply)) is not None:

@@ -75,10 +75,14 @@ class Reply:
     limit_reset_at: str | None = None
     no_session: bool = False
     """There is nothing to go on with: no answer of the model came to its end."""
+    model: str = ""
+    """The model that answered, where the program tells."""
+    overspent: str = ""
+    """The budget that it was ended for, in words."""
 
 
 @dataclass(frozen=True)
-class Wait:
+class ProgramWait:
     """A program waits for its model's server instead of working."""
 
     trouble: Trouble
@@ -92,8 +96,14 @@ class Wait:
 class Listener(Protocol):
     """Hears a program line by line while it runs."""
 
-    waiting: Wait | None
+    waiting: ProgramWait | None
     """What it waits for, if that was the last that it told."""
+    model: str
+    """The model that answers, where it has told."""
+
+    @property
+    def so_far(self) -> Usage:
+        """What this call has used, as far as it has told."""
 
     def printed(self, line: str) -> None: ...
 

@@ -37,7 +37,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beads_ralph.agents.protocol import AgentCLI, Reply, Wait
+from beads_ralph.agents.protocol import AgentCLI, ProgramWait, Reply
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -366,7 +366,9 @@ class Notices:
     """Hears the notices of a program while it runs. One that has told of trouble and does not end waits."""
 
     def __init__(self) -> None:
-        self.waiting: Wait | None = None
+        self.waiting: ProgramWait | None = None
+        self.model = ""
+        self.so_far = Usage()
 
     def printed(self, line: str) -> None:
         """Words on stdout are no notices, but a program that goes on does not wait."""
@@ -375,11 +377,12 @@ class Notices:
     def complained(self, line: str) -> None:
         said, _ = _notices(line)
         tries = self.waiting.tries + 1 if self.waiting else 1
+        self.so_far = said.get("usage", self.so_far)
         if "limit_reset_at" in said:
             seconds = _seconds_until(said["limit_reset_at"])
-            self.waiting = Wait("limit", "it waits for a limit to end", seconds, tries)
+            self.waiting = ProgramWait("limit", "it waits for a limit to end", seconds, tries)
         elif "trouble" in said:
-            self.waiting = Wait(said["trouble"], said["detail"], None, tries)
+            self.waiting = ProgramWait(said["trouble"], said["detail"], None, tries)
 
 
 def _seconds_until(moment: str | None) -> float | None:

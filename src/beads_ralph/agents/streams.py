@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from beads_ralph.agents import environment, reply_reader
-from beads_ralph.agents.protocol import AgentTask, Reply, Wait
+from beads_ralph.agents.protocol import AgentTask, ProgramWait, Reply
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona, model_asked
 from beads_ralph.bead.usage import Usage
@@ -128,8 +128,15 @@ class Seen(ABC):
     denied: list[str] = field(default_factory=list)
     reset: str | None = None
     """When a limit is over, where an event says it."""
-    waiting: Wait | None = None
+    waiting: ProgramWait | None = None
     """What it waits for, if that was the last that it told."""
+    model: str = ""
+    """The model that answers, where it has told."""
+
+    @property
+    def so_far(self) -> Usage:
+        """What this call has used, as far as it has told."""
+        return self.usage
 
     @abstractmethod
     def take(self, event: Event) -> None:
@@ -145,7 +152,7 @@ class Seen(ABC):
     def waits(self, trouble: Trouble, said: str, seconds: float | None = None) -> None:
         """Note that it waits, once more if it waited already."""
         tries = self.waiting.tries + 1 if self.waiting else 1
-        self.waiting = Wait(trouble, said[:MAX_DETAIL], seconds, tries)
+        self.waiting = ProgramWait(trouble, said[:MAX_DETAIL], seconds, tries)
 
     @abstractmethod
     def trouble(self, ended: Exit) -> Problem:
@@ -183,13 +190,14 @@ class Seen(ABC):
             session_id=self.session if self.can_go_on() and trouble != "forgotten" else None,
             text=str(self.words),
             result=result,
-            usage=self.usage,
+            usage=self.so_far,
             session_usage=self.session_usage,
             denied=tuple(dict.fromkeys(self.denied)),
             trouble=trouble or ("unreadable" if complaint else ""),
             detail=(detail or complaint)[:MAX_DETAIL],
             limit_reset_at=self.reset_at(detail) if trouble == "limit" else None,
             no_session=not self.can_go_on(),
+            model=self.model,
         )
 
 

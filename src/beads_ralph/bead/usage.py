@@ -67,9 +67,21 @@ class Budget:
     cost_usd: float | None = None
     tokens: int | None = None
 
+    def left(self, spent: Usage) -> Budget:
+        """What of the cost and the tokens is left; its time is kept by other means."""
+        tokens = None if self.tokens is None else max(self.tokens - _work(spent), 0)
+        money = None if self.cost_usd is None else max(self.cost_usd - (spent.cost_usd or 0.0), 0.0)
+        return Budget(cost_usd=money, tokens=tokens)
+
+    def or_less(self, other: Budget) -> Budget:
+        """What both allow."""
+        return Budget(
+            *(_least(getattr(self, name), getattr(other, name)) for name in ("minutes", "cost_usd", "tokens"))
+        )
+
     def used_up(self, spent: Usage, seconds: float) -> str:
         """Which of them is, in words; empty where none is. What came from a cache is no work."""
-        tokens = (spent.input_tokens or 0) + (spent.output_tokens or 0)
+        tokens = _work(spent)
         for name, most, used in (
             ("time budget (minutes)", self.minutes, seconds / 60),
             ("cost budget (USD)", self.cost_usd, spent.cost_usd or 0.0),
@@ -78,3 +90,11 @@ class Budget:
             if most is not None and used >= most:
                 return f"{name} of {most:g} is used up"
         return ""
+
+
+def _work(spent: Usage) -> int:
+    return (spent.input_tokens or 0) + (spent.output_tokens or 0)
+
+
+def _least(one: Any, other: Any) -> Any:
+    return min((value for value in (one, other) if value is not None), default=None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.agents import environment, faults, following, players, prices, programs, streams
+from beads_ralph.agents.following import CallBudget
 from beads_ralph.agents.players import names_scrum_master
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.agents.reply_reader import NOTICE
@@ -21,8 +22,9 @@ from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
 from beads_ralph.bead.names import AGENTS_DIR, doer, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona, model_asked
-from beads_ralph.bead.usage import COUNTS, Usage
+from beads_ralph.bead.usage import COUNTS, Budget, Usage
 from beads_ralph.bead.words import shortened, utc_text
+from beads_ralph.config.model import ModelPrice
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import git_files, quarantine
 from beads_ralph.git.quarantine import Quarantine
@@ -70,6 +72,8 @@ class Answered:
 
 def problem_of(ended: Exit, reply: Reply) -> str:
     """What went wrong with a call itself, whatever the agent said; empty where nothing did."""
+    if reply.overspent:
+        return f"was ended: {reply.overspent}"
     if ended.cut_short:
         return ended.cut_short
     if reply.trouble not in ("", "unreadable"):
@@ -106,7 +110,9 @@ class Asked:
     seconds: float | None = None
     """What is left of the bead's time; None where that has no limit."""
     budget_usd: float | None = None
-    """What is left of the bead's money; None where that has no limit."""
+    """What is left of the bead's money, for a program that can see to it itself; None for no limit."""
+    budget: Budget | None = None
+    """What it may use before it is ended; None where nothing has a limit."""
     prose: bool = False
     """Whether an answer in words is wanted, also from one that usually gives a verdict."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -174,19 +180,33 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     events.emit(AgentStarted(call=begun, prompt=asked.prompt, **whose))
     began = time.monotonic()
     links = confinement.SettingsLinks.taken(job.settings)
-    follower = following.follow(cli, job)
+    price = _price_of(begun, spec, job, cli.profile, tools)
+    follower = following.follow(cli, job, spending=CallBudget(asked.budget, price) if asked.budget else None)
     async with _quarantine(task, tools) as own:
         ended = await tools.executor.run(confinement.with_git(job, task, own), follower)
     replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
     reply = await in_thread(following.heard, cli, job, ended, follower)
     usage = reply.usage + (reply.session_usage - (asked.session or Session("")).counted)
-    model = prices.named_model(begun.model, spec.options, job.env or {}, cli.profile)
-    usage, computed = prices.priced(usage, prices.price_of(model, tools.config.prices))
+    usage, computed = prices.priced(usage, price(reply.model))
     begun = replace(begun, cost_computed=computed)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
     events.emit(AgentEnded(call=done, **whose))
     return Answered(done, spec, ended, reply, began, (*(own.told if own else ()), *replaced))
+
+
+def _price_of(
+    begun: AgentCall, spec: AgentSpec, job: Job, profile: Profile, tools: Tools
+) -> Callable[[str], ModelPrice | None]:
+    """The price of the model that was asked for, or, where nobody named one that has a price, of the one that
+    answers."""
+    asked = prices.named_model(begun.model, spec.options, job.env or {}, profile)
+
+    def price(answering: str) -> ModelPrice | None:
+        own = tools.config.prices
+        return prices.price_of(asked, own) or prices.price_of(answering, own)
+
+    return price
 
 
 @asynccontextmanager
@@ -210,7 +230,7 @@ def _ended(call: AgentCall, ended: Exit, reply: Reply, usage: Usage) -> AgentCal
         seconds=round(ended.seconds, 3),
         problem=problem_of(ended, reply),
         trouble=reply.trouble,
-        cut_short=ended.limit,
+        cut_short="budget" if reply.overspent else ended.limit,
         denied=reply.denied,
         usage=usage,
         output_summary=(ended.stdout.strip() or ended.stderr.strip())[-SUMMARY:],

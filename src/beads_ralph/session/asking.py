@@ -15,6 +15,7 @@ from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import persona_name
+from beads_ralph.bead.usage import Budget
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.journal.records.projection import TROUBLES
@@ -102,8 +103,10 @@ async def _may_go_on(case: BeadSession) -> None:
 
 async def _called(case: BeadSession, asked: Asked, key: str) -> Answered:
     prompt = await told(case, asked, asked.session)
+    left = case.budget.left(case.record.spent).or_less(await case.host.budget_left())
+    budget = None if left == Budget() else left
     seconds, money = case.time_left.seconds, case.money_left()
-    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, env=case.env)
+    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, budget=budget, env=case.env)
 
     async def goes_on() -> bool:
         return not (await case.host.limit_of(key) or await case.host.why_pause())
@@ -113,12 +116,23 @@ async def _called(case: BeadSession, asked: Asked, key: str) -> Answered:
         case.cut_by = case.exhausted()
     if asked.role != "qa":
         case.record.add_dev(done, asked.feedback)
-    elif kind_of(done.reply, done.ended):  # any other answer of a reviewer is recorded with its ruling
+    elif kind_of(done.reply, done.ended) or done.reply.overspent:
+        # any other answer of a reviewer is recorded with its ruling
         case.record.add_usage(done.call.usage)
     case.left_behind += done.left_behind
     if done.reply.denied:
         case.denied.append(f"{done.call.program} was denied {', '.join(done.reply.denied)}")
+    if done.reply.overspent:
+        await _stop_spending(case)
     return done
+
+
+async def _stop_spending(case: BeadSession) -> None:
+    """A call was ended for a budget, which says nothing of the work: the bead's own is for a person to give
+    again, and that of the run ends the run."""
+    if used_up := case.exhausted():
+        raise Halted("blocked", used_up.text, used_up.failure)
+    await _may_go_on(case)
 
 
 # --- programs that cannot -----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.model import Bead, Verifier
 from beads_ralph.bead.personas import PersonaFiles
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.config.model import Config
 from beads_ralph.forge.protocol import Forge, PullRequest
 from beads_ralph.journal.journal import EventSink
@@ -219,6 +219,9 @@ class SessionHost(EventSink, Protocol):
 
     async def why_pause(self) -> str:
         """Why no further attempt may begin now, nor another call because of a fault; empty where it may."""
+
+    async def budget_left(self) -> Budget:
+        """What the run may still use."""
 
     async def branches_beside(self) -> Sequence[str]:
         """The branches that are or were worked on at the same time, in the order of their start."""

@@ -89,6 +89,8 @@ SUBTYPES: Final[Mapping[str, Trouble]] = {
 MODELS: Final = "model_usage_since_last_result"
 OF_EACH: Final = ("inputTokens", "outputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
 OF_ONE: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+SYNTHETIC: Final = "<synthetic>"
+"""The model of a message that the CLI itself has written, such as an error's."""
 NO_SESSION: Final = re.compile(r"No conversation found|does not match any session")
 
 
@@ -101,6 +103,12 @@ class _ClaudeSeen(streams.Seen):
     result: Event = field(default_factory=dict)
     error: str = ""
     """Which kind of error of the API it met last."""
+    in_turn: dict[str, Usage] = field(default_factory=dict)
+    """By message: what the turn has used so far. Its result counts it anew, and all of it."""
+
+    @property
+    def so_far(self) -> Usage:
+        return sum(self.in_turn.values(), self.usage)
 
     def take(self, event: Event) -> None:
         self.started = True
@@ -112,6 +120,7 @@ class _ClaudeSeen(streams.Seen):
             self.waiting = None
         if kind == "assistant":
             self.error = streams.text(event, "error")
+            self._message(streams.part(event, "message"))
         elif kind == "rate_limit_event":
             info = streams.part(event, "rate_limit_info")
             if info.get("status") == "rejected":
@@ -126,9 +135,17 @@ class _ClaudeSeen(streams.Seen):
         words = f"{said}, HTTP {status}" if status is not None else said
         self.waits(trouble, words, None if delay is None else delay / 1000)
 
+    def _message(self, message: Event) -> None:
+        """One comes in several events, each with all that it has used by then."""
+        said = streams.text(message, "model")
+        self.model = said if said not in ("", SYNTHETIC) else self.model
+        counted = streams.tokens(streams.part(message, "usage"), *OF_ONE, within=False)
+        self.in_turn[streams.text(message, "id")] = counted
+
     def _end(self, event: Event) -> None:
         """There is a result for each turn, and background work can make it take several."""
         self.result = event
+        self.in_turn.clear()
         self.say(streams.text(event, "result"))
         self.usage = self.usage + _usage(event)
         self.session_usage = Usage(cost_usd=streams.amount(event, "total_cost_usd"))
