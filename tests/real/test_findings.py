@@ -116,9 +116,9 @@ def test_a_session_that_is_too_long_is_left_for_a_fresh_one_with_an_account(
 # --- what is the reviewer's alone ---------------------------------------------------------------------
 
 
-def reviewed(repo: Path, reviewer: Cli, **settings: Any) -> Project:
-    """Developed by the scripted agent, reviewed by a real CLI."""
-    return Project.make(repo, GREETING, plan_settings={"qa_agents": [played_by(reviewer)]}, **settings)
+def reviewed(repo: Path, *reviewers: Cli, **settings: Any) -> Project:
+    """Developed by the scripted agent, reviewed by a real CLI, or by one that stands in for it."""
+    return Project.make(repo, GREETING, plan_settings={"qa_agents": [played_by(*reviewers)]}, **settings)
 
 
 def assert_nobody_was_blamed(project: Project) -> None:
@@ -161,6 +161,23 @@ def test_a_reviewers_program_that_is_set_up_wrongly_is_no_finding(
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "scenario"), [("claude", "codex", "404"), ("codex", "goose", "limitr3600")]
+)
+def test_another_cli_stands_in_for_a_reviewer(
+    first: str, second: str, scenario: str, cli: Make, model_server: ModelServer, repo: Path
+) -> None:
+    run = f"qa-stands-in-{first}-{second}"
+    cannot = cli(first, model_server.base(scenario, f"{run}-cannot"))
+    able = cli(second, model_server.play(run, [PASSES]))
+    project = reviewed(repo, cannot, able)
+    ended = ran_through(project)
+    assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1), ended.reason
+    (replaced,) = project.events("program_replaced")
+    assert (replaced["role"], replaced["by"]) == ("qa", str(able.program))
+    assert_nobody_was_blamed(project)
+
+
+@pytest.mark.parametrize(
     ("name", "first", "flaw"),
     [
         ("codex", Rule(EXAMINE, trouble="hang", times=1), "time-out: did not answer in time"),
@@ -173,7 +190,7 @@ def test_a_reviewer_without_a_verdict_is_asked_again_in_its_own_session(
 ) -> None:
     run = f"qa-silent-{name}"
     reviewer = cli(name, model_server.play(run, [first, PASSES]))
-    project = reviewed(repo, reviewer, qa_agent_timeout="20s" if first.trouble else "10m")
+    project = reviewed(repo, reviewer, qa_agent_timeout="30s" if first.trouble else "10m")
     ended = ran_through(project)
     assert (ended.why, ended.closed, ended.attempts) == ("done", (BEAD,), 1), ended.reason
     assert flaw in project.events("warning_given")[-1]["message"]
