@@ -45,7 +45,7 @@ from pathlib import Path
 from beads_ralph.bead import schema
 from beads_ralph.bead.agent_call import AgentCall, DevCall
 from beads_ralph.bead.evidence import Evidence, Verdict
-from beads_ralph.bead.run_state import healed
+from beads_ralph.bead.healing import healed
 from beads_ralph.journal.events import AgentEnded
 from beads_ralph.journal.journal import Journal, read
 from beads_ralph.session.history import BeadHistory

@@ -16,6 +16,7 @@ from tests.cli.running import RALPH, environment
 CTRL_C, CTRL_D = "\x03", "\x04"
 SETTINGS = {"TERM": "xterm-256color", "COLUMNS": "120", "NO_COLOR": "1"}
 PATIENCE = 120.0
+AGAIN = 10.0
 
 
 @dataclass
@@ -36,16 +37,21 @@ class Terminal:
     def types(self, text: str) -> None:
         os.write(self.fd, text.encode())
 
-    def ends(self) -> int:
-        """Read to the end; the value is the exit code."""
-        while self._reads():
+    def ends(self, typed: str = "") -> int:
+        """Read to the end; the value is the exit code. What was typed is typed again where nothing has come of
+        it for a while, as people do: in the moment between a prompt and the wait for an answer it is lost."""
+        while self._reads(typed):
             pass
         _, status = os.waitpid(self.pid, 0)
         self.code = os.waitstatus_to_exitcode(status)
         return self.code
 
-    def _reads(self) -> bool:
-        ready, _, _ = select.select([self.fd], [], [], max(0.0, self.deadline - time.monotonic()))
+    def _reads(self, typed: str = "") -> bool:
+        left = max(0.0, self.deadline - time.monotonic())
+        ready, _, _ = select.select([self.fd], [], [], min(left, AGAIN) if typed else left)
+        if typed and not ready and left > AGAIN:
+            self.types(typed)
+            return True
         assert ready, f"nothing more was shown:\n{self.seen}"
         more = b""
         with suppress(OSError):  # how a terminal says that nobody writes to it any more

@@ -159,7 +159,7 @@ def test_a_mixed_batch_is_created_whole_or_not_at_all(store: Store) -> None:
     store.create([make_item("bd-old", TASK), make_bead("bd-bead")])
     fresh = make_bead("bd-new")
     unsound = make_item("bd-x", GATE).model_copy(update={"priority": 9})
-    gateless = make_item("bd-x", GATE).model_copy(update={"metadata": {"gate": {"type": "moon"}}})
+    gateless = make_item("bd-x", GATE).model_copy(update={"metadata": {"gate": {"type": ""}}})
     faulty: list[tuple[Code, str, list[Stored]]] = [
         (Code.DUPLICATE_ID, "id", [fresh, make_item("bd-bead", TASK)]),
         (Code.DUPLICATE_ID, "id", [fresh, make_item("bd-new", TASK)]),

@@ -38,7 +38,7 @@ def test_a_person_says_whether_to_push_and_the_answer_is_kept(
         person.shows(MAY_PUSH)
         assert (project.statuses(), project.events()) == ({}, [])
         person.types(answer)
-        assert person.ends() == 0, person.seen
+        assert person.ends(answer) == 0, person.seen
     assert heads(origin) == pushed
     with at_a_terminal(repo, "run", "plan.md") as person:
         assert person.ends() == 0
@@ -52,7 +52,7 @@ def test_a_person_who_does_not_say_has_started_and_answered_nothing(repo: Path, 
         with at_a_terminal(repo, "run", "plan.md") as person:
             person.shows(MAY_PUSH)
             person.types(key)
-            assert person.ends() == 130, person.seen
+            assert person.ends(key) == 130, person.seen
             assert "Traceback" not in person.seen
     assert (project.statuses(), project.events(), heads(origin)) == ({}, [], ["main"])
 
@@ -88,7 +88,7 @@ def test_a_person_says_whose_change_counts(repo: Path, answer: str, title: str) 
         person.types("neither\n")
         person.shows(f"neither\r\n{WHICH}")
         person.types(answer)
-        assert person.ends() == 0, person.seen
+        assert person.ends(answer) == 0, person.seen
     assert (project.bead(BEAD).title.endswith(title), project.bead(BEAD).status) == (True, "closed")
 
 
@@ -98,7 +98,7 @@ def test_a_person_who_does_not_choose_has_changed_nothing(repo: Path, key: str) 
     with at_a_terminal(repo, "run", "plan.md") as person:
         person.shows(WHICH)
         person.types(key)
-        assert person.ends() == 130, person.seen
+        assert person.ends(key) == 130, person.seen
         assert "Traceback" not in person.seen
     bead = project.bead(BEAD)
     assert (bead.title, bead.status, project.events()) == ("A person's title", "open", [])

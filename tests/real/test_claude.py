@@ -111,7 +111,7 @@ def test_nobody_signed_in(call: Caller) -> None:
 def test_a_budget_ends_the_call(call: Caller) -> None:
     ended, reply = call("Add hello.py.", "loop", budget_usd=0.005)
     assert not ended.ok
-    assert reply.trouble == "refused"
+    assert reply.trouble == "unfinished"
     assert "budget" in reply.detail
     assert (reply.usage + reply.session_usage).cost_usd
 
@@ -119,10 +119,10 @@ def test_a_budget_ends_the_call(call: Caller) -> None:
 @pytest.mark.parametrize("budget", [0.0, 0.00001])
 def test_a_budget_of_next_to_nothing_is_one_too(call: Caller, budget: float) -> None:
     _, reply = call("Add hello.py.", "loop", budget_usd=budget)
-    assert (reply.trouble, "budget" in reply.detail) == ("refused", True)
+    assert (reply.trouble, "budget" in reply.detail) == ("unfinished", True)
 
 
 def test_turns_are_capped_by_the_users_option(call: Caller) -> None:
     _, reply = call("Add hello.py.", "loop", options=["--max-turns=2"])
-    assert reply.trouble == "refused"
+    assert reply.trouble == "unfinished"
     assert "turns" in reply.detail

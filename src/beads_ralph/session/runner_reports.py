@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -72,13 +71,17 @@ def to_json(tests: Tests) -> dict[str, Any]:
     return {runner: asdict(run) for runner, run in tests.items()}
 
 
-def of_json(said: Mapping[str, Any]) -> dict[str, TestsRun]:
+def of_json(said: Any) -> dict[str, TestsRun]:
     """What a bead remembers; what cannot be read of it is left out."""
-    found = {}
-    for runner, row in said.items():
-        with suppress(TypeError):
-            found[runner] = TestsRun(**row)
-    return found
+    rows = said.items() if isinstance(said, Mapping) else ()
+    return {runner: TestsRun(**row) for runner, row in rows if _is_readable(row)}
+
+
+def _is_readable(row: Any) -> bool:
+    kinds = {"ran": int, "failed": int, "skipped": int, "reported": bool}
+    if not isinstance(row, Mapping) or "ran" not in row:
+        return False
+    return all(name in kinds and isinstance(value, kinds[name]) for name, value in row.items())
 
 
 # --- asking and reading -------------------------------------------------------------------------------
