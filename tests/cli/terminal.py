@@ -38,8 +38,8 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def ends(self, typed: str = "") -> int:
-        """Read to the end; the value is the exit code. What was typed is typed again where nothing has come of
-        it for a while, as people do: in the moment between a prompt and the wait for an answer it is lost."""
+        """Read to the end; the value is the exit code. What was typed is typed again where nothing came of it
+        for a while, as people do: in the moment between a prompt and the wait for an answer it is lost."""
         while self._reads(typed):
             pass
         _, status = os.waitpid(self.pid, 0)
