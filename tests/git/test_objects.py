@@ -79,8 +79,9 @@ def test_what_comes_later_and_a_git_that_dies_are_no_matter(repo: Path, reader: 
     process.wait()
     second = commit(repo, {"a": "2"})
     assert reader.text_of(second, "a") == "2"
-    with pytest.raises(RalphError, match="no commit"):
-        reader.files("0" * 40)
+    for name in ("0" * 40, "HEAD", "HEAD~1", "@"):  # HEAD of which working tree?
+        with pytest.raises(RalphError, match="no commit"):
+            reader.files(name)
     assert reader.text_of(first, "a") == "1"
     reader.close()
 

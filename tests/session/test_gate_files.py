@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.bead.model import Verifier
+from beads_ralph.git import settings
 from beads_ralph.session import gate_files
 from beads_ralph.session.gate_files import Allowed, GateChanges
 from tests.git.repos import git
@@ -254,6 +255,21 @@ def test_what_else_decides_which_checks_run_is_found(repo: Path, file: str, text
 )
 def test_what_a_change_brings_along_in_manifests_and_files_is_work(repo: Path, file: str, text: str) -> None:
     assert not found(repo, {file: text}, "pytest", before=MANIFESTS).files
+
+
+def test_settings_of_checks_are_those_of_the_worktree_and_not_of_the_main_checkout(
+    repo: Path, tmp_path: Path
+) -> None:
+    base, tree = commit(repo, {"pyproject.toml": "[project]\nname = 'app'\n"}), tmp_path / "tree"
+    git(repo, "worktree", "add", "--quiet", "-b", "work", str(tree))
+    commit(
+        tree, {"pyproject.toml": "[project]\nname = 'app'\n[tool.pytest.ini_options]\naddopts = '-k no'\n"}
+    )
+    settings.take(repo)
+    with settings.until_done(repo):
+        verifiers = [Verifier(name="tests", command="pytest")]
+        touched = gate_files.find(tree, base, ["pyproject.toml"], [], verifiers)
+    assert touched.restored == ("pyproject.toml",)
 
 
 def test_a_helper_is_found_whatever_its_name(repo: Path) -> None:

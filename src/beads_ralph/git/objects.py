@@ -96,7 +96,8 @@ class ObjectReader:
     # --- trees ---
 
     def _root(self, commit: str) -> str:
-        found = self._asked(f"{commit}^{{tree}}")
+        """HEAD is refused: it would be that of the main working tree, wherever the question comes from."""
+        found = None if commit.startswith(("HEAD", "@")) else self._asked(f"{commit}^{{tree}}")
         if found is None:
             raise RalphError(Code.GIT_ERROR, f"git has no commit {commit}")
         return found[2]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from beads_ralph.git import objects
+from beads_ralph.git import objects, worktree_status
 
 CALL: Final = r"(?im)^\s*(?:{names})\s*\([^)]*\)"
 OF_CMAKE: Final = re.compile(
@@ -115,7 +115,7 @@ def is_manifest(file: str) -> bool:
 
 def sets_up_checks(repo: Path, base: str, file: str) -> bool:
     """Whether the part of a manifest that checks obey is another one than at the base."""
-    return bool(_part(repo, base, file) != _part(repo, "HEAD", file))
+    return bool(_part(repo, base, file) != _part(repo, worktree_status.head(repo), file))
 
 
 def _part(repo: Path, commit: str, file: str) -> Any:
