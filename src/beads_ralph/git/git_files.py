@@ -76,11 +76,11 @@ def worktrees(root: Path) -> list[Noted] | None:
     folders = _folders(root)
     if folders is None or folders[0] != root / ".git":
         return None
-    notes = sorted(one for one in (folders[0] / "worktrees").glob("*") if _line(one / "gitdir"))
+    notes = sorted((folders[0] / "worktrees").glob("*"))
+    # a path may be written as seen from its note; links in it stay links
+    links = {note: os.path.abspath(note / link) for note in notes if (link := _line(note / "gitdir"))}  # noqa: PTH100
     found = [_noted(root, folders[0], folders[0])]
-    # git may have written the path as seen from its note; links in it stay links
-    paths = (Path(os.path.abspath(note / _line(note / "gitdir"))).parent for note in notes)  # noqa: PTH100
-    found += [_noted(path, note, folders[0]) for path, note in zip(paths, notes, strict=True)]
+    found += [_noted(Path(link).parent, note, folders[0]) for note, link in links.items()]
     return None if None in found else [one for one in found if one]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.git import commands, locking, settings, worktree_status
+from beads_ralph.git import commands, locking, objects, settings, worktree_status
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.process.jobs import Exit
 
@@ -21,7 +21,6 @@ MERGE_MESSAGE: Final = re.compile(r"^Merge (?:remote-tracking )?branch '([^']+)'
 INTERRUPTED: Final = "beads-ralph-merging"
 """A file beside the index that says: the harness merges, nobody else is at work here."""
 UNKNOWN_OPTION: Final = 129
-BINARY_PROBE: Final = 8000
 
 
 @dataclass(frozen=True)
@@ -364,7 +363,7 @@ def _resolved(path: Path, name: str) -> bool:
 
 
 def _is_binary(path: Path, blob: str) -> bool:
-    return "\0" in commands.output("cat-file", "blob", blob, cwd=path)[:BINARY_PROBE]
+    return "\0" in commands.output("cat-file", "blob", blob, cwd=path)[: objects.BINARY_PROBE]
 
 
 def leftover_markers(path: Path, ours: str, theirs: str) -> tuple[str, ...]:
@@ -384,7 +383,7 @@ def _content(file: Path) -> str:
     if file.is_symlink() or not file.is_file():
         return ""
     data = file.read_bytes()
-    return "" if b"\0" in data[:BINARY_PROBE] else data.decode("utf-8", "replace")
+    return "" if objects.is_binary(data) else data.decode("utf-8", "replace")
 
 
 def _marker_lines(text: str) -> list[tuple[int, str]]:

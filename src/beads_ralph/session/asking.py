@@ -103,10 +103,16 @@ async def _may_go_on(case: BeadSession) -> None:
 
 async def _called(case: BeadSession, asked: Asked, key: str) -> Answered:
     prompt = await told(case, asked, asked.session)
-    left = case.budget.left(case.record.spent).or_less(await case.host.budget_left())
-    budget = None if left == Budget() else left
-    seconds, money = case.time_left.seconds, case.money_left()
-    whole = replace(asked, prompt=prompt, seconds=seconds, budget_usd=money, budget=budget, env=case.env)
+    own = case.budget.left(case.record.spent)
+    left = own.or_less(await case.host.budget_left())
+    whole = replace(
+        asked,
+        prompt=prompt,
+        seconds=case.time_left.seconds,
+        budget_usd=own.cost_usd,
+        budget=None if left == Budget() else left,
+        env=case.env,
+    )
 
     async def goes_on() -> bool:
         return not (await case.host.limit_of(key) or await case.host.why_pause())

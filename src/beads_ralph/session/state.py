@@ -186,11 +186,6 @@ class BeadSession:
         """By when it must be done."""
         return known_moment(self.metadata.deadline)
 
-    def money_left(self) -> float | None:
-        """What is left of the bead's money; None where it has no limit."""
-        most = self.budget.cost_usd
-        return None if most is None else max(most - (self.record.spent.cost_usd or 0.0), 0.0)
-
     def exhausted(self) -> Exhausted | None:
         """Which of the bead's own budgets is used up."""
         if self.deadline is not None and self.deadline <= datetime.now(UTC):
