@@ -16,7 +16,7 @@ from typing import Final
 
 from beads_ralph.agents import prices, reply_reader
 from beads_ralph.agents.protocol import AgentCLI, Listener, ProgramWait, Reply, TalkingCLI
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import UNKNOWN, Budget, Usage
 from beads_ralph.bead.words import utc_text
 from beads_ralph.config.model import ModelPrice
 from beads_ralph.process.jobs import Exit, Job, Transcript
@@ -129,17 +129,18 @@ def _size(path: Path) -> int:
         return 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class CallBudget:
     """What one call may use, and what its tokens cost."""
 
     most: Budget
     price: Callable[[str], ModelPrice | None]
     """Of the model that answers, as far as the program tells which that is."""
+    used: Usage = UNKNOWN
 
     def used_up(self, listener: Listener) -> str:
-        usage, _ = prices.priced(listener.so_far, self.price(listener.model))
-        return self.most.used_up(usage, 0.0)
+        self.used, _ = prices.priced(listener.so_far, self.price(listener.model))
+        return self.most.used_up(self.used, 0.0)
 
 
 class Follower:

@@ -37,10 +37,10 @@ SEVERAL: Final = 5
 SHORT: Final = 300
 
 
-def several(names: Sequence[str]) -> str:
+def several(names: Sequence[str], between: str = ", ") -> str:
     """As many names as one reads, and how many more there are."""
     more = f" and {len(names) - SEVERAL} more" if len(names) > SEVERAL else ""
-    return f"{', '.join(names[:SEVERAL])}{more}"
+    return f"{between.join(names[:SEVERAL])}{more}"
 
 
 def shortened(text: str) -> str:
