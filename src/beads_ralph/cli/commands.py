@@ -92,7 +92,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
-    "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
+    "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
     "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
     "analyze": Command(
         "analyze:analyze",
