@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from beads_ralph.bead.words import moment_of, shortened, visible
 from beads_ralph.board.signs import Activity
 from beads_ralph.board.told import ToldBead
+from beads_ralph.errors import RalphError
 from beads_ralph.journal.journal import moment_text
 
 END_BYTES: Final = 8192
@@ -42,7 +42,7 @@ class Watched:
             found = old[2]
         else:
             at = moment_text(datetime.fromtimestamp(stat.st_mtime, UTC))
-            found = Activity(last_line(Path(path)), max(at, bead.stage_since))
+            found = Activity(last_line(Path(path), bead.program), max(at, bead.stage_since))
             self.seen[name] = (path, stat.st_size, found)
         silent = _is_agents(bead) and _is_silent(found.at, now)
         return found if silent == found.silent else Activity(found.text, found.at, silent)
@@ -60,38 +60,16 @@ def _is_silent(at: str | None, now: datetime) -> bool:
         return False
 
 
-def last_line(path: Path) -> str:
+def last_line(path: Path, program: str) -> str:
     """The last that can be read in a transcript, on one line; nothing in it that a terminal would obey."""
+    from beads_ralph.agents.bead_outputs import OutputReader
+    from beads_ralph.agents.transcript import as_text
+
     try:
-        with path.open("rb") as file:
-            file.seek(max(file.seek(0, 2) - END_BYTES, 0))
-            lines = file.read(END_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
+        said = [
+            as_text(line, 1)
+            for line in OutputReader(path, path.with_suffix(".err"), program, END_BYTES).end()
+        ]
+    except (OSError, RalphError):
         return ""
-    told = (_told(line) for line in reversed(lines))
-    return next((visible(shortened(text)) for text in told if text), "")
-
-
-def _told(line: str) -> str:
-    """The words in a line; of an event of a stream, the first text or tool in it."""
-    text = line.strip()
-    if not text.startswith("{"):
-        return text
-    try:
-        return _words(json.loads(text))
-    except (ValueError, RecursionError):
-        return ""
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str) and isinstance(value.get("input"), Mapping):
-            said = next((one for one in value["input"].values() if isinstance(one, str)), "")
-            return f"{value['name']} {said}".strip()
-        for key in ("text", "message", "content", "item", "part", "result", "command"):
-            if found := _words(value.get(key)):
-                return found
-        return ""
-    if isinstance(value, list):
-        return next((found for one in value if (found := _words(one))), "")
-    return value.strip() if isinstance(value, str) else ""
+    return next((visible(shortened(text)) for text in reversed(said) if text.strip()), "")

@@ -1,10 +1,8 @@
-"""The live view of a run: a table where a person watches, plain lines where none does."""
+"""A run in lines: one for each event that a person wants to know of."""
 
 from __future__ import annotations
 
 import sys
-import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from beads_ralph.bead.names import doer, persona_name
@@ -48,8 +46,6 @@ from beads_ralph.journal.events import (
 from beads_ralph.journal.journal import Journal
 
 if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
     from rich.text import Text
 
 STAGES = {
@@ -62,17 +58,6 @@ STAGES = {
     PullRequestOpened.kind: "proposed",
 }
 MARKS = {"✓": "green", "✗": "red", "!": "yellow", "…": "yellow", "■": "yellow", "▶": "cyan"}
-
-
-@dataclass
-class Row:
-    """A bead at work."""
-
-    bead: str
-    team: str = ""
-    attempt: int = 1
-    stage: str = "claimed"
-    since: float = field(default_factory=time.monotonic)
 
 
 def stage_of(kind: str, role: str | None, agent: str | None, program: str | None = None) -> str:
@@ -213,94 +198,30 @@ def _coloured(text: str) -> Text:
 
 
 class Board(Display):
-    """Listens to the journal while a run lasts."""
+    """Listens to the journal while a run lasts, and tells each event in a line."""
 
     def __init__(self, journal: Journal, style: Style) -> None:
         self.journal = journal
         self.silent = style != "text"
-        self.rows: dict[str, Row] = {}
-        self.parked: dict[str, str] = {}
-        """Beads that wait for a limit to lift, and until when."""
-        self.closed = 0
-        self.blocked = 0
-        self.live: Live | None = None
 
     def __enter__(self) -> Self:
-        if self.silent:
-            return self
-        if sys.stderr.isatty():
-            self._watch()
-        self.journal.listeners.append(self._hear)
+        if not self.silent:
+            self.journal.listeners.append(self._hear)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._unseen():
-            if self.live is not None:
-                self.live.stop()
-
-    def _watch(self) -> None:
-        from rich.live import Live
-
-        self.live = Live(
-            console=page.screen(stderr=True), get_renderable=self._table, refresh_per_second=4, transient=True
-        )
-        self.live.start()
+        """Whoever listens hears nothing more after the run."""
 
     def _hear(self, event: Event) -> None:
-        self._note(event)
         text = line(event)
         if text is None or self.silent:
             return
         with self._unseen():
-            self._say(text)
+            self.say(text)
 
-    def _say(self, text: str) -> None:
-        if self.live is not None:
-            self.live.console.print(_coloured(text), soft_wrap=True)
+    def say(self, text: str) -> None:
+        if sys.stderr.isatty():
+            page.screen(stderr=True).print(_coloured(text), soft_wrap=True)
         else:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
-
-    def _note(self, event: Event) -> None:
-        if event.bead is None:
-            return
-        match event:
-            case BeadClosed() | BeadBlocked() | BeadReleased() | BeadParked():
-                self._note_end(event.bead, event)
-            case BeadClaimed():
-                self.rows[event.bead] = Row(event.bead)
-                self.parked.pop(event.bead, None)
-        if event.bead in self.rows:
-            self._note_stage(self.rows[event.bead], event)
-
-    def _note_end(self, bead: str, event: Event) -> None:
-        self.rows.pop(bead, None)
-        match event:
-            case BeadClosed():
-                self.closed += 1
-            case BeadBlocked():
-                self.blocked += 1
-            case BeadParked(until=until):
-                self.parked[bead] = until or "later"
-
-    def _note_stage(self, row: Row, event: Event) -> None:
-        row.team = event.team or row.team
-        row.attempt = event.attempt or row.attempt
-        call = event.call if isinstance(event, AgentStarted) else None
-        who = (call.role, call.agent, call.program) if call else (None, None)
-        row.stage = stage_of(event.kind, *who) or row.stage
-
-    def _table(self) -> Table:
-        from rich.table import Table
-
-        title = f"{len(self.rows)} at work, {self.closed} closed, {self.blocked} blocked"
-        title += f", {len(self.parked)} waiting for a limit" if self.parked else ""
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
-        for heading in ("bead", "team", "attempt", "stage", "elapsed"):
-            table.add_column(heading)
-        for row in list(self.rows.values()):
-            elapsed = f"{time.monotonic() - row.since:.0f} s"
-            table.add_row(row.bead, row.team, str(row.attempt), row.stage, elapsed)
-        for bead, until in list(self.parked.items()):
-            table.add_row(bead, "", "", f"resumes {until}", "")
-        return table

@@ -96,6 +96,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
+    "board": Command(
+        "watching:board",
+        "Watch a run and steer it on a board in the terminal; looking changes nothing.",
+    ),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
     "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
     "analyze": Command(

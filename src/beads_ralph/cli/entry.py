@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from beads_ralph.cli.answer import Answer
 
+OURS = ("beads-ralph.yaml", ".ralph")
+"""Either of them says that a repository is worked on with this program."""
 COLLECTED = 100_000
 """So many new objects before cycles are looked for: imports make many objects and no garbage."""
 
@@ -33,11 +35,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answer(words: Sequence[str]) -> Answer:
     from beads_ralph.cli import quick
 
+    if not words and (shown := _board()) is not None:
+        return shown
     if (command := quick.understood(words)) is not None:
         return command()
     from beads_ralph.cli import commands, parser
 
     return parser.answer(parser.whole(), commands.PROGRAM, words)
+
+
+def _board() -> Answer | None:
+    """What `beads-ralph` alone shows of a repository; None where there is nothing of ours."""
+    from beads_ralph.config import workspace
+
+    place = workspace.place()
+    if place.repository is None or not any((place.root / name).exists() for name in OURS):
+        return None
+    from beads_ralph.cli import watching
+
+    return watching.board()
 
 
 def mason(arguments: Sequence[str] | None = None) -> int:

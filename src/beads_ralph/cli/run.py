@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from beads_ralph.app import PlannedRun
     from beads_ralph.bead.usage import Usage
+    from beads_ralph.cli.board import Board
     from beads_ralph.forge.protocol import PushTarget
+    from beads_ralph.journal.journal import Journal
     from beads_ralph.loop import Ended
     from beads_ralph.store.protocol import Progress, Store
 
@@ -58,6 +61,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         bool | None,
         Option("--push/--no-push", help="Push finished branches to origin, or not, in this run."),
     ] = None,
+    plain: Annotated[bool, Option("--plain", help="Lines instead of the board.")] = False,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -66,7 +70,6 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> Answer:
     """Work through the ready beads with agents until nothing is left, and say why it ended."""
     from beads_ralph import app
-    from beads_ralph.cli.board import Board
 
     request = app.RunRequest(
         plan=plan,
@@ -94,10 +97,19 @@ def run(  # noqa: PLR0913 - one parameter an option
     )
     if dry_run:
         return _rehearsed(planned)
-    ended = planned.start(lambda journal: Board(journal, current_style()), say)
+    ended = planned.start(lambda journal: _display(journal, plain=plain), say)
     if plan is not None and planned.space.config.write_plan_status:
         _mark(planned, plan, say)
     return ended_answer(planned, ended)
+
+
+def _display(journal: Journal, *, plain: bool) -> Board:
+    """A board where a person sits at a terminal, lines everywhere else."""
+    from beads_ralph.cli import watching
+    from beads_ralph.cli.board import Board
+
+    board = not plain and not os.environ.get("CI") and watching.is_screen()
+    return (watching.BoardBeside if board else Board)(journal, current_style())
 
 
 def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:

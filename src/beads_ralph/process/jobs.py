@@ -364,3 +364,8 @@ def _stop(process: Started, grace: float) -> tuple[bytes, bytes]:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def in_foreground(argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Start a program that has our own streams; whoever starts it waits for it."""
+    return subprocess.Popen(argv)

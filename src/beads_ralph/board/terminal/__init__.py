@@ -1,0 +1,1 @@
+"""The board in the terminal: what it shows as plain lines, and the screen that shows them."""

@@ -1,0 +1,68 @@
+"""A part of the screen that shows lines: only those that can be seen are drawn, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from beads_ralph.board.terminal.lines import Line
+
+PLAIN, SELECTED = Style(), Style(reverse=True)
+
+
+class Pane(Widget, can_focus=True):
+    """Lines, scrolled by hand; with a cursor where one of them is selected."""
+
+    DEFAULT_CSS = "Pane { height: 1fr; width: 1fr; }"
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the name of textual's own
+        super().__init__(id=id)
+        self.lines: Sequence[Line] = ()
+        self.top = 0
+        self.cursor: int | None = None
+        self.at_end = False
+        """Whether it follows what is added."""
+
+    def show(self, lines: Sequence[Line], cursor: int | None = None) -> None:
+        """Draw again only where something differs."""
+        if lines == self.lines and cursor == self.cursor:
+            return
+        self.lines, self.cursor = lines, cursor
+        self._keep_in_sight()
+        self.refresh()
+
+    def scroll(self, by: int) -> None:
+        self.top = min(max(self.top + by, 0), self._lowest)
+        self.at_end = self.top == self._lowest and by > 0
+        self.refresh()
+
+    @property
+    def _lowest(self) -> int:
+        return max(len(self.lines) - max(self.size.height, 1), 0)
+
+    def _keep_in_sight(self) -> None:
+        height = max(self.size.height, 1)
+        if self.at_end:
+            self.top = self._lowest
+        elif self.cursor is not None:
+            highest = self.cursor - 1 if self.cursor == 1 else self.cursor  # with its heading
+            self.top = min(max(self.top, self.cursor - height + 1), highest)
+        self.top = min(max(self.top, 0), self._lowest)
+
+    def on_resize(self) -> None:
+        self._keep_in_sight()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        at, width = self.top + y, self.size.width
+        if at >= len(self.lines):
+            return Strip.blank(width, PLAIN)
+        chosen = SELECTED if at == self.cursor else None
+        pieces = [Segment(text, Style.parse(style)) for text, style in self.lines[at]]
+        strip = Strip(pieces, sum(cell_len(piece.text) for piece in pieces)).adjust_cell_length(width, PLAIN)
+        return strip.apply_style(chosen) if chosen else strip
