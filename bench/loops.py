@@ -22,7 +22,7 @@ from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.bd.cli import FOREIGN_TYPES
-from bench import places, rehearsals
+from bench import git_processes, places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
 from bench.report import Judge, Row, seconds
@@ -30,6 +30,7 @@ from bench.stores import NO_BD
 
 PARALLEL = 4
 OVERHEAD = 1.5
+GITS = 12
 DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
 FLAT = 1.25
@@ -64,8 +65,26 @@ def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     yield Row(f"beads-ralph run, {count} beads, {PARALLEL} at once", _spent(ours.wall, ours.cpu, count))
     of = f" (processor {ours.cpu / work:.2f} x)"
     yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
+    yield from _gits(folder / "traced")
     yield Row("of the time that its beads are at work:", "")
     yield from (Row(f"… {name}", f"{part:.0%}") for name, part in _shares(rehearsal.told()) if part >= SHOWN)
+
+
+def _gits(folder: Path) -> Iterator[Row]:
+    """Counted in a small run of their own, since telling of each costs time."""
+    rehearsal = _compiled(rehearsals.stage(folder / "app", rehearsals.chains(2, 4), parallel=2))
+    traces = folder / "traces"
+    traces.mkdir()
+    os.environ[git_processes.VARIABLE] = str(traces)
+    try:
+        places.run([COMMAND, "run", "--json"], rehearsal.root)
+    finally:
+        del os.environ[git_processes.VARIABLE]
+    closed = [event.at for event in rehearsal.told() if event.kind == "bead_closed"]
+    each = git_processes.of_a_bead(git_processes.found(traces), closed)
+    count = sum(each.values())
+    value = f"{count:.1f} ({', '.join(f'{name} {number:.2g}' for name, number in each.items())})"
+    yield Row("git processes a bead, those of git's own too", value, f"≤ {GITS:g}", count <= GITS)
 
 
 def _spent(wall: float, work: float, count: int) -> str:
