@@ -83,7 +83,7 @@ def accept(
     found, why = opened.store.show(bead), reason.strip()
     if not why:
         action = "Say why it is done: --reason 'finished by hand'"
-        raise RalphError(Code.CONSTRAINT, "an empty reason says nothing", suggested_action=action)
+        raise RalphError(Code.CONSTRAINT, "the reason is empty", suggested_action=action)
     who, at = accept_bead(space, opened.store, found, why)
     data = {"bead": bead, "by": who, "at": at, "reason": why, "store": opened.store.kind}
     return Answer(data, lines(f"✓ {bead} is accepted as done by {who}, not proven"), opened.warnings)

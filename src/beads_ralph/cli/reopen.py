@@ -39,7 +39,7 @@ def retry(
     proven = closed_beads.is_proven(found, Ledger(space.home).rows().get(bead))
     if found.status not in ("blocked", "closed") or (proven and not again):
         standing = "closed with its proof" if proven else found.status
-        action = f"To have it done again all the same: beads-ralph retry {bead} --again" if proven else None
+        action = f"To redo it anyway: beads-ralph retry {bead} --again" if proven else None
         raise RalphError(Code.CONFLICT, f"{bead} is {standing}, not blocked", suggested_action=action)
     if found.status == "closed":
         Ledger(space.home).reopen(bead)

@@ -46,18 +46,18 @@ def run(  # noqa: PLR0913 - one parameter an option
     once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
     stop_on_failure: Annotated[
-        bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
+        bool, typer.Option("--stop-on-failure", help="Stop at the first blocked bead.")
     ] = False,
     force_gates: Annotated[
         bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
     plan_changes: Annotated[
-        PlanChanges | None, typer.Option("--plan-changes", help="What becomes of an edited plan.")
+        PlanChanges | None, typer.Option("--plan-changes", help="What to do with an edited plan.")
     ] = None,
     prefer: options.Prefer = None,
     watch_plan: Annotated[
         bool | None,
-        typer.Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
+        typer.Option("--watch-plan/--no-watch-plan", help="Apply edits of the plan while it runs."),
     ] = None,
     push: Annotated[
         bool | None,
