@@ -71,7 +71,7 @@ def test_a_budget_that_nothing_can_keep_is_refused(
 ) -> None:
     codex = executable(tmp_path / "codex", CODEX)
     project = played(repo, codex, budget_usd=0.001, model=model)
-    refused(project, "budget_usd of 0.001 cannot be kept: Codex tells no price", said, action=action)
+    refused(project, "budget_usd of 0.001 cannot be kept: Codex reports no price", said, action=action)
 
 
 def test_a_price_makes_it_bind_and_the_run_tells_what_each_program_cost(repo: Path, tmp_path: Path) -> None:
@@ -166,3 +166,17 @@ def test_a_call_is_ended_when_the_budget_is_used_up_and_spends_no_attempt(
     assert said in f"{ran.data.get('reason')} {ran.data}"
     assert project.events("verdict_given") == []
     assert not project.metadata(BEAD).get("attempts")
+
+
+def test_calls_side_by_side_spend_from_one_budget(repo: Path, tmp_path: Path) -> None:
+    """Each of them alone would leave something of it."""
+    program = executable(tmp_path / "spender", SPENDS)
+    known = {"agent_defaults": {"tells_usage": [str(program)]}}
+    beside = (sprint("1.1a", "One"), sprint("1.1b", "Two"))
+    project = played(repo, program, *beside, budget_tokens=2000, **known)
+    ran = project.run("--max-parallel", "2")
+    assert (ran.data["ended"], ran.data["closed"]) == ("stopped", []), ran.out
+    calls = [row for row in project.events("agent_ended") if row["role"] == "dev"]
+    assert [call["cut_short"] for call in calls] == ["budget", "budget"]
+    assert "the token budget of 2000 is used up" in ran.data["reason"]
+    assert project.events("verdict_given") == []
