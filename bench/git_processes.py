@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import places, rehearsals
+from bench.places import COMMAND
+from bench.report import Row
+
+MOST = 12
 VARIABLE = "GIT_TRACE2_EVENT"
 """Names a folder: every git that runs writes a file of its own there."""
 
@@ -51,3 +57,20 @@ def of_a_bead(processes: list[GitProcess], closed: list[str]) -> dict[str, float
     first, *others = sorted(closed)
     counted = Counter(one.command for one in processes if one.at > first)
     return {name: number / len(others) for name, number in counted.most_common()}
+
+
+def row(folder: Path) -> Row:
+    """Those of a small run of its own, since telling of each costs time."""
+    rehearsal = rehearsals.stage(folder / "app", rehearsals.chains(2, 4), parallel=2)
+    places.run([COMMAND, "mason", rehearsals.PLAN, "--json"], rehearsal.root)
+    traces = folder / "traces"
+    traces.mkdir()
+    os.environ[VARIABLE] = str(traces)
+    try:
+        places.run([COMMAND, "run", "--json"], rehearsal.root)
+    finally:
+        del os.environ[VARIABLE]
+    each = of_a_bead(found(traces), [one.at for one in rehearsal.told() if one.kind == "bead_closed"])
+    count = sum(each.values())
+    value = f"{count:.1f} ({', '.join(f'{name} {number:.2g}' for name, number in each.items())})"
+    return Row("git processes a bead, those that git starts too", value, f"≤ {MOST}", count <= MOST)

@@ -30,7 +30,6 @@ from bench.stores import NO_BD
 
 PARALLEL = 4
 OVERHEAD = 1.5
-GITS = 12
 DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
 FLAT = 1.25
@@ -65,26 +64,9 @@ def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     yield Row(f"beads-ralph run, {count} beads, {PARALLEL} at once", _spent(ours.wall, ours.cpu, count))
     of = f" (processor {ours.cpu / work:.2f} x)"
     yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
-    yield from _gits(folder / "traced")
+    yield git_processes.row(folder / "traced")
     yield Row("of the time that its beads are at work:", "")
     yield from (Row(f"… {name}", f"{part:.0%}") for name, part in _shares(rehearsal.told()) if part >= SHOWN)
-
-
-def _gits(folder: Path) -> Iterator[Row]:
-    """Counted in a small run of their own, since telling of each costs time."""
-    rehearsal = _compiled(rehearsals.stage(folder / "app", rehearsals.chains(2, 4), parallel=2))
-    traces = folder / "traces"
-    traces.mkdir()
-    os.environ[git_processes.VARIABLE] = str(traces)
-    try:
-        places.run([COMMAND, "run", "--json"], rehearsal.root)
-    finally:
-        del os.environ[git_processes.VARIABLE]
-    closed = [event.at for event in rehearsal.told() if event.kind == "bead_closed"]
-    each = git_processes.of_a_bead(git_processes.found(traces), closed)
-    count = sum(each.values())
-    value = f"{count:.1f} ({', '.join(f'{name} {number:.2g}' for name, number in each.items())})"
-    yield Row("git processes a bead, those of git's own too", value, f"≤ {GITS:g}", count <= GITS)
 
 
 def _spent(wall: float, work: float, count: int) -> str:

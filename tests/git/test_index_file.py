@@ -61,6 +61,11 @@ def swapped(path: Path) -> None:
     other.replace(path)
 
 
+def relinked(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("b/c.txt")
+
+
 def linked(tree: Path) -> None:
     (tree / "b").rename(tree.parent / "b")
     (tree / "b").symlink_to(tree.parent / "b")
@@ -71,8 +76,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "content of the same length, times put back": lambda tree: in_the_same_moment(tree / "a.txt"),
     "mode": lambda tree: (tree / "a.txt").chmod(0o755),
     "gone": lambda tree: (tree / "b" / "c.txt").unlink(),
-    "a link to elsewhere": lambda tree: ((tree / "link").unlink(), (tree / "link").symlink_to("b/c.txt")),
-    "a link for a file": lambda tree: ((tree / "a.txt").unlink(), (tree / "a.txt").symlink_to("b/c.txt")),
+    "a link to elsewhere": lambda tree: relinked(tree / "link"),
+    "a link for a file": lambda tree: relinked(tree / "a.txt"),
     "a link for a folder": linked,
     "another file with the same content": lambda tree: swapped(tree / "a.txt"),
     "new": lambda tree: (tree / "b" / "d" / "new").write_text("x"),

@@ -34,7 +34,7 @@ def grown(repo: Path, draw: random.Random) -> str:
     names = [f"{folder}{name}" for folder in ("", "x/", "x/y/", "z/") for name in "abc"]
     for number in range(draw.randint(1, 4)):
         files: dict[str, str | bytes | None] = {
-            name: draw.choice(["", "same\n", str(draw.random()), b"\0\xff" * 300])
+            name: draw.choice(["", "same\n", str(draw.random()), "\0\xff" * 300])
             for name in draw.sample(names, 3)
         }
         side = on_branch(repo, f"side-{draw.random()}", files)

@@ -117,8 +117,11 @@ class Proofs:
         if not new.found:
             return not self._missing(commits)
         pack = new.packed()
-        taken = self._checked(pack) if strict else pack.put(self.path / "objects" / "pack")
-        return taken and not self._noted(commits)
+        if not (self._checked(pack) if strict else pack.put(self.path / "objects" / "pack")):
+            return False
+        for commit in commits:
+            self._note(f"{KEPT}{commit}", commit, sync=False)
+        return True
 
     @property
     def _has_some(self) -> bool:
@@ -128,9 +131,8 @@ class Proofs:
     def _is_plain(self) -> bool:
         """The user has all of the history, and no rules of their own about what is well formed."""
         rows = (*self.settings.everywhere, *self.settings.local)
-        return not any(NOT_PLAIN.match(key) for key, _ in rows) and not (
-            (self.settings.common / "shallow").exists() or (self.path / "shallow").exists()
-        )
+        cut = [one for one in (self.settings.common, self.path) if (one / "shallow").exists()]
+        return not cut and not any(NOT_PLAIN.match(key) for key, _ in rows)
 
     def _tagged(self, reader: ObjectReader, commits: Container[str]) -> bool:
         """Whether a tag came with them, which a fetch brings along."""
@@ -149,12 +151,6 @@ class Proofs:
             return commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env, stdin=place).ok
         finally:
             place.unlink(missing_ok=True)
-
-    def _noted(self, commits: Iterable[str]) -> list[str]:
-        """They have come in whole; those of them that are missing all the same."""
-        for commit in commits:
-            self._note(f"{KEPT}{commit}", commit, sync=False)
-        return self._missing(commits)
 
     def _fetch(self, commits: list[str], *, strict: bool) -> None:
         """Several at once do not disturb one another, unless they bring the same: then one of them has."""
