@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
 from beads_ralph.cli.answer import speaker
@@ -105,6 +103,8 @@ def asked(found: Diff) -> Diff:
 
 
 def _ask(change: Change, name: str) -> Choice:
+    import typer
+
     stored, planned = change.conflicts[name]
     say = speaker("text")
     say(f"{change.bead.id}  {name.removeprefix('metadata.')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -210,8 +211,10 @@ def rehearse(
 
 
 def examine(scene: RunScene) -> dict[str, list[Obstacle]]:
-    """By the name of each check: what it finds."""
-    return {name: list(check(scene)) for name, check in CHECKS.items()}
+    """By the name of each check: what it finds. They are made side by side: most of them wait for git."""
+    with ThreadPoolExecutor(len(CHECKS)) as pool:
+        found = pool.map(lambda check: list(check(scene)), CHECKS.values())
+        return dict(zip(CHECKS, found, strict=True))
 
 
 def would_start(store: Store) -> list[Bead]:
