@@ -107,7 +107,10 @@ def test_people_read_what_is_theirs(repo: Path) -> None:
     rehearsed = project.ralph("run", "--dry-run").out
     assert "○ for a person: bd-sign  Sign it; then: beads-ralph close bd-sign" in rehearsed
     assert "nothing is left for agents to do" in rehearsed
-    assert "○ for a person: bd-tell  Tell" in project.ralph("close", "bd-sign").out
+    signed = project.ralph("close", "bd-sign").out
+    assert "○ for a person: bd-tell  Tell" in signed
+    assert signed.rstrip().endswith("→ beads-ralph ready"), signed
+    assert project.ralph("close", "bd-tell").out.rstrip().endswith("→ nothing is left to do")
 
 
 def test_steps_wait_for_beads_and_for_what_their_epic_waits_for(make: Make) -> None:

@@ -15,6 +15,8 @@ from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders
 from beads_ralph.formula.render import render
 from beads_ralph.formula.variables import values
+from tests.cli.running import ralph
+from tests.formula.recipes import project, write
 
 NAME = {"name": {"default": "x"}}
 CHAIN: list[dict[str, Any]] = [
@@ -153,3 +155,48 @@ def test_bd_writes_the_same_steps(bd_repo: Path, bd_path: Path) -> None:
         assert [(step["id"], step.get("needs", [])) for step in steps] == [
             (key, needs) for key, _, needs in rows(folders, name)
         ]
+
+
+REVIEW = """\
+formula = "review"
+type = "convoy"
+
+[inputs.problem]
+description = "What to look into"
+type = "string"
+required = true
+
+[inputs.depth]
+default = "all of it"
+
+[inputs.pr]
+type = "number"
+required = true
+required_unless = ["problem"]
+
+[[legs]]
+id = "speed"
+title = "Speed of {{.problem}}"
+focus = "{{.depth}}{{.pr}}"
+
+[synthesis]
+title = "Sum up"
+"""
+
+
+@pytest.mark.parametrize("kind", ["embedded", pytest.param("bd", marks=[pytest.mark.bd])])
+def test_the_inputs_of_a_convoy_are_its_variables(kind: str, request: pytest.FixtureRequest) -> None:
+    root: Path = request.getfixturevalue("bd_repo" if kind == "bd" else "repo")
+    write(project(root), "review.formula.toml", REVIEW)
+    assert ralph("init", "--store", kind, cwd=root).code == 0
+    said = ralph("formula", "check", "review", "--json", cwd=root).data["formulas"][0]
+    assert (said["valid"], said["warnings"]) == (True, [])
+    missing = ralph("pour", "review", "--json", cwd=root).error
+    assert "problem" in missing["message"]
+    assert "What to look into" in json.dumps(missing)
+    poured = ralph("pour", "review", "--var", "problem=the import", "--json", cwd=root).data
+    (ident,) = poured["molecules_created"]
+    names = [f"{ident}-speed", f"{ident}-synthesis"]
+    speed, synthesis = ralph("show", *names, "--json", cwd=root).data["items"]
+    assert (speed["title"], speed["description"]) == ("Speed of the import", "all of it")
+    assert synthesis["description"].endswith("problem: the import")

@@ -131,7 +131,7 @@ def _carry_out(order: Mapping[str, Any]) -> int:
 
 def serve(orders: IO[str], answers: IO[str]) -> None:
     """Until nobody orders any more."""
-    from beads_ralph import app  # noqa: F401 - imported once for all forks
+    from beads_ralph.app import planning  # noqa: F401 - imported once for all forks
     from beads_ralph.cli import board, parser, quick, run  # noqa: F401
     from beads_ralph.store.bd import bd_store  # noqa: F401
     from beads_ralph.store.embedded import embedded_store  # noqa: F401

@@ -166,3 +166,17 @@ def test_a_call_is_ended_when_the_budget_is_used_up_and_spends_no_attempt(
     assert said in f"{ran.data.get('reason')} {ran.data}"
     assert project.events("verdict_given") == []
     assert not project.metadata(BEAD).get("attempts")
+
+
+def test_calls_side_by_side_spend_from_one_budget(repo: Path, tmp_path: Path) -> None:
+    """Each of them alone would leave something of it."""
+    program = executable(tmp_path / "spender", SPENDS)
+    known = {"agent_defaults": {"tells_usage": [str(program)]}}
+    beside = (sprint("1.1a", "One"), sprint("1.1b", "Two"))
+    project = played(repo, program, *beside, budget_tokens=2000, **known)
+    ran = project.run("--max-parallel", "2")
+    assert (ran.data["ended"], ran.data["closed"]) == ("stopped", []), ran.out
+    calls = [row for row in project.events("agent_ended") if row["role"] == "dev"]
+    assert [call["cut_short"] for call in calls] == ["budget", "budget"]
+    assert "the token budget of 2000 is used up" in ran.data["reason"]
+    assert project.events("verdict_given") == []

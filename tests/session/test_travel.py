@@ -16,7 +16,7 @@ import pytest
 
 from beads_ralph.bead.model import Expectation, Verifier
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.cli.session_worker import CloneOfRemote
 from beads_ralph.config import workspace
 from beads_ralph.errors import Code, RalphError
@@ -67,7 +67,7 @@ class Host:
     async def why_pause(self) -> str:
         return self.pause
 
-    async def budget_left(self) -> Budget:
+    async def budget_left(self, in_flight: Usage) -> Budget:
         return Budget()
 
     async def branches_beside(self) -> Sequence[str]:

@@ -54,10 +54,21 @@ def close(
         "store": opened.store.kind,
     }
     said = f"= {item} was closed already" if before else f"✓ {item} is closed: {closed.title}"
-    goes_on = "a running loop goes on by itself" if runs.is_running(space.home) else "beads-ralph run"
     others = [f"  ○ for a person: {step.item.id}  {step.item.title}" for step in people[:SHOWN]]
     others += [f"  ○ {len(people) - SHOWN} more: beads-ralph ready"] if len(people) > SHOWN else []
-    return Answer(data, lines(said, *settled.lines, *others, f"  → {goes_on}"), opened.warnings)
+    then = f"  → {_next(space, opened.store)}"
+    return Answer(data, lines(said, *settled.lines, *others, then), opened.warnings)
+
+
+def _next(space: Workspace, store: Store) -> str:
+    """What goes on after a person's step, or who has to see to it."""
+    if runs.is_running(space.home):
+        return "a running loop goes on by itself"
+    if store.find(Query(statuses=["open", "in_progress"])).beads:
+        return "beads-ralph run"
+    if store.find(Query(statuses=["blocked"])).beads:
+        return "beads-ralph status says what blocks the rest"
+    return "beads-ralph ready" if peoples_items(store, only_open=True) else "nothing is left to do"
 
 
 def accept(

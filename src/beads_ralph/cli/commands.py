@@ -97,7 +97,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Show the board in the browser: look at a run and steer it, until Ctrl-C.",
         changes=True,
     ),
-    "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
+    "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
     "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
     "analyze": Command(
         "analyze:analyze",

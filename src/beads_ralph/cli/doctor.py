@@ -223,7 +223,8 @@ def _foreseen(name: str, problems: Sequence[Obstacle], beads: int, said: str | N
     told = {problem.error.message: problem for problem in problems}
     of_beads = {problem.bead: problem for problem in problems if problem.bead}
     whose = f" ({several(sorted(of_beads))})" if of_beads else ""
-    action = problems[0].error.suggested_action
+    actions = dict.fromkeys(filter(None, (problem.error.suggested_action for problem in problems)))
+    action = several(list(actions), "; ")
     if all(problem.remark for problem in problems):
         return Check(name, "unknown", "; ".join(told), action)
     return Check(name, "missing", "; ".join(told) + whose, action, required=True)

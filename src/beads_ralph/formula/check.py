@@ -303,7 +303,8 @@ class _Looking:
         used, own = used_names(self.formula), self.formula
         others = json.dumps([own.template, own.advice, own.legs, own.synthesis], ensure_ascii=False)
         for name in own.vars:
-            if name not in used and f"{{{name}}}" not in others:
+            told = own.type == "convoy" and own.vars[name].required  # told to all of its legs
+            if name not in used and f"{{{name}}}" not in others and f"{{.{name}}}" not in others and not told:
                 self.warn(f"vars.{name}", "is not used by any step")
         if not self.formula.vars:
             return

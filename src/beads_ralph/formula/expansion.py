@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from beads_ralph.errors import Code, RalphError, gathered
-from beads_ralph.formula.model import Formula, Step, all_steps
+from beads_ralph.formula.model import PLACEHOLDER, Formula, Step, all_steps, leaves
 
 Load = Callable[[str], Formula]
 MAIN: Final = "main"
@@ -17,6 +18,7 @@ MAIN: Final = "main"
 DEEPEST: Final = 5
 """Macros inside of macros; bd stops there, too."""
 FORGOTTEN: Final = "another step needs one that is a macro (expand), which bd forgets"
+OF_A_CONVOY: Final = re.compile(r"\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 LEGS: Final = "bd makes nothing of the legs of a convoy"
 EMPTY: Final[Mapping[str, str]] = {
     "convoy": "its type is convoy, and it has no legs",
@@ -70,13 +72,33 @@ def _cleared(formula: Formula) -> dict[str, Any]:
 
 def _legs(formula: Formula) -> list[Step]:
     """The legs of a convoy as steps side by side, and the synthesis as one that waits for them."""
-    legs = [_step(formula, _leg(row, f"leg-{number}")) for number, row in enumerate(formula.legs, 1)]
+    rows = [_leg(row, f"leg-{number}") for number, row in enumerate(formula.legs, 1)]
+    legs = [_step(formula, row) for row in _told(formula, rows)]
     if not legs or not formula.synthesis:
         return legs
     said = formula.synthesis
     after = said.get("depends_on") or said.get("needs") or [leg.id for leg in legs]
     row = {"title": "Synthesis", **_leg(said, "synthesis"), "needs": after}
-    return [*legs, _step(formula, row)]
+    return [*legs, *(_step(formula, one) for one in _told(formula, [row]))]
+
+
+def _told(formula: Formula, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows that say what the convoy is about: where none of them names a variable that must be given,
+    each is told it at its end. `{{.name}}` is how convoys write a variable."""
+    plain = [_in_our_words(row) for row in rows]
+    named = {name for _, text in leaves(plain, "") for name in PLACEHOLDER.findall(str(text))}
+    missing = [name for name, var in formula.vars.items() if var.required and name not in named]
+    said = "\n".join(f"{name}: {{{{{name}}}}}" for name in missing)
+    more = f"\n\n{said}" if said else ""
+    return [{**row, "description": row["description"] + more} for row in plain]
+
+
+def _in_our_words(value: Any) -> Any:
+    if isinstance(value, str):
+        return OF_A_CONVOY.sub(r"{{\1}}", value)
+    if isinstance(value, list):
+        return [_in_our_words(one) for one in value]
+    return {key: _in_our_words(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _leg(said: Mapping[str, Any], name: str) -> dict[str, Any]:

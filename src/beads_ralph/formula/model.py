@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from beads_ralph.bead.field_types import FrozenModel, one_of
 from beads_ralph.errors import Code, Fault
@@ -177,6 +177,20 @@ def _var(value: Any) -> Any:
     return {"default": value} if isinstance(value, str | int | list) else value
 
 
+INPUT_TYPES: Final = {"int": "int", "bool": "bool", "boolean": "bool", "list": "list"}
+"""Of the inputs of a convoy; any other is text."""
+
+
+def _input(said: Any) -> Any:
+    """An input of a convoy as a variable. One that another may stand in for need not be given."""
+    if not isinstance(said, Mapping):
+        return said
+    kept = {key: said[key] for key in ("description", "default", "enum", "pattern") if key in said}
+    needed = bool(said.get("required")) and not said.get("required_unless") and "default" not in said
+    rest: dict[str, Any] = {"required": True} if needed else {"default": kept.get("default", "")}
+    return {**kept, "type": INPUT_TYPES.get(str(said.get("type")), "string"), **rest}
+
+
 class Formula(FrozenModel):
     """A pattern of work with variables."""
 
@@ -204,6 +218,18 @@ class Formula(FrozenModel):
     place: Place | None = Field(None, exclude=True)
     only_here: tuple[str, ...] = Field((), exclude=True)
     """What in its files bd itself does not read as it is meant."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_inputs(cls, said: Any) -> Any:
+        """The `inputs` of a convoy are its variables; what stands in `vars` goes before them."""
+        if not isinstance(said, Mapping) or said.get("type") != "convoy":
+            return said
+        inputs, own = said.get("inputs"), said.get("vars", {})
+        if not isinstance(inputs, Mapping) or not isinstance(own, Mapping):
+            return said
+        found = {name: _input(one) for name, one in inputs.items()}
+        return {**{key: said[key] for key in said if key != "inputs"}, "vars": {**found, **own}}
 
     @property
     def name(self) -> str:

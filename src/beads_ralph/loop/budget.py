@@ -14,10 +14,10 @@ from beads_ralph.agents.protocol import select
 from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.bead.model import AgentSpec, Bead
 from beads_ralph.bead.personas import model_asked
-from beads_ralph.bead.usage import Budget, ProgramUse, Usage
+from beads_ralph.bead.usage import UNKNOWN, Budget, ProgramUse, Usage
 from beads_ralph.compile.preflight import Obstacle, RunScene, agents_in, obstacle
 from beads_ralph.errors import Code
-from beads_ralph.journal.events import AgentEnded, Event, ParallelismChanged, ProgramUnavailable
+from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, ParallelismChanged, ProgramUnavailable
 from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.limits import Parallelism
 from beads_ralph.session.program_limits import ProgramLimits
@@ -34,6 +34,8 @@ class Meter:
     parallelism: Parallelism
     programs: ProgramLimits
     spent: Usage = field(default_factory=Usage)
+    in_flight: dict[str, Usage] = field(default_factory=dict)
+    """By bead: what its call has used so far, where its program tells that while it runs."""
     by_program: dict[tuple[str, str], ProgramUse] = field(default_factory=dict)
     """By program and model."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -48,8 +50,15 @@ class Meter:
 
     def used_up(self) -> str:
         """Why nothing more may start; empty where there is some left of each part of the budget."""
-        used_up = self.budget.used_up(self.spent, self.seconds)
+        used_up = self.budget.used_up(sum(self.in_flight.values(), self.spent), self.seconds)
         return f"the {used_up}; run again to go on" if used_up else self.untold
+
+    def left_for(self, bead: str, in_flight: Usage) -> Budget:
+        """What the run leaves to the call of a bead: calls side by side may not spend the same money."""
+        if bead in self.in_flight:
+            self.in_flight[bead] = in_flight
+        others = (usage for other, usage in self.in_flight.items() if other != bead)
+        return self.budget.left(sum(others, self.spent))
 
     def hear(self, event: Event) -> None:
         self._note_usage(event)
@@ -57,8 +66,11 @@ class Meter:
 
     def _note_usage(self, event: Event) -> None:
         """As it is spent, not when the bead ends: three attempts later may be too late."""
-        if isinstance(event, AgentEnded):
+        if isinstance(event, AgentStarted):
+            self.in_flight[event.bead or ""] = UNKNOWN
+        elif isinstance(event, AgentEnded):
             self.spent = self.spent + event.call.usage
+            self.in_flight.pop(event.bead or "", None)
             self._note_program(event.call)
             self.untold = self.untold or _untold(event.call, self.budget)
 

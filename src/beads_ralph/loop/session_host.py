@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.loop.budget import Meter
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.session.program_limits import LocalHost
@@ -29,8 +29,8 @@ class LoopHost(LocalHost):
     async def why_pause(self) -> str:
         return self.why_halt() or self.meter.used_up()
 
-    async def budget_left(self) -> Budget:
-        return self.meter.budget.left(self.meter.spent)
+    async def budget_left(self, in_flight: Usage) -> Budget:
+        return self.meter.left_for(self.bead.id, in_flight)
 
     async def branches_beside(self) -> Sequence[str]:
         return tuple(self.beside.get(self.bead.id, ()))

@@ -22,7 +22,7 @@ from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE, OUTPUT_SCHEMA, AgentSpec, Bead, TemplateName
 from beads_ralph.bead.names import AGENTS_DIR, doer, persona_name, persona_path
 from beads_ralph.bead.personas import AgentRole, Persona, model_asked
-from beads_ralph.bead.usage import COUNTS, Budget, Usage
+from beads_ralph.bead.usage import COUNTS, UNKNOWN, Budget, Usage
 from beads_ralph.bead.words import shortened, utc_text
 from beads_ralph.config.model import ModelPrice
 from beads_ralph.errors import Code, RalphError
@@ -43,6 +43,8 @@ SKIP: Final = "--dangerously-skip-permissions"
 SKIPS: Final = (SKIP, "--dangerously-bypass-approvals-and-sandbox", "--yolo", "-y")
 GoesOn = Callable[[], Awaitable[bool]]
 """Asked before a call is made once more."""
+Allowance = Callable[[Usage], Awaitable[Budget]]
+"""Asked while a call runs, with what it has used so far: how much it may use in all."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Asked:
     """What is left of the bead's time; None where that has no limit."""
     budget_usd: float | None = None
     """What is left of the bead's money, for a program that can see to it itself; None for no limit."""
-    budget: Budget | None = None
-    """What it may use before it is ended; None where nothing has a limit."""
+    budget: Allowance | None = None
+    """What it may use before it is ended, asked while it runs; None where nothing has a limit."""
     prose: bool = False
     """Whether an answer in words is wanted, also from one that usually gives a verdict."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -181,8 +183,8 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     began = time.monotonic()
     links = confinement.SettingsLinks.taken(job.settings)
     price = _price_of(begun, spec, job, cli.profile, tools)
-    follower = following.follow(cli, job, spending=CallBudget(asked.budget, price) if asked.budget else None)
-    async with _quarantine(task, tools) as own:
+    async with _call_budget(asked, price) as spending, _quarantine(task, tools) as own:
+        follower = following.follow(cli, job, spending=spending)
         ended = await tools.executor.run(confinement.with_git(job, task, own), follower)
     replaced = await in_thread(links.put_back, tools.folder.path / "replaced") if links.links else []
     reply = await in_thread(following.heard, cli, job, ended, follower)
@@ -207,6 +209,29 @@ def _price_of(
         return prices.price_of(asked, own) or prices.price_of(answering, own)
 
     return price
+
+
+@asynccontextmanager
+async def _call_budget(
+    asked: Asked, price: Callable[[str], ModelPrice | None]
+) -> AsyncIterator[CallBudget | None]:
+    """A limit that shrinks while other calls spend from the same budget."""
+    most = await asked.budget(UNKNOWN) if asked.budget else Budget()
+    if asked.budget is None or most == Budget():
+        yield None
+        return
+    spending = CallBudget(most, price)
+    sharing = asyncio.create_task(_share(spending, asked.budget))
+    try:
+        yield spending
+    finally:
+        sharing.cancel()
+
+
+async def _share(spending: CallBudget, allowance: Allowance) -> None:
+    while True:
+        await asyncio.sleep(following.PAUSE)
+        spending.most = await allowance(spending.used)
 
 
 @asynccontextmanager

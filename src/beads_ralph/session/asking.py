@@ -15,7 +15,7 @@ from beads_ralph.agents.players import Player, players
 from beads_ralph.bead.agent_call import AgentCall, Session
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import persona_name
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.git import commands, worktree_status
 from beads_ralph.journal.events import ProgramReplaced, WarningGiven
 from beads_ralph.journal.records.projection import TROUBLES
@@ -104,13 +104,16 @@ async def _may_go_on(case: BeadSession) -> None:
 async def _called(case: BeadSession, asked: Asked, key: str) -> Answered:
     prompt = await told(case, asked, asked.session)
     own = case.budget.left(case.record.spent)
-    left = own.or_less(await case.host.budget_left())
+
+    async def left(in_flight: Usage) -> Budget:
+        return own.or_less(await case.host.budget_left(in_flight))
+
     whole = replace(
         asked,
         prompt=prompt,
         seconds=case.time_left.seconds,
         budget_usd=own.cost_usd,
-        budget=None if left == Budget() else left,
+        budget=left,
         env=case.env,
     )
 

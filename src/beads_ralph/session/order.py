@@ -220,8 +220,9 @@ class SessionHost(EventSink, Protocol):
     async def why_pause(self) -> str:
         """Why no further attempt may begin now, nor another call because of a fault; empty where it may."""
 
-    async def budget_left(self) -> Budget:
-        """What the run may still use."""
+    async def budget_left(self, in_flight: Usage) -> Budget:
+        """What the run leaves to this session's call, which has used `in_flight` so far: calls of other
+        sessions spend from the same budget meanwhile."""
 
     async def branches_beside(self) -> Sequence[str]:
         """The branches that are or were worked on at the same time, in the order of their start."""

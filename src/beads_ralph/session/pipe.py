@@ -24,7 +24,7 @@ from typing import IO, Any, Final
 from pydantic import TypeAdapter
 
 from beads_ralph.bead.run_state import RunState
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import AgentStarted, Event, WarningGiven, event_of
 from beads_ralph.journal.journal import now
@@ -143,7 +143,7 @@ async def _answered(talk: Talk, host: SessionHost, message: Message) -> None:
 ASKS: Final[Mapping[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]]] = {
     "keep": (TypeAdapter(tuple[RunState]), TypeAdapter(None)),
     "why_pause": (TypeAdapter(tuple[()]), TypeAdapter(str)),
-    "budget_left": (TypeAdapter(tuple[()]), TypeAdapter(Budget)),
+    "budget_left": (TypeAdapter(tuple[Usage]), TypeAdapter(Budget)),
     "branches_beside": (TypeAdapter(tuple[()]), TypeAdapter(Sequence[str])),
     "limit_of": (TypeAdapter(tuple[str]), TypeAdapter(ProgramLimit | None)),
     "report_trouble": (TypeAdapter(tuple[ProgramTrouble]), TypeAdapter(ProgramLimit)),
@@ -182,8 +182,8 @@ class PipedHost:
         why: str = await self._ask("why_pause")
         return why
 
-    async def budget_left(self) -> Budget:
-        left: Budget = await self._ask("budget_left")
+    async def budget_left(self, in_flight: Usage) -> Budget:
+        left: Budget = await self._ask("budget_left", in_flight)
         return left
 
     async def branches_beside(self) -> Sequence[str]:

@@ -10,7 +10,7 @@ from typing import Final
 from beads_ralph.agents import faults
 from beads_ralph.agents.faults import FAULTS
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.usage import Budget
+from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.bead.words import moment_of, utc_text
 from beads_ralph.config.model import Config
 from beads_ralph.journal.events import Event, ProgramUnavailable
@@ -200,7 +200,7 @@ class LocalHost:
     def emit(self, event: Event) -> None:
         self.journal.emit(event)
 
-    async def budget_left(self) -> Budget:
+    async def budget_left(self, in_flight: Usage) -> Budget:
         return Budget()
 
     async def limit_of(self, program: str) -> ProgramLimit | None:
