@@ -160,7 +160,7 @@ def _insert(order: MasonRequest, opened: OpenStore, met: Reconciled) -> Answer:
 
 def _adopt(order: MasonRequest, space: Workspace, opened: OpenStore, met: Reconciled) -> Answer:
     """Whatever is missing goes in, and what the plan marks as done is closed: accepted, not proven."""
-    from beads_ralph.cli.close import accept_bead
+    from beads_ralph.board.actions import accept_bead
 
     _refuse_gaps(order.path, met)
     inserted = _insert(replace(order, check_existing=True), opened, met)

@@ -180,8 +180,8 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
 
 def _show_end(console: Console, ended: Ended, store: Store) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
-    from beads_ralph.cli import convoy
     from beads_ralph.loop import ENDS
+    from beads_ralph.store import convoys
 
     end = ENDS[ended.why]
     console.print(f"\n[{end.colour}]{end.mark} {end.words}[/{end.colour}]: {escape(ended.reason)}")
@@ -197,7 +197,7 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
-    for line in convoy.ended(store, ended.finished):
+    for line in convoys.ended(store, ended.finished):
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
