@@ -45,7 +45,9 @@ def test_looking_on_this_machine_needs_nothing_and_every_answer_is_guarded(serve
         assert served.access.action_token not in got.text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "10.1.2.3"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "10.1.2.3"]
+)
 def test_a_foreign_name_of_this_machine_gets_nothing(served: Served, host: str) -> None:
     for path in ("/", "/api/v1/state", "/api/v1/events", "/static/board.js"):
         got = served.ask(path, headers={"Host": host, **served.bearer})
@@ -64,7 +66,7 @@ def test_a_foreign_name_of_this_machine_gets_nothing(served: Served, host: str) 
     ],
 )
 def test_a_page_of_another_site_can_neither_order_nor_read(served: Served, headers: dict[str, str]) -> None:
-    got = served.order("pause", **headers)
+    got = served.order("pause", headers=headers)
     assert (got.status, got.error["code"]) == (403, "ACCESS.REFUSED")
     assert served.ask("/api/v1/state", headers=headers).status == 403
 
@@ -101,7 +103,7 @@ def test_orders_need_the_token_and_the_header_of_our_own_pages(served: Served) -
 
 def test_a_form_of_another_site_has_no_content_type_that_is_taken(served: Served) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        assert served.order("pause", **{"Content-Type": kind}).status == 400
+        assert served.order("pause", headers={"Content-Type": kind}).status == 400
 
 
 @pytest.mark.parametrize(

@@ -63,15 +63,21 @@ class Served:
         return {"Authorization": f"Bearer {self.access.token}"}
 
     def ask(
-        self, path: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Got:
         with closing(http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=PATIENCE)) as link:
             link.request(method, path, body, dict(headers or {}))
             answer = link.getresponse()
             return Got(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
 
-    def order(self, name: str, said: Mapping[str, Any] | None = None, **headers: str) -> Got:
-        whole = {"Content-Type": "application/json", **self.bearer, **headers}
+    def order(
+        self, name: str, said: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Got:
+        whole = {"Content-Type": "application/json", **self.bearer, **(headers or {})}
         return self.ask(f"/api/v1/actions/{name}", "POST", json.dumps(said or {}).encode(), whole)
 
     @contextmanager

@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -87,7 +87,7 @@ class Feed:
 
     # --- telling browsers -----------------------------------------------------------------------------
 
-    async def frames(self, last_seen: str = "") -> AsyncIterator[bytes]:
+    async def frames(self, last_seen: str = "") -> AsyncGenerator[bytes, None]:
         """Server-sent events for one browser, from what it saw last."""
         self.watchers += 1
         try:

@@ -219,9 +219,7 @@ class BoardServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_of(
-    sources: Sources, access: Access, ready: Callable[[], Any] = lambda: None
-) -> BoardServer:
+def server_of(sources: Sources, access: Access, ready: Callable[[], Any] = lambda: None) -> BoardServer:
     """A server to be run on a socket; `ready` is called when it answers, and signals end it."""
     feed = Feed(sources.state)
     config = uvicorn.Config(
