@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.errors import Code, RalphError
+
+PROGRAM: Final = "beads-ralph"
+
 
 @dataclass(frozen=True)
 class Command:
@@ -320,3 +324,14 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         bare_is_help=True,
     ),
 }
+
+
+def refuse_agents(name: str) -> None:
+    """An agent of a run changes no beads of it, whatever a file told it to do."""
+    from beads_ralph.config import workspace
+    from beads_ralph.journal import callers
+
+    run_id = callers.run_behind(workspace.place().home)
+    if run_id:
+        message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
+        raise RalphError(Code.NOT_FOR_AGENTS, message)
