@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import agents, analyses, chaos, loops, plan_check, pours, records, startup, stores, watching
+from bench import agents, analyses, chaos, loops, peers, plan_check, pours, records, startup, stores, watching
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -41,12 +41,15 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "chaos": chaos.kills,
     "agents": agents.agents,
     "memory": watching.share,
+    "peers": peers.side_by_side,
 }
+ON_REQUEST = {"peers"}
+"""Measured where they are named, and not among the rest."""
 
 
 def main() -> int:
     arguments = _parser().parse_args()
-    names = arguments.names or list(MEASUREMENTS)
+    names = arguments.names or [name for name in MEASUREMENTS if name not in ON_REQUEST]
     unknown = [name for name in names if name not in MEASUREMENTS]
     if unknown:
         sys.stderr.write(f"bench: no such measurement: {', '.join(unknown)}; there are: {_listed()}\n")
