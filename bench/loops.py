@@ -65,7 +65,9 @@ def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     of = f" (processor {ours.cpu / work:.2f} x)"
     yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
     yield Row("of the time that its beads are at work:", "")
-    yield from (Row(f"… {name}", f"{part:.0%}") for name, part in _shares(rehearsal.told()) if part >= SHOWN)
+    shares = _shares(rehearsal.told())
+    scratch.kept["overhead"] = {"beads": count, "wall": ours.wall, "cpu": ours.cpu, "shares": dict(shares)}
+    yield from (Row(f"… {name}", f"{part:.0%}") for name, part in shares if part >= SHOWN)
 
 
 def _spent(wall: float, work: float, count: int) -> str:

@@ -51,7 +51,7 @@ class StandIn:
     def write(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.touch()
-        wait, write = f"sleep {self.seconds}", "mkdir -p parts; echo work > parts/$task.txt"
+        wait, write = f"sleep {self.seconds}", "mkdir -p parts; echo part $task > parts/$task.txt"
         done = {
             "works": f"{wait}; {write}",
             "lies": ":",
@@ -64,7 +64,7 @@ class StandIn:
             self.path,
             'case "$*" in *--version*) echo "2.1.0 (Claude Code)"; exit 0;; esac\n'
             'said=$(printf "%s\\n" "$*"; cat)\n'
-            "task=$(printf '%s' \"$said\" | grep -o 'Write parts/[a-z0-9]*' | head -n 1 | cut -d/ -f2)\n"
+            "task=$(printf '%s' \"$said\" | grep -o 'Write parts/[a-z0-9.]*\\.txt' | head -n 1 | sed 's|.*/||; s|.txt$||')\n"
             f"note() {{ {note}; }}\n"
             'if [ "$BEADS_RALPH_ROLE" = qa ]; then\n'
             f"  {wait}; echo '{verdict}'; exit 0\n"

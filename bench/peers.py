@@ -93,7 +93,7 @@ def _speed(judge: Judge, peers: Sequence[Peer], folder: Path) -> Iterator[Row]:
     for _ in range(1 if judge.quick else ROUNDS):
         for peer in peers:
             place = _place(folder)
-            trial = _staged(peer, place, tasks, "works", 60.0).run()
+            trial = staged(peer, place, tasks, "works", 60.0).run()
             rounds[peer.name].append(trial)
             finished[peer.name] = f"{len(peer.done(place / 'app', tasks))} of {len(tasks)}"
             shutil.rmtree(place, ignore_errors=True)
@@ -113,7 +113,7 @@ def _speed(judge: Judge, peers: Sequence[Peer], folder: Path) -> Iterator[Row]:
     memory = {peer: median(one.memory for one in trials) for peer, trials in rounds.items()}
     sizes = {peer: f"{most / 1e6:.0f} MB" for peer, most in memory.items()}
     yield Row("… memory of its own processes", _listed(sizes))
-    idle = {peer.name: f"{_idle(peer, _place(folder)):.2%}" for peer in peers}
+    idle = {peer.name: f"{idle_share(peer, _place(folder)):.2%}" for peer in peers}
     yield Row("of a core while one agent works", _listed(idle))
 
 
@@ -205,7 +205,7 @@ def _end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _staged(
+def staged(
     peer: Peer, place: Path, tasks: Sequence[Task], behaviour: Behaviour, patience: float, lasts: float = 0.2
 ) -> Staged:
     agent = StandIn(place / "bin" / "claude", place / "notes" / "log", behaviour, lasts)
@@ -217,17 +217,17 @@ IDLE_AGENT = 7.0
 SETTLED, LOOKED_AT = 1.5, 4.0
 
 
-def _idle(peer: Peer, place: Path) -> float:
+def idle_share(peer: Peer, place: Path) -> float:
     """The share of a core that it takes while its only agent is at work."""
-    staged = _staged(peer, place, [Task("t1")], "works", 60.0, IDLE_AGENT)
-    process = staged.start(peer.command())
+    app = staged(peer, place, [Task("t1")], "works", 60.0, IDLE_AGENT)
+    process = app.start(peer.command())
     until = time.monotonic() + 60
-    while not staged.log() and time.monotonic() < until:
+    while not app.log() and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)
     time.sleep(SETTLED)
-    before = {one.pid: one.cpu for one in staged.own(process.pid)}
+    before = {one.pid: one.cpu for one in app.own(process.pid)}
     time.sleep(LOOKED_AT)
-    after = sum(one.cpu - before.get(one.pid, 0.0) for one in staged.own(process.pid))
+    after = sum(one.cpu - before.get(one.pid, 0.0) for one in app.own(process.pid))
     _finish(process)
     return after / LOOKED_AT
 
@@ -246,27 +246,31 @@ def _finish(process: subprocess.Popen[bytes]) -> None:
 def _empty_done(peer: Peer, place: Path) -> str:
     """An agent says that it is done, and has done nothing."""
     tasks = [Task("t1")]
-    _staged(peer, place, tasks, "lies", 60.0).run(120.0)
+    staged(peer, place, tasks, "lies", 60.0).run(120.0)
     return "called done" if peer.done(place / "app", tasks) else "found out"
 
 
 def _killed(peer: Peer, place: Path) -> str:
     """SIGKILL in the middle, and the same command again."""
     tasks = work(4, 3)
-    staged = _staged(peer, place, tasks, "works", 60.0)
-    process = staged.start(peer.command())
+    app = staged(peer, place, tasks, "works", 60.0)
+    process = app.start(peer.command())
     until = time.monotonic() + 60
-    while len(staged.log()) < 5 and time.monotonic() < until:
+    while len(app.log()) < 5 and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)
     process.kill()
     process.wait()
     time.sleep(1.0)
-    finished = peer.done(staged.root, tasks)
-    staged.agent.log.write_text("", encoding="utf-8")
-    staged.run(300.0, peer.again())
-    again = {name for kind, name, _ in staged.log() if kind == "start"} & finished
-    done = peer.done(staged.root, tasks)
-    lost = [task.name for task in tasks if task.name in done and not _kept(staged.root, task.file, "work")]
+    finished = peer.done(app.root, tasks)
+    app.agent.log.write_text("", encoding="utf-8")
+    app.run(300.0, peer.again())
+    again = {name for kind, name, _ in app.log() if kind == "start"} & finished
+    done = peer.done(app.root, tasks)
+    lost = [
+        task.name
+        for task in tasks
+        if task.name in done and not _kept(app.root, task.file, f"part {task.name}")
+    ]
     if len(done) < len(tasks):
         return f"{len(done)} of {len(tasks)} done"
     return f"{len(lost)} lost" if lost else f"all done, {len(again)} twice"
@@ -275,7 +279,7 @@ def _killed(peer: Peer, place: Path) -> str:
 def _same_line(peer: Peer, place: Path) -> str:
     """Two tasks change the same line at once: is one of the two gone and called done?"""
     tasks = [Task("left"), Task("right")]
-    _staged(peer, place, tasks, "same line", 60.0).run(180.0)
+    staged(peer, place, tasks, "same line", 60.0).run(180.0)
     root = place / "app"
     done = peer.done(root, tasks)
     lost = [name for name in done if not _kept(root, "same", name)]
@@ -285,7 +289,7 @@ def _same_line(peer: Peer, place: Path) -> str:
 def _hang(peer: Peer, place: Path) -> str:
     """An agent never ends."""
     tasks = [Task("t1")]
-    trial = _staged(peer, place, tasks, "hangs", PATIENCE).run(60.0)
+    trial = staged(peer, place, tasks, "hangs", PATIENCE).run(60.0)
     if trial.code is None:
         return "still waiting after 60 s"
     return "called done" if peer.done(place / "app", tasks) else f"given up after {seconds(trial.wall)}"

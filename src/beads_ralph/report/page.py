@@ -115,7 +115,7 @@ def _trend(tally: Tally) -> Iterator[str]:
 
 
 def _durations(tally: Tally) -> Iterator[str]:
-    seconds = tally.attempt_seconds
+    seconds = tally.runs.attempt_seconds
     if not seconds:
         return
     found = Counter(bisect_right(EDGES, value) for value in seconds)
@@ -179,12 +179,13 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
         )
         for bead, tries in shown.items()
     ]
-    foot = [f"{start:%H:%M:%S}", f"{end:%H:%M:%S}"]
+    form = "%Y-%m-%d %H:%M" if end - start > timedelta(days=1) else "%H:%M:%S"
+    foot = [f"{start:{form}}", f"{end:{form}}"]
     kinds = {name: said_ for name, said_ in NAMES.items() if any(one.outcome == name for one in found)}
     table = PlotTable(
         ["bead", "attempt", "start", "took", "ended"],
         [
-            [one.bead, one.attempt, f"{one.start:%H:%M:%S}", _took(one, subject.now), NAMES[one.outcome]]
+            [one.bead, one.attempt, f"{one.start:{form}}", _took(one, subject.now), NAMES[one.outcome]]
             for tries in shown.values()
             for one in tries
         ],
@@ -245,7 +246,7 @@ def _row(name: Any, group: RunGroup) -> list[Any]:
     times = Spread.of(group.seconds)
     rate = group.success_rate
     between = f"{rate.interval[0]:.0f} to {rate.interval[1]:.0f} %" if rate.interval else "-"
-    spent = money_text(Spread.of(group.costs).mean)
+    spent = money_text(group.spent.mean_cost)
     measured = [time_text(value) for value in (times.mean, times.p50, times.p95)]
     return [name, group.finished, _percent(rate.percent), between, group.retried, *measured, spent]
 
