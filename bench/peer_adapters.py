@@ -23,6 +23,8 @@ from bench.places import COMMAND, script
 from bench.rehearsals import SETTINGS, letters
 
 AT_ONCE = 4
+TASK = r"Write parts/[a-z0-9.]*\.txt"
+"""How every program's prompt names the task."""
 Behaviour = Literal["works", "lies", "hangs", "same line"]
 
 
@@ -64,7 +66,8 @@ class StandIn:
             self.path,
             'case "$*" in *--version*) echo "2.1.0 (Claude Code)"; exit 0;; esac\n'
             'said=$(printf "%s\\n" "$*"; cat)\n'
-            "task=$(printf '%s' \"$said\" | grep -o 'Write parts/[a-z0-9.]*\\.txt' | head -n 1 | sed 's|.*/||; s|.txt$||')\n"
+            f"file=$(printf '%s' \"$said\" | grep -o '{TASK}' | head -n 1)\n"
+            "task=${file##*/}; task=${task%.txt}\n"
             f"note() {{ {note}; }}\n"
             'if [ "$BEADS_RALPH_ROLE" = qa ]; then\n'
             f"  {wait}; echo '{verdict}'; exit 0\n"
