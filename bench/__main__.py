@@ -17,7 +17,19 @@ from functools import partial
 from pathlib import Path
 
 from beads_ralph.errors import RalphError
-from bench import agents, analyses, chaos, loops, plan_check, pours, records, startup, stores, watching
+from bench import (
+    advices,
+    agents,
+    analyses,
+    chaos,
+    loops,
+    plan_check,
+    pours,
+    records,
+    startup,
+    stores,
+    watching,
+)
 from bench.places import Scratch
 from bench.report import Judge, Row, table
 
@@ -34,6 +46,7 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "pour": pours.embedded,
     "bd-pour": pours.bd,
     "analyze": analyses.analyze,
+    "advice": advices.advice,
     "overhead": loops.overhead,
     "dispatch": loops.dispatch,
     "scale": loops.scale,

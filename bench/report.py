@@ -39,6 +39,11 @@ class Judge:
     def _row(self, measurement: str, value: str, bound: str, ok: bool) -> Row:
         return Row(measurement, value, bound, None if self.quick else ok)
 
+    def share(self, measurement: str, percent: float, least: float, most: float) -> Row:
+        """A share that simulations must keep within bounds."""
+        bound = f"{least:g} to {most:g} %" if least else f"≤ {most:g} %"
+        return self._row(measurement, f"{percent:.1f} %", bound, least <= percent <= most)
+
     def exactly(self, measurement: str, found: int, wanted: int) -> Row:
         """Counting is judged at every size."""
         return Row(measurement, f"{found:,}", f"= {wanted:,}", found == wanted)

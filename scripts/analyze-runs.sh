@@ -6,7 +6,8 @@
 #   ./scripts/analyze-runs.sh --since 2026-02-11   only what started or finished then or later
 #
 # Takes every option of `beads-ralph analyze`. With --json the answer stands alone, without the envelope
-# that beads-ralph puts around it; where something went wrong, the envelope says what.
+# that beads-ralph puts around it, and has every attempt as raw_data; where something went wrong, the envelope
+# says what.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
@@ -23,7 +24,7 @@ fi
 
 for word in "$@"; do
     if [ "$word" = --json ]; then
-        "${ralph[@]}" analyze "$@" | "$python" -c '
+        "${ralph[@]}" analyze --raw "$@" | "$python" -c '
 import json, signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 answer = json.load(sys.stdin)

@@ -159,6 +159,25 @@ def test_a_whole_bead_is_worked_on_closed_in(
 
 
 @pytest.mark.usefixtures("bwrap")
+def test_what_git_has_of_the_beads_folder_is_there_for_whoever_works(repo: Path) -> None:
+    """`init` writes some of it. Were it hidden, an agent would commit that it is gone."""
+    kept = repo / ".beads" / "schemas" / "x.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}\n", "utf-8")
+    git(repo, "add", "--force", str(kept))
+    git(repo, "commit", "-qm", "schemas")
+    look = {"run": 'test -z "$(git status --porcelain)" && cat .beads/schemas/x.json'}
+    verify = ["cat .beads/schemas/x.json"]
+    script = {"*": {"dev": [look, {"run": "echo x > x.txt && git add --all && git commit -qm work"}]}}
+    project = Project.make(repo, ONE, script=script, plan_settings={"verify": verify}, sandbox="bwrap")
+    ran = project.run()
+    assert (ran.code, ran.data["closed"]) == (0, [BEAD]), ran.out
+    branch = project.bead(BEAD).metadata.branch
+    assert git(repo, "diff", "--name-only", f"main...{branch}") == "x.txt"
+    assert git(repo, "log", "--format=%s", f"main..{branch}") == "work"
+
+
+@pytest.mark.usefixtures("bwrap")
 def test_a_run_that_is_killed_leaves_nobody_in_there(repo: Path) -> None:
     script = {"*": {"dev": [{"spawn": {"count": 2, "seconds": 300, "detached": True}}, {"hang": True}]}}
     project = Project.make(repo, ONE, script=script, sandbox="bwrap")

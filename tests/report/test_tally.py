@@ -234,6 +234,25 @@ def test_a_verifier_is_flaky_where_it_says_both_of_one_commit() -> None:
     assert tests["beads"] == ["bd-1"]
 
 
+def test_one_absurd_duration_moves_no_figure_that_is_shown() -> None:
+    rows = [attempt(f"bd-{n}", seconds=300.0) for n in range(9)]
+    plain, odd = (figures(*rows, attempt("odd", seconds=seconds)) for seconds in (300.0, 3e9))
+    for found in (plain, odd):
+        assert found["account"]["seconds_per_closed"] == 300.0
+        assert [found["account"]["seconds"][key] for key in ("p25", "p50", "p75")] == [300.0] * 3
+
+
+@pytest.mark.parametrize("name", ["bd-1 (copy).json", "bd-1.attempt-1.json", "old-bd-1.json"])
+def test_copies_of_a_record_count_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / "runs").mkdir()
+    usage = {"usage": {"cost_usd": 1.0}}
+    for file in ("bd-1.json", name):
+        text = json.dumps(samples.run(bead="bd-1", extra=usage))
+        (tmp_path / "runs" / file).write_text(text, encoding="utf-8")
+    found = tallied(read_all(tmp_path)).to_json()
+    assert (found["total_runs"], found["attempts"]["total"], found["cost_usd"]["total"]) == (1, 1, 1.0)
+
+
 # --- laws -------------------------------------------------------------------------------------------
 
 ATTEMPTS = st.builds(
@@ -250,7 +269,11 @@ ATTEMPTS = st.builds(
     latest=st.booleans(),
     started_at=st.none() | st.datetimes(timezones=st.just(UTC)).filter(lambda m: 2 < m.year < 9000),
     extra=st.builds(
-        dict, parallel=st.integers(0, 4), checks=st.lists(st.builds(check, st.sampled_from(["pass", "fail"])))
+        dict,
+        parallel=st.integers(0, 4),
+        role=st.sampled_from(["dev", "merge", None]),
+        usage=st.builds(dict, cost_usd=st.integers(0, 100), input_tokens=st.integers(0, 9)),
+        checks=st.lists(st.builds(check, st.sampled_from(["pass", "fail"]))),
     ),
 )
 
@@ -270,6 +293,31 @@ def test_the_figures_add_up(rows: list[Attempt]) -> None:
     trend = found["trend"]
     assert sum(row["runs"] for row in trend["rows"]) + trend["undated"] == found["finished"]
     assert found["cost_usd"]["n"] + found["cost_usd"]["attempts_without"] == len(rows)
+
+
+SUMS = ("attempts", "ended", "first_attempts", "first_passed", "closed")
+
+
+@given(st.lists(ATTEMPTS, max_size=30))
+def test_every_attempt_is_charged_to_exactly_one_of_each_group(rows: list[Attempt]) -> None:
+    found = figures(*rows)
+    whole = found["account"]
+    assert whole["attempts"] == len(rows)
+    assert whole["closed"] == sum(row.status == "done" for row in rows)
+    assert whole["beads"] == len({row.bead for row in rows})
+    assert (whole["cost_usd"]["total"] or 0.0) == pytest.approx(
+        sum(row.extra["usage"]["cost_usd"] for row in rows)
+    )
+    for name in ("by_agent", "by_model", "by_template", "by_kind", "by_role", "task_types"):
+        groups = [row["account"] for row in found[name]]
+        for key in SUMS:
+            assert sum(group[key] for group in groups) == whole[key], (name, key)
+        for key in ("cost_usd", "seconds"):
+            total = sum(group[key]["total"] or 0.0 for group in groups)
+            assert total == pytest.approx(whole[key]["total"] or 0.0, abs=0.01), (name, key)
+        assert sum(group["tokens"]["input"] or 0 for group in groups) == (whole["tokens"]["input"] or 0)
+        assert max([group["beads"] for group in groups], default=0) <= whole["beads"]
+        assert sum(group["beads"] for group in groups) >= whole["beads"]
 
 
 @given(st.lists(ATTEMPTS, max_size=30), st.randoms(use_true_random=False))

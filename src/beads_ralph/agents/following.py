@@ -22,7 +22,8 @@ from beads_ralph.config.model import ModelPrice
 from beads_ralph.process.jobs import Exit, Job, Transcript
 
 AT_ONCE: Final = 1024 * 1024
-"""So much is read at one look; of a longer line nothing is."""
+"""So much is read at one look; of a longer line only the beginning is kept."""
+BEGINNING: Final = 2000
 PAUSE: Final = 1.0
 """Seconds between two looks."""
 ENDING: Final = 5.0
@@ -53,25 +54,62 @@ class Patience:
 PATIENCE: Final = Patience()
 
 
+@dataclass
+class _LongLine:
+    """A line of which only the beginning is kept."""
+
+    beginning: bytes
+    size: int
+
+    def told(self) -> str:
+        return f"{_decoded(self.beginning)} … [cut off: a line of {self.size / 1e6:.1f} MB]"
+
+
+def _decoded(line: bytes) -> str:
+    return line.rstrip(b"\r").decode("utf-8", "replace")
+
+
 class LiveLines:
     """The whole lines of a file that is being written, as they come."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: int | None = None) -> None:
+        """From its end as it is now, or from `start`."""
         self.path = path
-        self._at = _size(path)
+        self._at = _size(path) if start is None else start
         self._rest = b""
-        self._passing_over = False
+        self._long: _LongLine | None = None
 
     def more(self) -> Iterator[str]:
+        """What was written since the last look, but not more than one reads at once."""
         if _size(self.path) == self._at:
             return
         *whole, self._rest = (self._rest + self._read()).split(b"\n")
-        if whole and self._passing_over:
-            whole, self._passing_over = whole[1:], False
+        if self._long is not None:
+            self._long.size += len(whole[0]) if whole else len(self._rest)
+            if not whole:
+                self._rest = b""
+            else:
+                yield self._long.told()
+                whole, self._long = whole[1:], None
         if len(self._rest) > AT_ONCE:
-            self._rest, self._passing_over = b"", True
+            self._long, self._rest = _LongLine(self._rest[:BEGINNING], len(self._rest)), b""
         for line in whole:
-            yield line.rstrip(b"\r").decode("utf-8", "replace")
+            yield _decoded(line)
+
+    def all(self) -> Iterator[str]:
+        """Everything up to the end that the file has now."""
+        before = -1
+        while before != self._at:
+            before = self._at
+            yield from self.more()
+
+    def rest(self) -> Iterator[str]:
+        """What stands after the last line end, of a file to which nobody writes any more."""
+        if self._long is not None:
+            yield self._long.told()
+        elif self._rest:
+            yield _decoded(self._rest)
+        self._long, self._rest = None, b""
 
     def _read(self) -> bytes:
         try:

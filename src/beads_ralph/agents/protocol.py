@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
+from beads_ralph.agents.transcript import TranscriptLine
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.personas import AgentRole, Persona
@@ -131,6 +132,17 @@ class TalkingCLI(AgentCLI, Protocol):
     """One whose program tells while it runs that it only waits."""
 
     def listener(self) -> Listener: ...
+
+
+@runtime_checkable
+class ShownCLI(Protocol):
+    """One whose output is made readable for people."""
+
+    def shown(self, line: str) -> Iterator[TranscriptLine]:
+        """The next line of stdout, for people."""
+
+    def shown_complaint(self, line: str) -> Iterator[TranscriptLine]:
+        """The next line of stderr, for people."""
 
 
 AGENTS: Final[Mapping[str, AgentCLI]] = Plugins("agents.adapters", "AGENT")

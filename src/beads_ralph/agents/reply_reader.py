@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from beads_ralph.agents.protocol import AgentCLI, ProgramWait, Reply
+from beads_ralph.agents.transcript import Cost, Note, TranscriptLine
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import COUNTS, Usage
 from beads_ralph.bead.words import utc_text
@@ -383,6 +384,22 @@ class Notices:
             self.waiting = ProgramWait("limit", "it waits for a limit to end", seconds, tries)
         elif "trouble" in said:
             self.waiting = ProgramWait(said["trouble"], said["detail"], None, tries)
+
+
+def shown(stderr: str) -> Iterator[TranscriptLine]:
+    """A line of stderr for people: a notice as what it means, anything else as it is."""
+    said, _ = _notices(stderr)
+    for name in ("usage", "session_usage"):
+        if name in said:
+            yield Cost(said[name], of_session=name == "session_usage")
+    if "trouble" in said:
+        yield Note(f"{said['trouble']}: {said['detail']}".rstrip(": "), trouble=True)
+    if "limit_reset_at" in said:
+        yield Note(f"a limit is reached, until {said['limit_reset_at'] or 'nobody knows when'}", trouble=True)
+    if "denied" in said:
+        yield Note(f"refused: {', '.join(said['denied'])}", trouble=True)
+    if not said:
+        yield Note(stderr)
 
 
 def _seconds_until(moment: str | None) -> float | None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 from beads_ralph.agents import environment, reply_reader
 from beads_ralph.agents.protocol import AgentTask, ProgramWait, Reply
+from beads_ralph.agents.transcript import Note, Said, TranscriptLine
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona, model_asked
 from beads_ralph.bead.usage import Usage
@@ -26,10 +27,11 @@ Event = Mapping[str, Any]
 Problem = tuple[Trouble, str]
 """What kept a CLI from its work, and what it said."""
 LONGEST_ARGUMENT: Final = 100_000  # the kernel's limit for one is 128 KiB
-COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 MAX_DETAIL: Final = 1000
 MAX_WORDS: Final = 2 * reply_reader.MAX_BLOCK
 BLOCK: Final = 64 * 1024
+LONG_LINE: Final = re.compile(r" … \[cut off: a line of ([\d.]+ MB)\]\Z")
+"""How the beginning of a line ends that is too long to be read."""
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
@@ -43,6 +45,14 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
                 continue
             if isinstance(value, dict):
                 yield value
+
+
+def objects(event: Event, name: str) -> Iterator[Event]:
+    """The objects of a list inside an event."""
+    found = event.get(name)
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            yield one
 
 
 def part(event: Event, *names: str) -> Event:
@@ -238,8 +248,30 @@ class StreamCLI:
     def listener(self) -> Seen:
         return self.seen()
 
+    def shown(self, line: str) -> Iterator[TranscriptLine]:
+        """A line of its output for people; one that is no event is a word of the program itself."""
+        event = next(events((line,)), None)
+        if event is not None:
+            yield from self.told(event)
+        elif line.lstrip().startswith("{"):
+            yield Note(f"not shown: {_why_unread(line)}")
+        else:
+            yield Note(line)
+
+    def shown_complaint(self, line: str) -> Iterator[TranscriptLine]:
+        yield Note(line)
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        """What an event tells people: by the names that are usual, where the adapter knows no better."""
+        yield Said(text(event, "text") or text(event, "content") or text(event, "message"))
+
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         return self.listener().reply(ended, lines)
+
+
+def _why_unread(line: str) -> str:
+    long = LONG_LINE.search(line)
+    return f"a line of {long[1]}" if long else "a line that ends in the middle"
 
 
 def _lines(whole: str) -> Iterator[str]:

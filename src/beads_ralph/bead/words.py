@@ -56,6 +56,7 @@ def plural(number: int, noun: str) -> str:
 
 # --- what a terminal would obey ---------------------------------------------------------------------
 
+COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 OBEYED: Final = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
     **{code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)},

@@ -41,6 +41,7 @@ def analyze(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots there.")
     ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="With --json: every attempt, too.")] = False,
     config: options.ConfigFile = None,
     json_: options.Json = False,
 ) -> Answer:
@@ -54,7 +55,7 @@ def analyze(
     def note(path: Path, why: str) -> None:
         unreadable.append(Fault(Code.NOT_TEXT, why, str(path), suggested_action=MEND))
 
-    also = (lambda attempt: rows.append(_row(attempt))) if told else None
+    also = (lambda attempt: rows.append(_row(attempt))) if told and raw else None
     with _no_collector():
         tally = tallied(records.read_all(space.state, note), _moment(since), also, stretches=html is not None)
     found = advising.advice(tally)
@@ -79,7 +80,7 @@ def _moment(since: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(since)
     except ValueError:
-        message = f"--since: {since!r} is no date"
+        message = f"--since: {since!r} is not a date"
         action = "Write it as 2026-02-11, or as 2026-02-11T10:00:00Z"
         raise RalphError(Code.USAGE, message, suggested_action=action) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -142,14 +143,20 @@ def _show(console: Console, found: page.AnalysisSubject, state: Path, html: Path
     _show_reasons(console, tally)
     console.print("\n[bold]recommendations[/bold]")
     for piece in found.advice:
-        console.print(f"  • {piece.text}", markup=False)
+        console.print(f"  • {piece.text}{_rests(piece)}", markup=False)
+        if piece.follow:
+            console.print(f"      {piece.follow}", markup=False)
     if html is not None:
         console.print(f"\nThe page: {html}", markup=False)
 
 
+def _rests(piece: advising.Advice) -> str:
+    return "" if piece.confidence is None else f" (confidence {piece.confidence:g} %)"
+
+
 def _show_summary(console: Console, tally: Tally, since: str | None) -> None:
     runs, spending = tally.runs, tally.spending
-    times = Spread.of(runs.seconds)
+    times = Spread.of(runs.attempt_seconds)
     then = f", since {since}" if since else ""
     console.print(f"[bold]{plural(runs.count, 'run')}[/bold], {plural(tally.attempts, 'attempt')}{then}")
     rows = {
@@ -158,8 +165,11 @@ def _show_summary(console: Console, tally: Tally, since: str | None) -> None:
         "timeout": str(runs.timeout),
         "running": f"{runs.running}, and {runs.waiting} to be tried again; in no rate",
         "retries": f"{runs.retried}  {runs.retry_rate}",
-        "duration": f"mean {time_text(times.mean)}, p50 {time_text(times.p50)}, p95 {time_text(times.p95)}",
+        "first pass": str(runs.first_pass),
+        "duration": f"median {time_text(times.p50)}, half between {time_text(times.p25)} and "
+        f"{time_text(times.p75)}, 95 % within {time_text(times.p95)}",
         "cost": _cost(spending.costs, spending.without_cost),
+        "a bead": f"{money_text(runs.cost_per_closed)} for each closed one, failures included",
     }
     if tally.bad_timestamps:
         rows["bad times"] = plural(tally.bad_timestamps, "record")
@@ -179,18 +189,21 @@ def _show_groups(console: Console, name: str, groups: Mapping[Any, RunGroup]) ->
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(f"by {name}", min_width=12)
-    for head in ("runs", "success", "retried", "mean", "p50", "p95", "cost"):
+    for head in ("beads", "attempts", "first pass", "per closed bead", "cost", "median", "half between"):
         table.add_column(head, justify="right", no_wrap=True)
     for key in sorted(groups):
         group = groups[key]
-        times = Spread.of(group.seconds)
+        times = Spread.of(group.attempt_seconds)
+        each = group.attempts_per_closed
         table.add_row(
             escape(str(key)),
-            str(group.finished),
-            str(group.success_rate),
-            str(group.retried),
-            *(time_text(value) for value in (times.mean, times.p50, times.p95)),
-            money_text(Spread.of(group.costs).mean),
+            str(group.beads),
+            str(group.attempts),
+            group.first_pass.short,
+            "-" if each is None else f"{each:.1f} attempts",
+            money_text(group.cost_per_closed),
+            time_text(times.p50),
+            f"{time_text(times.p25)} and {time_text(times.p75)}" if times.n else "-",
         )
     console.print()
     console.print(table)

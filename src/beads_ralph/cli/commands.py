@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.errors import Code, RalphError
+
+PROGRAM: Final = "beads-ralph"
+
 
 @dataclass(frozen=True)
 class Command:
@@ -92,7 +96,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
-    "logs": Command("logs:logs", "Print what the agents and checks of a bead printed, oldest first."),
+    "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
     "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
     "analyze": Command(
         "analyze:analyze",
@@ -304,3 +308,14 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         bare_is_help=True,
     ),
 }
+
+
+def refuse_agents(name: str) -> None:
+    """An agent of a run changes no beads of it, whatever a file told it to do."""
+    from beads_ralph.config import workspace
+    from beads_ralph.journal import callers
+
+    run_id = callers.run_behind(workspace.place().home)
+    if run_id:
+        message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
+        raise RalphError(Code.NOT_FOR_AGENTS, message)

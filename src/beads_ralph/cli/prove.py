@@ -14,7 +14,7 @@ from beads_ralph.cli.answer import FAILED, OK, Answer
 from beads_ralph.cli.text import escape
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
-from beads_ralph.session.before_and_after import BASE, ChangeKind, Finding, Wanted
+from beads_ralph.session.before_and_after import BASE, ChangeKind, ChangeProof, Wanted
 from beads_ralph.session.before_and_after import prove as find_proof
 from beads_ralph.session.test_failures import TestRun
 
@@ -76,7 +76,7 @@ def _base(root: Path, named: str | None) -> str:
     return shared.stdout.strip() if shared.ok else named
 
 
-def _show(console: Console, found: Finding) -> None:
+def _show(console: Console, found: ChangeProof) -> None:
     for name, known in found.pinned.items():
         console.print(f"{escape(name)}  sha256 {known}")
     for when, run in (("without the change", found.before), ("with the change", found.after)):

@@ -37,6 +37,8 @@ PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - they are hidden, n
 """Others leave files and sockets there, such as those of the tmux server and of a container engine."""
 OF_THE_STORE: Final = (".ralph", ".beads")
 """Below a repository: the beads, and what runs have noted and proven."""
+DATABASES: Final = (".ralph", ".beads/embeddeddolt", ".beads/dolt", ".beads/beads.db")
+"""Below a worktree: what else lies in `.beads` there is in git, and whoever works there sees it as it is."""
 BORROWED: Final = ".ralph/proof.git/objects"
 """Clean checkouts have their objects from there."""
 SECRETS: Final = (
@@ -191,7 +193,8 @@ class Sandbox:
         places = [
             *(word for word in (*named, *beads) if os.path.isabs(word)),  # noqa: PTH117
             *(f"{home}/{name}" for home in _homes(job) for name in SECRETS),
-            *(f"{folder}/{name}" for folder in (self.repository, job.cwd) for name in OF_THE_STORE),
+            *(f"{self.repository}/{name}" for name in OF_THE_STORE),
+            *(f"{job.cwd}/{name}" for name in DATABASES),
         ]
         allowed = [real(path) for path in (*self.reads, *job.reads)]
         found = [path for path in _present(places) if not any(path.is_relative_to(one) for one in allowed)]

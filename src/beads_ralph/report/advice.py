@@ -1,23 +1,17 @@
-"""Figures into advice. Each piece says what it rests on; none of it changes anything by itself."""
+"""Figures into advice: each piece with what it rests on, how sure it is, and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
-from beads_ralph.report.figures import (
-    CONFIDENT_USES,
-    FINISHED,
-    RunGroup,
-    Spread,
-    money_text,
-    quantile,
-    shortened,
-    time_text,
-)
-from beads_ralph.report.tally import Tally, Whole, per_hour, ranked
+from beads_ralph.bead.words import plural
+from beads_ralph.report import too_large
+from beads_ralph.report.better_model import Preference, preferences
+from beads_ralph.report.comparing import chance_below
+from beads_ralph.report.figures import CONFIDENT_USES, FINISHED, Rate, RunGroup, money_text
+from beads_ralph.report.tally import UNKNOWN, Tally, Whole, per_hour, ranked
 
 TARGET_PERCENT: Final = 70
 RETRY_PERCENT: Final = 30
@@ -27,12 +21,11 @@ AGENT_RUNS_NEEDED: Final = 2
 POINTS_NEEDED: Final = 4
 """More than three: fewer are no pattern."""
 AVOID_PERCENT: Final = 50
-CHEAPER: Final = 0.7
 FASTER: Final = 1.1
-MANY_ATTEMPTS: Final = 3
-MUCH_LONGER: Final = 3.0
 MOST_NAMED: Final = 5
-TOO_LARGE: Final = frozenset({"agent-timeout", "budget-used-up", "deadline-passed", "agent-output-limit"})
+MOST_BEADS: Final = 50
+NOT_YET: Final = "more-data"
+FAILED: Final = ("failed", "timeout")
 
 
 @dataclass(frozen=True)
@@ -44,17 +37,51 @@ class Advice:
     runs: int
     """On how many runs it rests; attempts or calls where `evidence` says so."""
     evidence: Mapping[str, Any]
+    confidence: float | None = None
+    """In per cent, that it is so and not chance; None where it only tells what was counted."""
+    beads: Sequence[str] = ()
+    """Those that it rests on; of advice about failures, those that failed."""
+    follow: str = ""
+    """The command or the setting that follows it."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"rule": self.rule, "text": self.text, "runs": self.runs, "evidence": dict(self.evidence)}
+        return {
+            "rule": self.rule,
+            "text": self.text,
+            "runs": self.runs,
+            "evidence": dict(self.evidence),
+            "confidence": self.confidence,
+            "beads": list(self.beads[:MOST_BEADS]),
+            "beads_in_all": len(self.beads),
+            "follow": self.follow,
+        }
 
 
 def advice(tally: Tally) -> list[Advice]:
     """All that the figures give reason for; one sentence where there is nothing to mend."""
     found = [piece for rule in RULES for piece in rule(tally)]
-    rate = tally.runs.success_rate
-    text = "All within range: go on, and look again later." if rate.of else "No finished run yet."
-    return found or [Advice("all-within-range", text, rate.of, {"success_rate": rate.percent})]
+    if all(piece.rule == NOT_YET for piece in found):
+        rate = tally.runs.success_rate
+        text = "All within range: go on, and look again later." if rate.of else "No finished run yet."
+        found.insert(0, Advice("all-within-range", text, rate.of, {"success_rate": rate.percent}))
+    return found
+
+
+def sure(chance: float) -> float:
+    """A chance of being wrong as confidence, in per cent; never quite 100."""
+    return min(round(100 * (1 - chance), 1), 99.9)
+
+
+def _below(rate: Rate, percent: float) -> float:
+    return sure(1 - chance_below(rate.hits, rate.of, percent / 100))
+
+
+def _beads(tally: Tally, wanted: Callable[[Whole], bool]) -> list[str]:
+    return sorted(name for name, whole in tally.beads.items() if wanted(whole))
+
+
+def _look_at(beads: Sequence[str]) -> str:
+    return f"beads-ralph logs {beads[0]}" if beads else ""
 
 
 # --- the rules of the seed --------------------------------------------------------------------------
@@ -67,7 +94,9 @@ def _success(tally: Tally) -> Iterator[Advice]:
             f"The success rate, {rate}, is below {TARGET_PERCENT} %. "
             "Look at the prompts, and at how the work is cut into beads."
         )
-        yield Advice("success-rate", text, rate.of, _rated(tally.runs))
+        beads = _beads(tally, lambda whole: whole.outcome in FAILED)
+        sure_ = _below(rate, TARGET_PERCENT)
+        yield Advice("success-rate", text, rate.of, _rated(tally.runs), sure_, beads, _look_at(beads))
 
 
 def _retries(tally: Tally) -> Iterator[Advice]:
@@ -77,8 +106,13 @@ def _retries(tally: Tally) -> Iterator[Advice]:
             f"More than {RETRY_PERCENT} % of the runs needed a retry: {rate}. "
             "Say more in the tasks and the context, so that the first attempt can succeed."
         )
+        flaky = [seen.name for seen in tally.verifiers.flaky]
+        if flaky:
+            text += f" But mend first what is flaky, it sends good work back: {', '.join(flaky)}."
         evidence = {"retry_rate": rate.percent, "interval": rate.interval, "retried": rate.hits}
-        yield Advice("retry-rate", text, rate.of, evidence)
+        beads = _beads(tally, lambda whole: whole.outcome in FINISHED and whole.attempts > 1)
+        sure_ = _below(Rate(rate.of - rate.hits, rate.of), 100 - RETRY_PERCENT)
+        yield Advice("retry-rate", text, rate.of, evidence, sure_, beads, _look_at(beads))
 
 
 def _agents(tally: Tally) -> Iterator[Advice]:
@@ -90,7 +124,13 @@ def _agents(tally: Tally) -> Iterator[Advice]:
                 f"Agent {name} succeeds in {rate}, below {AGENT_PERCENT} %. "
                 "Give it other work, or better prompts."
             )
-            yield Advice("agent-success", text, rate.of, {"agent": name, **_rated(group)})
+            beads = [
+                bead
+                for bead, whole in sorted(tally.beads.items())
+                if whole.outcome in FAILED and any(cell.agent == name for cell in whole.cells)
+            ]
+            sure_, evidence = _below(rate, AGENT_PERCENT), {"agent": name, **_rated(group)}
+            yield Advice("agent-success", text, rate.of, evidence, sure_, beads, _look_at(beads))
 
 
 def _failure(tally: Tally) -> Iterator[Advice]:
@@ -99,7 +139,9 @@ def _failure(tally: Tally) -> Iterator[Advice]:
         most, of = rows[0], sum(tally.failures.values())
         few = "" if of >= POINTS_NEEDED else " Few failures, so this may be chance."
         text = f"Most common failure: {most['reason']} ({most['count']} of {of}).{few}"
-        yield Advice("common-failure", text, of, {**most, "failures": of})
+        beads = _beads(tally, lambda whole: whole.outcome in FAILED and whole.reason == most["reason"])
+        follow = _look_at(beads)
+        yield Advice("common-failure", text, of, {**most, "failures": of}, beads=beads, follow=follow)
 
 
 def _templates(tally: Tally) -> Iterator[Advice]:
@@ -107,7 +149,13 @@ def _templates(tally: Tally) -> Iterator[Advice]:
         rate = group.success_rate
         if rate.of >= CONFIDENT_USES and 100 * rate.hits < AVOID_PERCENT * rate.of:
             text = f"Avoid the template {name} until it is mended: it succeeds in {rate}."
-            yield Advice("template-avoid", text, rate.of, {"template": name, **group.score()})
+            beads = [
+                bead
+                for bead, whole in sorted(tally.beads.items())
+                if whole.outcome in FAILED and any(cell.template == name for cell in whole.cells)
+            ]
+            sure_, evidence = _below(rate, AVOID_PERCENT), {"template": name, **group.score()}
+            yield Advice("template-avoid", text, rate.of, evidence, sure_, beads, _look_at(beads))
 
 
 def _rated(group: RunGroup) -> dict[str, Any]:
@@ -119,56 +167,59 @@ def _rated(group: RunGroup) -> dict[str, Any]:
 
 
 def _models(tally: Tally) -> Iterator[Advice]:
-    """For each kind of bead the model that does better, or as well for less."""
-    known = [
-        (kind, model, group)
-        for (kind, model), group in tally.by("kind", "model").items()
-        if group.finished >= POINTS_NEEDED
-    ]
-    for kind, rows in groupby(known, key=lambda row: row[0]):
-        models = {model: group for _, model, group in rows}
-        if len(models) > 1:
-            yield from _better_model(kind, models)
-
-
-def _better_model(kind: str, models: Mapping[str, RunGroup]) -> Iterator[Advice]:
-    best = max(models, key=lambda name: (models[name].success_rate.percent or 0.0, name))
-    worst = min(models, key=lambda name: (models[name].success_rate.percent or 0.0, name))
-    evidence = {"kind": kind, "models": {name: _priced(group) for name, group in models.items()}}
-    runs = sum(group.finished for group in models.values())
-    if _is_apart(models[best], models[worst]):
-        text = (
-            f"For {kind} beads use {best}: {models[best].success_rate}; "
-            f"{worst} succeeds in {models[worst].success_rate}."
-        )
-        yield Advice("model-per-kind", text, runs, {**evidence, "model": best})
-        return
-    priced = {
-        name: mean
-        for name, group in models.items()
-        if len(group.costs) >= POINTS_NEEDED and (mean := Spread.of(group.costs).mean) is not None
-    }
-    if len(priced) > 1:
-        cheap, dear = min(priced, key=lambda n: (priced[n], n)), max(priced, key=lambda n: (priced[n], n))
-        if priced[cheap] <= CHEAPER * priced[dear]:
-            text = (
-                f"For {kind} beads {cheap} succeeds about as often as {dear} "
-                f"and costs {money_text(priced[cheap])} instead of {money_text(priced[dear])} a run."
+    """For each kind of bead the model to begin with, or how many runs are missing to know it."""
+    for found in preferences(tally):
+        runs = sum(len(begun.names) for begun in found.models.values())
+        models = {name: begun.to_json() for name, begun in found.models.items()}
+        evidence: dict[str, Any] = {"kind": found.kind, "models": models}
+        if found.best is not None:
+            text, follow = _begin_with(found, found.best), f"agent_defaults.default_model: {found.best}"
+            rests = (sure(found.chance), found.beads, follow)
+            measures = sorted({test.measure for test in found.won})
+            yield Advice(
+                "model-per-kind", text, runs, {**evidence, "model": found.best, "better_by": measures}, *rests
             )
-            yield Advice("model-per-kind", text, runs, {**evidence, "model": cheap})
+        elif found.won:
+            yield Advice(
+                "model-trade-off", _either_way(found), runs, evidence, sure(found.chance), found.beads
+            )
+        elif found.more_runs is not None:
+            more = {**evidence, "more_runs": found.more_runs}
+            yield Advice("more-data", _not_yet(found, found.more_runs), runs, more, beads=found.beads)
 
 
-def _is_apart(better: RunGroup, worse: RunGroup) -> bool:
-    """True where each lies outside the other's confidence interval."""
-    low, high = better.success_rate, worse.success_rate
-    if low.interval is None or high.interval is None or low.percent is None or high.percent is None:
-        return False
-    return low.interval[0] > high.percent and high.interval[1] < low.percent
+def _kind(kind: str) -> str:
+    return "beads whose kind no record tells" if kind == UNKNOWN else f"{kind} beads"
 
 
-def _priced(group: RunGroup) -> dict[str, Any]:
-    mean = shortened(Spread.of(group.costs).mean, 6)
-    return {"runs": group.finished, **_rated(group), "avg_cost_usd": mean, "costs_known": len(group.costs)}
+def _begin_with(found: Preference, best: str) -> str:
+    worse = list(dict.fromkeys(test.worse for test in found.won))
+    models = found.models
+    said = [
+        f"first attempts pass in {models[best].rate}, with {name} in {models[name].rate}" for name in worse
+    ]
+    if any(test.measure == "cost" for test in found.won):
+        others = ", ".join(f"{money_text(models[name].cost)} with {name}" for name in worse)
+        said.append(f"a closed bead costs {money_text(models[best].cost)} in all, {others}")
+    return f"For {_kind(found.kind)} use {best}: {'; '.join(said)}."
+
+
+def _either_way(found: Preference) -> str:
+    said = [
+        f"{test.better} passes more often at first than {test.worse}"
+        if test.measure == "first pass"
+        else f"{test.better} costs less than {test.worse} for each closed bead"
+        for test in found.won
+    ]
+    return f"For {_kind(found.kind)} you choose: {'; '.join(said)}."
+
+
+def _not_yet(found: Preference, more: int) -> str:
+    rates = ", ".join(f"{name} {begun.rate.hits} of {begun.rate.of}" for name, begun in found.models.items())
+    return (
+        f"For {_kind(found.kind)} there is not enough data to tell models apart: about "
+        f"{plural(more, 'more run')} with each (first attempts that passed: {rates})."
+    )
 
 
 def _parallelism(tally: Tally) -> Iterator[Advice]:
@@ -186,33 +237,24 @@ def _parallelism(tally: Tally) -> Iterator[Advice]:
             f"{known[most]:.1f}. Try --max-parallel {best}."
         )
         evidence = {"beads_per_hour": {str(level): round(speed, 2) for level, speed in known.items()}}
-        yield Advice("parallelism", text, runs, {"max_parallel": best, **evidence})
+        follow = f"max_parallel_sessions: {best}"
+        yield Advice("parallelism", text, runs, {"max_parallel": best, **evidence}, follow=follow)
 
 
 def _split(tally: Tally) -> Iterator[Advice]:
     """Beads that were too much for one go."""
-    finished = {name: whole for name, whole in tally.beads.items() if whole.outcome in FINISHED}
-    times = sorted(whole.seconds for whole in finished.values() if whole.seconds)
-    if len(finished) < POINTS_NEEDED or not times:
+    large = too_large.found(tally.beads)
+    if not large:
         return
-    long = max(quantile(times, 0.95), MUCH_LONGER * quantile(times, 0.5))
-    large = {name: why for name, whole in finished.items() if (why := _why_large(whole, long))}
-    named = sorted(large, key=lambda name: (-finished[name].seconds, name))
-    if named:
-        listed = "; ".join(f"{name} ({large[name]})" for name in named[:MOST_NAMED])
-        more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        rows = [{"bead": name, "why": large[name], "attempts": finished[name].attempts} for name in named]
-        text = f"Cut work like this into smaller beads: {listed}{more}."
-        yield Advice("split-beads", text, len(finished), {"beads": rows[: 10 * MOST_NAMED]})
-
-
-def _why_large(whole: Whole, long: float) -> str:
-    reason = whole.reason or ""
-    if whole.outcome == "timeout" or reason in TOO_LARGE:
-        return f"ended by {reason or 'a timeout'} after {time_text(whole.seconds)}"
-    if whole.attempts >= MANY_ATTEMPTS:
-        return f"{whole.attempts} attempts"
-    return f"{time_text(whole.seconds)} in all" if whole.seconds > long else ""
+    listed = "; ".join(f"{row.bead} ({row.why})" for row in large[:MOST_NAMED])
+    more = f"; and {len(large) - MOST_NAMED} more" if len(large) > MOST_NAMED else ""
+    rows = [{"bead": row.bead, "why": row.why, "attempts": row.attempts} for row in large[:MOST_BEADS]]
+    text = f"Cut work like this into smaller beads: {listed}{more}."
+    finished = sum(whole.outcome in FINISHED for whole in tally.beads.values())
+    beads, confidence = [row.bead for row in large], sure(large[-1].chance)
+    yield Advice(
+        "split-beads", text, finished, {"beads": rows}, confidence, beads, f"beads-ralph show {beads[0]}"
+    )
 
 
 def _flaky(tally: Tally) -> Iterator[Advice]:
@@ -220,7 +262,7 @@ def _flaky(tally: Tally) -> Iterator[Advice]:
         if seen.runs >= POINTS_NEEDED:
             text = (
                 f"The verifier {seen.name} is flaky: of {seen.repeated} commits that it judged again "
-                f"it called {seen.flips} both red and green. Mend it first: it sends good work back."
+                f"it called {seen.flips} both red and green. Fix it first: it sends good work back."
             )
             yield Advice("flaky-verifier", text, seen.runs, {**seen.to_json(), "runs_are": "verifier runs"})
 

@@ -1,4 +1,4 @@
-"""Rates with what they rest on, spreads of times and costs, and the runs that share something."""
+"""Rates with what they rest on, spreads of times and costs, and runs and attempts that share something."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from beads_ralph.journal.records import Attempt
+from beads_ralph.journal.records.model import UNJUDGED
 
 CONFIDENCE_Z: Final = 1.959964
 """Of a 95 % interval."""
@@ -39,6 +40,10 @@ class Rate:
         # Rounding would otherwise leave 0 of n a hair above 0, and n of n below 100.
         return round(100 * max(low, 0.0), 2), round(100 * min(high, 1.0), 2)
 
+    @property
+    def short(self) -> str:
+        return f"{100 * self.hits / self.of:.0f} % ({self.hits} of {self.of})" if self.of else "-"
+
     def __str__(self) -> str:
         if self.interval is None:
             return "-"
@@ -60,7 +65,9 @@ class Spread:
 
     n: int
     mean: float | None = None
+    p25: float | None = None
     p50: float | None = None
+    p75: float | None = None
     p95: float | None = None
 
     @classmethod
@@ -69,11 +76,11 @@ class Spread:
             return cls(0)
         ordered = sorted(values)
         mean = math.fsum(ordered) / len(ordered)
-        return cls(len(ordered), mean, quantile(ordered, 0.5), quantile(ordered, 0.95))
+        return cls(len(ordered), mean, *(quantile(ordered, share) for share in (0.25, 0.5, 0.75, 0.95)))
 
     def to_json(self, digits: int = 3) -> dict[str, Any]:
-        rounded = {name: shortened(getattr(self, name), digits) for name in ("mean", "p50", "p95")}
-        return {"n": self.n, **rounded}
+        names = ("mean", "p25", "p50", "p75", "p95")
+        return {"n": self.n, **{name: shortened(getattr(self, name), digits) for name in names}}
 
 
 def shortened(value: float | None, digits: int = 3) -> float | None:
@@ -99,11 +106,80 @@ def money_text(usd: float | None) -> str:
     return "-" if usd is None else f"${usd:,.2f}"
 
 
+# --- what attempts cost -------------------------------------------------------------------------------
+
+NUMBERS: Final = (int, float)
+MORE: Final = float("inf")
+TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
+
+
+def amount(value: Any) -> float | None:
+    """A number of at least 0, whatever a foreign record has there instead."""
+    if type(value) not in NUMBERS or not 0 <= value < MORE:  # True is not a number here
+        return None
+    return float(value)
+
+
+@dataclass
+class AttemptCosts:
+    """The cost of attempts, as far as their agents said. Retries cost too, so every attempt counts."""
+
+    costs: list[float] = field(default_factory=list)
+    without_cost: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    without_tokens: int = 0
+
+    def add(self, usage: Any) -> float | None:
+        """Add one attempt; return its cost where it is known."""
+        said = usage if isinstance(usage, dict) else {}
+        cost = amount(said.get("cost_usd"))
+        if cost is None:
+            self.without_cost += 1
+        else:
+            self.costs.append(cost)
+        known = False
+        for key in TOKENS:
+            if (count := amount(said.get(key))) is not None:
+                known = True
+                self.tokens[key] = self.tokens.get(key, 0) + int(count)
+        self.without_tokens += not known
+        return cost
+
+    def take(self, other: AttemptCosts) -> None:
+        """Count the other's attempts, too."""
+        self.costs.extend(other.costs)
+        self.without_cost += other.without_cost
+        for key, count in other.tokens.items():
+            self.tokens[key] = self.tokens.get(key, 0) + count
+        self.without_tokens += other.without_tokens
+
+    @property
+    def mean_cost(self) -> float | None:
+        return math.fsum(self.costs) / len(self.costs) if self.costs else None
+
+    def mean_tokens(self, attempts: int) -> float | None:
+        """Of so many attempts, of those that tell any."""
+        known = attempts - self.without_tokens
+        return sum(self.tokens.values()) / known if known > 0 else None
+
+    def to_json(self) -> dict[str, Any]:
+        spread = Spread.of(self.costs)
+        total = round(math.fsum(self.costs), 6) if self.costs else None
+        return {
+            "cost_usd": {"total": total, **spread.to_json(6), "attempts_without": self.without_cost},
+            "tokens": {
+                **{key.removesuffix("_tokens"): self.tokens.get(key) for key in TOKENS},
+                "attempts_without": self.without_tokens,
+            },
+        }
+
+
 # --- runs that share something, such as their agent, counted together -------------------------------
 
 Outcome = Literal["success", "failed", "timeout", "running", "waiting"]
 FINISHED: Final = ("success", "failed", "timeout")
-COUNTED: Final = (*get_args(Outcome), "retried", "retries")
+CHARGED: Final = ("attempts", "ended", "first", "first_passed", "closed")
+COUNTED: Final = (*get_args(Outcome), "retried", "retries", *CHARGED)
 OUTCOMES: Final[dict[str, Outcome]] = {"done": "success", **{name: name for name in get_args(Outcome)}}
 CONFIDENT_USES: Final = 5
 HIGH_PERCENT: Final = 70
@@ -121,7 +197,8 @@ def outcome_of(attempt: Attempt) -> Outcome:
 
 @dataclass
 class RunGroup:
-    """Runs counted by how they ended. A run is the last attempt at a bead."""
+    """Runs counted by how they ended, and every attempt charged to whoever made it. A run is the last attempt
+    at a bead; what another model tried before is in the attempts of that one."""
 
     success: int = 0
     failed: int = 0
@@ -131,10 +208,36 @@ class RunGroup:
     retried: int = 0
     retries: int = 0
     seconds: list[float] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
     """Of finished runs, where known."""
+    beads: int = 0
+    """At which an attempt was made."""
+    attempts: int = 0
+    ended: int = 0
+    first: int = 0
+    """First attempts at a bead that were judged."""
+    first_passed: int = 0
+    closed: int = 0
+    attempt_seconds: list[float] = field(default_factory=list)
+    spent: AttemptCosts = field(default_factory=AttemptCosts)
 
-    def add(self, outcome: Outcome, attempt: int, seconds: float | None, cost: float | None) -> None:
+    def charge(self, attempt: Attempt) -> float | None:
+        """Count an attempt, whatever came of it; return its cost where it is known."""
+        self.attempts += 1
+        cost = self.spent.add(attempt.extra.get("usage"))
+        if attempt.status == "running":
+            return cost
+        passed = attempt.status == "done"
+        self.ended += 1
+        self.closed += passed
+        if attempt.attempt == 1 and is_judged(attempt):
+            self.first += 1
+            self.first_passed += passed
+        if attempt.seconds is not None:
+            self.attempt_seconds.append(attempt.seconds)
+        return cost
+
+    def add(self, outcome: Outcome, attempt: int, seconds: float | None) -> None:
+        """Count a run."""
         setattr(self, outcome, getattr(self, outcome) + 1)
         if outcome not in FINISHED:
             return
@@ -143,15 +246,14 @@ class RunGroup:
             self.retries += attempt - 1
         if seconds is not None:
             self.seconds.append(seconds)
-        if cost is not None:
-            self.costs.append(cost)
 
     def take(self, other: RunGroup) -> None:
-        """Count the other's runs, too."""
+        """Count the other's runs and attempts, too."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.seconds.extend(other.seconds)
-        self.costs.extend(other.costs)
+        self.attempt_seconds.extend(other.attempt_seconds)
+        self.spent.take(other.spent)
 
     @property
     def finished(self) -> int:
@@ -168,6 +270,31 @@ class RunGroup:
     @property
     def retry_rate(self) -> Rate:
         return Rate(self.retried, self.finished)
+
+    @property
+    def first_pass(self) -> Rate:
+        """First attempts that closed their bead."""
+        return Rate(self.first_passed, self.first)
+
+    # --- for each bead that it closed, with what failed before or elsewhere -------------------------
+
+    @property
+    def attempts_per_closed(self) -> float | None:
+        return self.ended / self.closed if self.closed else None
+
+    @property
+    def cost_per_closed(self) -> float | None:
+        """By the mean price of an attempt, where some do not tell theirs."""
+        return _times(self.spent.mean_cost, self.attempts_per_closed)
+
+    @property
+    def tokens_per_closed(self) -> float | None:
+        return _times(self.spent.mean_tokens(self.attempts), self.attempts_per_closed)
+
+    @property
+    def seconds_per_closed(self) -> float | None:
+        """By the median attempt, which one absurd duration does not move."""
+        return _times(Spread.of(self.attempt_seconds).p50, self.attempts_per_closed)
 
     @property
     def confidence(self) -> Confidence:
@@ -196,8 +323,30 @@ class RunGroup:
             "p50_duration": shortened(times.p50),
             "p95_duration": shortened(times.p95),
             "durations_known": times.n,
-            "avg_cost_usd": shortened(Spread.of(self.costs).mean, 6),
-            "costs_known": len(self.costs),
+            "avg_cost_usd": shortened(self.spent.mean_cost, 6),
+            "costs_known": len(self.spent.costs),
+            "account": self.account(),
+        }
+
+    def account(self) -> dict[str, Any]:
+        """All attempts of the group; those of all groups add up to the total."""
+        rate = self.first_pass
+        times = Spread.of(self.attempt_seconds)
+        return {
+            "beads": self.beads,
+            "attempts": self.attempts,
+            "ended": self.ended,
+            "first_attempts": rate.of,
+            "first_passed": rate.hits,
+            "first_pass_rate": rate.percent,
+            "first_pass_interval": rate.interval,
+            "closed": self.closed,
+            "attempts_per_closed": shortened(self.attempts_per_closed),
+            "cost_per_closed_usd": shortened(self.cost_per_closed, 6),
+            "tokens_per_closed": shortened(self.tokens_per_closed, 1),
+            "seconds_per_closed": shortened(self.seconds_per_closed),
+            **self.spent.to_json(),
+            "seconds": {"total": round(math.fsum(self.attempt_seconds), 3), **times.to_json()},
         }
 
     def score(self) -> dict[str, Any]:
@@ -211,90 +360,12 @@ class RunGroup:
         }
 
 
-# --- verifiers that say red and green of one commit -------------------------------------------------
+def is_judged(attempt: Attempt) -> bool:
+    """Whether it says something of the work: it is over, and was not ended by something else."""
+    return attempt.status == "done" or (
+        attempt.status != "running" and attempt.failure_reason not in UNJUDGED
+    )
 
 
-RED: Final = 1
-GREEN: Final = 2
-BOTH: Final = RED | GREEN
-AGAIN: Final = 4
-BITS: Final = 3
-MASK: Final = BOTH | AGAIN
-RULINGS: Final = {"pass": GREEN, "fail": RED, "stop": RED}
-
-
-@dataclass
-class SeenCheck:
-    """The record of one verifier."""
-
-    name: str
-    place: int
-    """Where its bits begin in what was said of a commit."""
-    runs: int = 0
-    red: int = 0
-    flips: int = 0
-    """Commits of which it said both."""
-    repeated: int = 0
-    """Commits on which it ran more than once: only there it could be caught."""
-    beads: set[str] = field(default_factory=set)
-    """In which it was caught."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "verifier": self.name,
-            "runs": self.runs,
-            "red": self.red,
-            "commits_repeated": self.repeated,
-            "commits_flaky": self.flips,
-            "beads": sorted(self.beads),
-        }
-
-
-class Verifiers:
-    """Every verifier, by its name and its command."""
-
-    def __init__(self) -> None:
-        self.seen: dict[tuple[str, str], SeenCheck] = {}
-        self.said: dict[str, int] = {}
-        """By commit three bits a verifier: RED, GREEN, and AGAIN where it was asked more than once. There may
-        be a hundred thousand commits, each judged by the same few verifiers."""
-
-    def add(self, bead: str, checks: Any) -> None:
-        """The checks of one attempt."""
-        for check in checks if isinstance(checks, list) else ():
-            if not isinstance(check, dict) or check.get("kind") != "verifier":
-                continue
-            said = check.get("ruling")
-            ruling = RULINGS.get(said) if type(said) is str else None
-            seen = self._named(check.get("name"), check.get("command") or "")
-            if ruling is not None and seen is not None:
-                seen.runs += 1
-                seen.red += ruling == RED
-                commit = check.get("commit")
-                if type(commit) is str and commit:  # else something may have been changed between
-                    self._judge(bead, seen, ruling, commit)
-
-    def _named(self, name: Any, command: Any) -> SeenCheck | None:
-        if type(name) is not str or type(command) is not str or not name:
-            return None
-        seen = self.seen.get((name, command))
-        if seen is None:
-            seen = self.seen[name, command] = SeenCheck(name, BITS * len(self.seen))
-        return seen
-
-    def _judge(self, bead: str, seen: SeenCheck, ruling: int, commit: str) -> None:
-        said = self.said.get(commit, 0)
-        before = said >> seen.place & MASK
-        if before:
-            seen.repeated += not before & AGAIN
-            if (before | ruling) & BOTH == BOTH:
-                seen.flips += before & BOTH != BOTH
-                seen.beads.add(bead)
-            ruling |= AGAIN
-        self.said[commit] = said | ruling << seen.place
-
-    @property
-    def flaky(self) -> list[SeenCheck]:
-        """Those that were caught, the worst first."""
-        caught = (seen for seen in self.seen.values() if seen.flips)
-        return sorted(caught, key=lambda seen: (-seen.flips, seen.name))
+def _times(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 from beads_ralph.bead import graph
 from beads_ralph.journal.records import Attempt
 from beads_ralph.journal.records.model import UNJUDGED
-from beads_ralph.report.figures import quantile, shortened
-from beads_ralph.report.tally import amount
+from beads_ralph.report.figures import amount, quantile, shortened
 
 # --- attempts of the past ---------------------------------------------------------------------------
 

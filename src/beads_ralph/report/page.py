@@ -115,7 +115,7 @@ def _trend(tally: Tally) -> Iterator[str]:
 
 
 def _durations(tally: Tally) -> Iterator[str]:
-    seconds = tally.attempt_seconds
+    seconds = tally.runs.attempt_seconds
     if not seconds:
         return
     found = Counter(bisect_right(EDGES, value) for value in seconds)
@@ -245,7 +245,7 @@ def _row(name: Any, group: RunGroup) -> list[Any]:
     times = Spread.of(group.seconds)
     rate = group.success_rate
     between = f"{rate.interval[0]:.0f} to {rate.interval[1]:.0f} %" if rate.interval else "-"
-    spent = money_text(Spread.of(group.costs).mean)
+    spent = money_text(group.spent.mean_cost)
     measured = [time_text(value) for value in (times.mean, times.p50, times.p95)]
     return [name, group.finished, _percent(rate.percent), between, group.retried, *measured, spent]
 

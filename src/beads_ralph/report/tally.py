@@ -12,14 +12,16 @@ from typing import Any, Final, NamedTuple
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report.figures import (
     FINISHED,
+    AttemptCosts,
     Outcome,
     Rate,
     RunGroup,
     Spread,
-    Verifiers,
+    is_judged,
     outcome_of,
     shortened,
 )
+from beads_ralph.report.verifiers import Verifiers
 
 TASK_WORDS: Final = frozenset({"build", "fix", "update", "review", "design", "implement"})
 OTHER: Final = "other"
@@ -28,9 +30,8 @@ CUSTOM: Final = "custom"
 MOST_DAYS: Final = 31
 """A trend over more of them is told in weeks."""
 LONGEST_DAYS: Final = 2 * 366
-NUMBERS: Final = (int, float)
-MORE: Final = float("inf")
-TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
+NAMED: Final = ("agent", "model", "template", "kind", "role")
+TOO_LARGE: Final = frozenset({"agent-timeout", "budget-used-up", "deadline-passed", "agent-output-limit"})
 
 
 class Stretch(NamedTuple):
@@ -57,6 +58,7 @@ class Cell(NamedTuple):
     kind: str
     task_type: str
     parallel: int | None
+    role: str
 
 
 @dataclass(slots=True)
@@ -67,50 +69,17 @@ class Whole:
     seconds: float = 0.0
     outcome: Outcome = "running"
     reason: str | None = None
-
-
-@dataclass
-class AttemptCosts:
-    """The cost of attempts, as far as their agents said. Retries cost too, so every attempt counts."""
-
-    costs: list[float] = field(default_factory=list)
-    without_cost: int = 0
-    tokens: dict[str, int] = field(default_factory=dict)
-    without_tokens: int = 0
-
-    def add(self, usage: Any) -> float | None:
-        """Add one attempt; return its cost where it is known."""
-        said = usage if isinstance(usage, dict) else {}
-        cost = amount(said.get("cost_usd"))
-        if cost is None:
-            self.without_cost += 1
-        else:
-            self.costs.append(cost)
-        known = False
-        for key in TOKENS:
-            if (count := amount(said.get(key))) is not None:
-                known = True
-                self.tokens[key] = self.tokens.get(key, 0) + int(count)
-        self.without_tokens += not known
-        return cost
-
-    def to_json(self) -> dict[str, Any]:
-        spread = Spread.of(self.costs)
-        total = round(sum(self.costs), 6) if self.costs else None
-        return {
-            "cost_usd": {"total": total, **spread.to_json(6), "attempts_without": self.without_cost},
-            "tokens": {
-                **{key.removesuffix("_tokens"): self.tokens.get(key) for key in TOKENS},
-                "attempts_without": self.without_tokens,
-            },
-        }
-
-
-def amount(value: Any) -> float | None:
-    """A number of at least 0, whatever a foreign record has there instead."""
-    if type(value) not in NUMBERS or not 0 <= value < MORE:  # True is no number here
-        return None
-    return float(value)
+    ended: int = 0
+    failures: int = 0
+    """Attempts that were judged and did not pass."""
+    too_large: int = 0
+    """Those of them that ran into a limit of time, money or output."""
+    cost: float = 0.0
+    unpriced: int = 0
+    cells: tuple[Cell, ...] = ()
+    first: Cell | None = None
+    """Who made its first attempt that was judged, and whether that passed."""
+    first_passed: bool = False
 
 
 @dataclass
@@ -123,13 +92,11 @@ class Tally:
     """Why runs failed in the end."""
     setbacks: Counter[str] = field(default_factory=Counter)
     """Why attempts failed, also those that a later one made good."""
-    attempt_seconds: list[float] = field(default_factory=list)
     days: dict[date, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     undated: int = 0
     """Finished runs that no day can be given."""
     bad_timestamps: int = 0
     left_out: int = 0
-    spending: AttemptCosts = field(default_factory=AttemptCosts)
     verifiers: Verifiers = field(default_factory=Verifiers)
     beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
     stretches: list[Stretch] | None = None
@@ -140,26 +107,42 @@ class Tally:
 
     def add(self, attempt: Attempt) -> None:
         outcome = outcome_of(attempt)
-        extra = attempt.extra
         self.attempts += 1
         if attempt.started_at is None or (attempt.finished_at is None and attempt.status != "running"):
             self.bad_timestamps += 1
-        cost = self.spending.add(extra.get("usage"))
-        self.verifiers.add(attempt.bead, extra.get("checks"))
+        self.verifiers.add(attempt.bead, attempt.extra.get("checks"))
         reason = None
         if attempt.status in ("failed", "timeout"):
             reason = attempt.failure_reason or attempt.reason or UNKNOWN
             self.setbacks[reason] += 1
-        self._add_whole(attempt, outcome, reason)
+        cell = cell_of(attempt)
+        group = self.cells[cell]
+        cost = group.charge(attempt)
+        self._add_whole(attempt, outcome, reason, cell, cost)
         if attempt.latest:
-            self._add_run(attempt, outcome, reason, cost)
+            group.add(outcome, attempt.attempt, attempt.seconds)
+            self._add_run(attempt, outcome, reason)
 
-    def _add_whole(self, attempt: Attempt, outcome: Outcome, reason: str | None) -> None:
+    def _add_whole(
+        self, attempt: Attempt, outcome: Outcome, reason: str | None, cell: Cell, cost: float | None
+    ) -> None:
         whole = self.beads[attempt.bead]
         whole.attempts = max(whole.attempts, attempt.attempt)
-        if attempt.seconds is not None and outcome != "running":
-            whole.seconds += attempt.seconds
-            self.attempt_seconds.append(attempt.seconds)
+        if cell not in whole.cells:
+            whole.cells += (cell,)
+        if cost is None:
+            whole.unpriced += 1
+        else:
+            whole.cost += cost
+        if outcome != "running":
+            whole.ended += 1
+            whole.seconds += attempt.seconds or 0.0
+        if is_judged(attempt):
+            passed = attempt.status == "done"
+            whole.failures += not passed
+            whole.too_large += attempt.status == "timeout" or reason in TOO_LARGE
+            if attempt.attempt == 1:
+                whole.first, whole.first_passed = cell, passed
         if attempt.latest:
             whole.outcome, whole.reason = outcome, reason
         if self.stretches is not None and attempt.started_at is not None:
@@ -168,17 +151,7 @@ class Tally:
             row = (attempt.started_at, attempt.finished_at, attempt.bead, attempt.attempt, outcome, known)
             self.stretches.append(Stretch(*row))
 
-    def _add_run(self, attempt: Attempt, outcome: Outcome, reason: str | None, cost: float | None) -> None:
-        parallel = attempt.extra.get("parallel")
-        cell = Cell(
-            attempt.agent,
-            attempt.model or UNKNOWN,
-            attempt.template or CUSTOM,
-            kind_of(attempt),
-            task_type(attempt),
-            parallel if type(parallel) is int and parallel > 0 else None,
-        )
-        self.cells[cell].add(outcome, attempt.attempt, attempt.seconds, cost)
+    def _add_run(self, attempt: Attempt, outcome: Outcome, reason: str | None) -> None:
         if outcome in ("failed", "timeout"):
             self.failures[reason or UNKNOWN] += 1
         if outcome in FINISHED:
@@ -194,14 +167,27 @@ class Tally:
     def runs(self) -> RunGroup:
         return self.by().get((), RunGroup())
 
+    @property
+    def spending(self) -> AttemptCosts:
+        return self.runs.spent
+
+    @cached_property
+    def shared(self) -> Counter[tuple[Cell, ...]]:
+        """How many beads have attempts of these cells, and of no others."""
+        return Counter(whole.cells for whole in self.beads.values())
+
     def by(self, *traits: str) -> dict[Any, RunGroup]:
         """The runs put together by traits of their cells; those that lack one are left out."""
         if traits not in self._by:
             found: dict[Any, RunGroup] = defaultdict(RunGroup)
             for cell, group in self.cells.items():
-                said = tuple(getattr(cell, trait) for trait in traits)
-                if None not in said:
-                    found[said[0] if len(said) == 1 else said].take(group)
+                said = _said(cell, traits)
+                if said is not None:
+                    found[said].take(group)
+            for cells, count in self.shared.items():
+                for name in {_said(cell, traits) for cell in cells}:
+                    if name in found:
+                        found[name].beads += count
             self._by[traits] = dict(sorted(found.items()))
         return self._by[traits]
 
@@ -214,8 +200,9 @@ class Tally:
             "retry_interval": runs.retry_rate.interval,
             "avg_duration_seconds": shortened(times.mean),
             "durations": times.to_json(),
-            "attempts": {"total": self.attempts, "durations": Spread.of(self.attempt_seconds).to_json()},
-            **{f"by_{trait}": self._listed(trait) for trait in ("agent", "model", "template", "kind")},
+            "attempts": {"total": self.attempts, "durations": Spread.of(runs.attempt_seconds).to_json()},
+            "account": runs.account(),
+            **{f"by_{trait}": self._listed(trait) for trait in NAMED},
             "by_parallel": [
                 {"parallel": level, **group.to_json(), "beads_per_hour": shortened(per_hour(level, group))}
                 for level, group in self.by("parallel").items()
@@ -268,6 +255,28 @@ def tallied(
 
 
 # --- what an attempt is about -------------------------------------------------------------------------
+
+
+def cell_of(attempt: Attempt) -> Cell:
+    extra = attempt.extra
+    parallel, role = extra.get("parallel"), extra.get("role")
+    return Cell(
+        attempt.agent,
+        attempt.model or UNKNOWN,
+        attempt.template or CUSTOM,
+        kind_of(attempt),
+        task_type(attempt),
+        parallel if type(parallel) is int and parallel > 0 else None,
+        role if isinstance(role, str) and role else UNKNOWN,
+    )
+
+
+def _said(cell: Cell, traits: tuple[str, ...]) -> Any:
+    """The value of one trait, or of several together; None where it lacks one."""
+    said = tuple(getattr(cell, trait) for trait in traits)
+    if None in said:
+        return None
+    return said[0] if len(said) == 1 else said
 
 
 def kind_of(attempt: Attempt) -> str:

@@ -28,11 +28,17 @@ from beads_ralph.session.test_failures import TestRun
 ChangeKind = Literal["fix", "feature", "refactoring", "upgrade"]
 BASE: Final = "BEADS_RALPH_BASE"
 """Tells a check which commit the work began with."""
+ASKING: Final = ("beads-ralph prove", BASE)
 TIMEOUT: Final = 24 * 3600.0
 """The verifier's own limit ends it sooner."""
 PROSE: Final = (".md", ".rst", ".adoc", ".txt")
 PATIENT: Final = 2
 """Seconds between the times of two versions of a file: compiled Python is told apart by whole seconds."""
+
+
+def told(command: str, base: str) -> dict[str, str]:
+    """The variable for a check that asks for the base; others see nothing that tells of a run."""
+    return {BASE: base} if base and any(word in command for word in ASKING) else {}
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Wanted:
 
 
 @dataclass
-class Finding:
+class ChangeProof:
     """What was found: proven where `faults` is empty."""
 
     base: str
@@ -73,7 +79,7 @@ class Finding:
         }
 
 
-def prove(root: Path, base: str, wanted: Wanted) -> Finding:
+def prove(root: Path, base: str, wanted: Wanted) -> ChangeProof:
     """Look at the files first: where they say it already, nothing is run."""
     commit = commands.commit_of(base, root)
     if commit is None:
@@ -81,7 +87,7 @@ def prove(root: Path, base: str, wanted: Wanted) -> Finding:
             Code.USAGE, f"there is no commit {base!r} here", suggested_action="Name one: --base main"
         )
     tree = _Tree(root, commit)
-    found = Finding(commit, _pinned(tree, wanted), tuple(_product(tree, wanted)))
+    found = ChangeProof(commit, _pinned(tree, wanted), tuple(_product(tree, wanted)))
     found.faults += _file_faults(tree, wanted, found)
     if not found.faults:
         _compare(tree, wanted, found)
@@ -185,7 +191,7 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, one) or name.startswith(one.rstrip("/") + "/") for one in patterns)
 
 
-def _file_faults(tree: _Tree, wanted: Wanted, found: Finding) -> Iterator[str]:
+def _file_faults(tree: _Tree, wanted: Wanted, found: ChangeProof) -> Iterator[str]:
     if wanted.kind == "fix":
         yield from (f"{name} is not there, or is empty" for name in wanted.tests if not _has(tree, name))
     elif wanted.kind == "feature":
@@ -219,7 +225,7 @@ def _has(tree: _Tree, name: str) -> bool:
 # --- runs -------------------------------------------------------------------------------------------
 
 
-def _compare(tree: _Tree, wanted: Wanted, found: Finding) -> None:
+def _compare(tree: _Tree, wanted: Wanted, found: ChangeProof) -> None:
     if _is_comparable(tree, wanted):
         reverted = tree.changed if wanted.kind == "refactoring" else found.product
         with tree.as_at_base(reverted):
@@ -240,13 +246,15 @@ def _run(tree: _Tree, wanted: Wanted) -> TestRun:
     reports = scratch.make()
     try:
         env = {"PYTHONDONTWRITEBYTECODE": "1", **test_failures.asking(os.environ, reports)}
-        job = Job(("/bin/sh", "-c", wanted.command), tree.root, env=jobs.environment(env), timeout=TIMEOUT)
+        job = Job(
+            ("/bin/sh", "-c", wanted.command), tree.root, env=jobs.environment(env, (BASE,)), timeout=TIMEOUT
+        )
         return test_failures.read(jobs.run(job), reports, wanted.assertion)
     finally:
         scratch.discard(reports)
 
 
-def _changed_tests(tree: _Tree, found: Finding, when: str) -> Iterator[str]:
+def _changed_tests(tree: _Tree, found: ChangeProof, when: str) -> Iterator[str]:
     for name, known in found.pinned.items():
         if tree.hash_of(name) != known:
             yield f"{name} was not the same any more after it had run {when}"

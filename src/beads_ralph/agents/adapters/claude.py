@@ -28,6 +28,16 @@ from typing import Any, Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.agents.transcript import (
+    Cost,
+    Note,
+    Said,
+    Thought,
+    ToolResult,
+    TranscriptLine,
+    text_in,
+    tool_call,
+)
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
@@ -199,6 +209,39 @@ def _usage(result: Event) -> Usage:
     return sum((streams.tokens(each, *OF_EACH, within=False) for each in models), Usage())
 
 
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, message = streams.text(event, "type"), streams.part(event, "message")
+    if kind == "system" and event.get("subtype") == "api_retry":
+        said = streams.text(event, "error") or "no answer"
+        yield Note(f"the server failed ({said}); attempt {event.get('attempt')} follows", trouble=True)
+    elif kind in ("assistant", "user"):
+        own = message.get("model") == SYNTHETIC
+        for content in streams.objects(message, "content"):
+            yield from _content(kind, content, own=own)
+    elif kind == "result":
+        if event.get("is_error"):
+            yield Note(streams.text(event, "result") or streams.text(event, "subtype"), trouble=True)
+        for denial in streams.objects(event, "permission_denials"):
+            yield Note(f"refused: {streams.text(denial, 'tool_name')}", trouble=True)
+        yield Cost(_usage(event) + Usage(cost_usd=streams.amount(event, "total_cost_usd")))
+
+
+def _content(kind: str, content: Event, *, own: bool) -> Iterator[TranscriptLine]:
+    """A part of a message. What the user says is a result, or the prompt."""
+    what = content.get("type")
+    if what == "tool_result":
+        failed = content.get("is_error") is True
+        yield ToolResult(text_in(content.get("content")), streams.text(content, "tool_use_id"), failed=failed)
+    elif kind == "user" or own:  # the CLI's own words come again with the result
+        return
+    elif what == "text":
+        yield Said(streams.text(content, "text"))
+    elif what == "thinking":
+        yield Thought(streams.text(content, "thinking"))
+    elif what == "tool_use":
+        yield tool_call(streams.text(content, "name"), content.get("input"), streams.text(content, "id"))
+
+
 # --- what is asked ------------------------------------------------------------------------------------
 
 
@@ -240,6 +283,9 @@ class Claude(streams.StreamCLI):
     def __init__(self, inherited: Mapping[str, str] = os.environ, *, as_root: bool | None = None) -> None:
         super().__init__(inherited)
         self.as_root = os.geteuid() == 0 if as_root is None else as_root
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = self.env(task, transcript)

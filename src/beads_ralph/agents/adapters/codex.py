@@ -30,6 +30,17 @@ from typing import Any, Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.agents.transcript import (
+    Cost,
+    Note,
+    Said,
+    ShellCommand,
+    Thought,
+    ToolResult,
+    ToolUse,
+    TranscriptLine,
+    unwrapped,
+)
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.words import utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
@@ -152,6 +163,42 @@ def _of_failure(said: str) -> Problem:
     return next((trouble for start, trouble in SAYINGS if said.startswith(start)), "unfinished"), said
 
 
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, item = streams.text(event, "type"), streams.part(event, "item")
+    if kind.startswith("item."):
+        yield from _item(kind == "item.completed", item)
+    elif kind == "error":
+        yield Note(streams.text(event, "message"), trouble=True)
+    elif kind == "turn.failed":
+        yield Note(streams.text(streams.part(event, "error"), "message"), trouble=True)
+    elif kind == "turn.completed":
+        counts, names = streams.part(event, "usage"), ("input_tokens", "output_tokens")
+        yield Cost(streams.tokens(counts, *names, "cached_input_tokens"), of_session=True)
+
+
+def _item(done: bool, item: Event) -> Iterator[TranscriptLine]:
+    what, call = streams.text(item, "type"), streams.text(item, "id")
+    if what == "command_execution":
+        yield ShellCommand(unwrapped(streams.text(item, "command")), call)
+        if done:
+            code, failed = item.get("exit_code"), item.get("status") == "failed"
+            output = streams.text(item, "aggregated_output")
+            yield ToolResult(output, call, code if isinstance(code, int) else None, failed=failed)
+    elif not done:
+        return
+    elif what == "agent_message":
+        yield Said(streams.text(item, "text"))
+    elif what == "reasoning":
+        yield Thought(streams.text(item, "text"))
+    elif what == "file_change":
+        for change in streams.objects(item, "changes"):
+            yield ToolUse(streams.text(change, "kind") or "change", streams.text(change, "path"))
+    elif what in ("mcp_tool_call", "web_search"):
+        yield ToolUse(streams.text(item, "tool") or what, streams.text(item, "query"), call)
+    elif what == "error":
+        yield Note(streams.text(item, "message"))
+
+
 # --- what is asked ------------------------------------------------------------------------------------
 
 
@@ -189,6 +236,9 @@ class Codex(streams.StreamCLI):
         """`now` is the local time, in which the CLI tells when a limit ends."""
         super().__init__(inherited)
         self.now = now
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         options = tuple(task.spec.options or ())

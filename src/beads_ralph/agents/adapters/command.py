@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from beads_ralph.agents import environment, reply_reader, streams
+from beads_ralph.agents.transcript import Said, TranscriptLine
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class PlainCommand:
 
     def listener(self) -> Listener:
         return reply_reader.Notices()
+
+    def shown(self, line: str) -> Iterator[TranscriptLine]:
+        """It talks to people already."""
+        yield Said(line)
+
+    def shown_complaint(self, line: str) -> Iterator[TranscriptLine]:
+        return reply_reader.shown(line)
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         return reply_reader.read(ended, lines)

@@ -29,6 +29,7 @@ from typing import Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import Event, Problem
+from beads_ralph.agents.transcript import Cost, Note, Said, ToolResult, TranscriptLine, tool_call
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.personas import Persona
 from beads_ralph.bead.usage import Usage
@@ -54,6 +55,7 @@ ERRORS: Final[Mapping[str, Trouble]] = {
     "context_limit": "too_long",
 }
 NO_SESSION: Final = re.compile(r"No session, task, or name matched .*")
+SHELL_END: Final = re.compile(r"\n?<shellId: \S+ completed with exit code -?\d+>\Z")
 NOT_SIGNED_IN: Final = re.compile(r"No authentication information found.*")
 MISUSED: Final = re.compile(r"^(error: .*|No such agent: .*|Error: .*)$", re.MULTILINE)
 
@@ -149,6 +151,27 @@ def _before_the_end(ended: Exit) -> Problem:
     return streams.unfinished(ended)
 
 
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, data = streams.text(event, "type"), streams.part(event, "data")
+    call = streams.text(data, "toolCallId")
+    if kind == "assistant.message":
+        yield Said(streams.text(data, "content"))
+    elif kind == "tool.execution_start":
+        yield tool_call(streams.text(data, "toolName"), data.get("arguments"), call)
+    elif kind == "tool.execution_complete":
+        said = streams.text(streams.part(data, "result"), "content")
+        said = said or streams.text(streams.part(data, "error"), "message")
+        code = streams.count(streams.part(data, "shellExecution"), "exitCode")
+        yield ToolResult(SHELL_END.sub("", said), call, code, failed=data.get("success") is False)
+    elif kind == "model.call_failure":
+        said = streams.text(data, "errorMessage") or "the server cannot be reached"
+        yield Note(f"{said} (HTTP {data.get('statusCode')})", trouble=True)
+    elif kind == "session.error":
+        yield Note(streams.text(data, "message"), trouble=True)
+    elif kind == "session.usage_record":
+        yield Cost(_usage(data))
+
+
 # --- what is asked ------------------------------------------------------------------------------------
 
 
@@ -179,6 +202,9 @@ class Copilot(streams.StreamCLI):
 
     quiet = QUIET
     seen = _CopilotSeen
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = self.env(task, transcript)

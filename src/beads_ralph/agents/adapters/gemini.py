@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -31,9 +31,10 @@ from typing import Any, Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import Event, Problem
+from beads_ralph.agents.transcript import Cost, Note, Said, ToolResult, TranscriptLine, tool_call
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
-from beads_ralph.bead.words import utc_text
+from beads_ralph.bead.words import COLOUR, utc_text
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 PASSES: Final = (
@@ -90,7 +91,7 @@ class _GeminiSeen(streams.Seen):
 
     def complained(self, line: str) -> None:
         """It tells of attempts that it will make again, and when."""
-        line = streams.COLOUR.sub("", line)
+        line = COLOUR.sub("", line)
         if found := ATTEMPT.match(line):
             self.attempt = found["why"].strip(" :")
         elif self.attempt:
@@ -178,10 +179,28 @@ def _before_the_end(ended: Exit) -> Problem:
         return "forgotten", unknown[0]
     if misused := MISUSED.search(ended.stderr):
         return "configuration", misused[1]
-    lines = [streams.COLOUR.sub("", line).strip() for line in ended.stderr.splitlines()]
+    lines = [COLOUR.sub("", line).strip() for line in ended.stderr.splitlines()]
     said = " ".join([line for line in lines if line and not NOISE.match(line)][-2:])
     own = OWN_CODES.get(ended.code)
     return (own, said) if own else streams.unfinished(replace(ended, stderr=said))
+
+
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, call = streams.text(event, "type"), streams.text(event, "tool_id")
+    if kind == "message" and event.get("role") == "assistant":
+        piece = "the answer" if event.get("delta") is True else ""
+        yield Said(streams.text(event, "content"), piece)
+    elif kind == "tool_use":
+        yield tool_call(streams.text(event, "tool_name"), event.get("parameters"), call)
+    elif kind == "tool_result":
+        failed = event.get("status") == "error"
+        yield ToolResult(streams.text(event, "output"), call, failed=failed)
+    elif kind == "error":
+        yield Note(streams.text(event, "message"), trouble=event.get("severity") == "error")
+    elif kind == "result":
+        if event.get("status") != "success":
+            yield Note(streams.text(streams.part(event, "error"), "message"), trouble=True)
+        yield Cost(_usage(streams.part(event, "stats")))
 
 
 # --- what is asked ------------------------------------------------------------------------------------
@@ -226,6 +245,13 @@ class Gemini(streams.StreamCLI):
     def __init__(self, inherited: Mapping[str, str] = os.environ, *, root: bool | None = None) -> None:
         super().__init__(inherited)
         self.root = os.geteuid() == 0 if root is None else root
+
+    def shown_complaint(self, line: str) -> Iterator[TranscriptLine]:
+        """Without what it says on every run."""
+        return iter(()) if NOISE.match(COLOUR.sub("", line)) else super().shown_complaint(line)
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = self.env(task, transcript)

@@ -27,6 +27,16 @@ from typing import Final
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask, Reply
 from beads_ralph.agents.streams import LONGEST_ARGUMENT, Event, Problem
+from beads_ralph.agents.transcript import (
+    Cost,
+    Note,
+    Said,
+    Thought,
+    ToolResult,
+    TranscriptLine,
+    text_in,
+    tool_call,
+)
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
@@ -164,6 +174,44 @@ def _usage(complete: Event) -> Usage:
     return counted + Usage(cost_usd=streams.amount(complete, "cost_usd"))
 
 
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, message = streams.text(event, "type"), streams.part(event, "message")
+    if kind == "message":
+        own = "inference" not in streams.part(message, "metadata")
+        for content in streams.objects(message, "content"):
+            yield from _content(message, content, own=own)
+    elif kind == "error":
+        yield Note(streams.text(event, "error"), trouble=True)
+    elif kind == "complete":
+        yield Cost(_usage(event), of_session=True)
+
+
+def _content(message: Event, content: Event, *, own: bool) -> Iterator[TranscriptLine]:
+    """A part of a message; `own` where it may be goose itself that speaks."""
+    what, call = streams.text(content, "type"), streams.text(content, "id")
+    if what == "text" and message.get("role") == "assistant":
+        said = streams.text(content, "text")
+        trouble = own and _opening(said) is not None
+        yield Note(said, trouble=True) if trouble else Said(said, streams.text(message, "id"))
+    elif what == "thinking":
+        yield Thought(streams.text(content, "thinking"), streams.text(message, "id"))
+    elif what == "toolRequest":
+        asked = streams.part(content, "toolCall", "value")
+        yield tool_call(streams.text(asked, "name"), asked.get("arguments"), call)
+    elif what == "toolResponse":
+        yield _response(streams.part(content, "toolResult"), call)
+    elif what in ("error", "systemNotification"):
+        yield Note(streams.text(content, "message") or streams.text(content, "msg"), trouble=what == "error")
+
+
+def _response(result: Event, call: str) -> ToolResult:
+    value = streams.part(result, "value")
+    code = streams.count(streams.part(value, "structuredContent"), "exit_code")
+    failed = result.get("status") == "error" or value.get("isError") is True
+    said = text_in(value.get("content")) or streams.text(result, "error")
+    return ToolResult(said, call, code, failed=failed)
+
+
 # --- what is asked ------------------------------------------------------------------------------------
 
 
@@ -191,6 +239,9 @@ class Goose(streams.StreamCLI):
 
     quiet = QUIET
     seen = _GooseSeen
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         flags = _flags(task, transcript)

@@ -22,15 +22,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from beads_ralph.agents import environment, streams
 from beads_ralph.agents.protocol import AgentTask
 from beads_ralph.agents.streams import Event, Problem
+from beads_ralph.agents.transcript import Cost, Note, Said, Thought, ToolResult, TranscriptLine, tool_call
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.bead.usage import Usage
+from beads_ralph.bead.words import COLOUR
 from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 PASSES: Final = (
@@ -143,7 +145,7 @@ class _OpencodeSeen(streams.Seen):
         return self._before_the_end(ended)
 
     def _before_the_end(self, ended: Exit) -> Problem:
-        stderr = streams.COLOUR.sub("", ended.stderr)
+        stderr = COLOUR.sub("", ended.stderr)
         if NO_SESSION.search(stderr) and self.session is None:
             return "forgotten", "Session not found"
         if ended.code > 0 and USAGE.search(stderr):
@@ -183,6 +185,35 @@ def _of_error(error: Event, ended: Exit) -> Problem:
     return ERRORS.get(name) or _of_code(streams.count(data, "statusCode"), said), said
 
 
+def _told(event: Event) -> Iterator[TranscriptLine]:
+    kind, part = streams.text(event, "type"), streams.part(event, "part")
+    if kind == "text":
+        yield Said(streams.text(part, "text"))
+    elif kind == "reasoning":
+        yield Thought(streams.text(part, "text"))
+    elif kind == "tool_use":
+        yield from _tool(part, streams.part(part, "state"))
+    elif kind == "step_finish":
+        yield Cost(_usage(part))
+    elif kind == "error":
+        error = streams.part(event, "error")
+        said = streams.text(streams.part(error, "data"), "message") or streams.text(error, "name")
+        yield Note(said, trouble=True)
+    elif kind == "gave_up":
+        yield Note(streams.text(event, "message"), trouble=True)
+    elif kind == "elsewhere":
+        yield Note(f"its session belongs to {streams.text(event, 'directory')}", trouble=True)
+
+
+def _tool(part: Event, state: Event) -> Iterator[TranscriptLine]:
+    """A call of a tool is told once, when it has ended."""
+    call = streams.text(part, "callID")
+    yield tool_call(streams.text(part, "tool"), state.get("input"), call)
+    code = streams.count(streams.part(state, "metadata"), "exit")
+    said = streams.text(state, "output") or streams.text(state, "error")
+    yield ToolResult(said, call, code, failed=state.get("status") == "error")
+
+
 # --- what is asked ------------------------------------------------------------------------------------
 
 
@@ -210,6 +241,9 @@ class OpenCode(streams.StreamCLI):
 
     quiet = QUIET
     seen = _OpencodeSeen
+
+    def told(self, event: Event) -> Iterator[TranscriptLine]:
+        return _told(event)
 
     def command(self, task: AgentTask, transcript: Transcript) -> Job:
         env = self.env(task, transcript)

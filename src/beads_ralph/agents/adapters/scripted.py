@@ -15,7 +15,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -30,6 +30,7 @@ from beads_ralph.process.jobs import Exit, Job, Profile, Transcript
 
 if TYPE_CHECKING:  # the program starts without the models
     from beads_ralph.agents.protocol import AgentTask, Listener, Reply
+    from beads_ralph.agents.transcript import TranscriptLine
 
 SCRIPT: Final = "BEADS_RALPH_SCRIPT"
 MARKS: Final = "BEADS_RALPH_SCRIPT_MARKS"
@@ -77,6 +78,16 @@ class Scripted:
         from beads_ralph.agents import reply_reader
 
         return reply_reader.Notices()
+
+    def shown(self, line: str) -> Iterator[TranscriptLine]:
+        from beads_ralph.agents.transcript import Said
+
+        yield Said(line)
+
+    def shown_complaint(self, line: str) -> Iterator[TranscriptLine]:
+        from beads_ralph.agents import reply_reader
+
+        return reply_reader.shown(line)
 
     def reply(self, ended: Exit, lines: Iterable[str]) -> Reply:
         from beads_ralph.agents import reply_reader

@@ -89,18 +89,31 @@ def read_all(state_dir: Path, unreadable: Unreadable = ignore) -> Iterator[Attem
     """Every attempt, bead by bead, each bead's in their order; files that hold none are told of.
 
     Records of other programs, of other versions and with faults are read as far as they go: a record
-    needs no more than a bead and a status. `beads-ralph state validate` is strict instead.
+    needs no more than a bead and a status. `beads-ralph state validate` is strict instead. Files that have
+    the name of another bead come last, and copies of an attempt not at all.
     """
     results, runs = os.path.join(state_dir, RESULTS, ""), os.path.join(state_dir, RUNS, "")  # noqa: PTH118
     ended = _names(results)
     begun: dict[str, list[str]] = {}
     for name in _names(runs):
         begun.setdefault(ARCHIVED.sub("", name.removesuffix(SUFFIX)), []).append(runs + name)
-    for stem in sorted({*begun, *(name.removesuffix(SUFFIX) for name in ended)}):
+
+    def of(stem: str, unreadable: Unreadable) -> Iterator[Attempt]:
         own = f"{stem}{SUFFIX}"
         result = _load(results + own, unreadable) if own in ended else None
         read = [(file, raw) for file in begun.get(stem, ()) if (raw := _load(file, unreadable)) is not None]
-        yield from _together(read, result, results + own)
+        return _together(read, result, results + own)
+
+    strays: dict[str, list[Attempt]] = {}
+    for stem in sorted({*begun, *(name.removesuffix(SUFFIX) for name in ended)}):
+        for attempt in of(stem, unreadable):
+            if stem.removesuffix("_") == attempt.bead.removesuffix("_"):
+                yield attempt
+            else:
+                strays.setdefault(attempt.bead, []).append(attempt)
+    for bead, rows in strays.items():
+        own = [attempt for stem in (bead, f"{bead}_") for attempt in of(stem, ignore)]
+        yield from _without_copies(rows, [attempt for attempt in own if attempt.bead == bead])
 
 
 def load(path: Path, unreadable: Unreadable = ignore) -> dict[str, Any] | None:
@@ -122,7 +135,7 @@ def _load(file: str, unreadable: Unreadable) -> dict[str, Any] | None:
     else:
         if _is_record(raw):
             return raw  # type: ignore[no-any-return]
-        unreadable(Path(file), "no run or result record: it names no bead and status")
+        unreadable(Path(file), "not a run or result record: it names no bead and status")
     return None
 
 
@@ -177,6 +190,7 @@ def _together(
 ) -> Iterator[Attempt]:
     """Files are told apart by what they hold: their names are only a hint."""
     rows = sorted(((_number(raw, place), place, raw) for place, raw in read), key=lambda row: row[0])
+    rows = _unlike(rows) if len(rows) > 1 else rows
     ended = (result["bead"], _number(result, file)) if result is not None else None
     if len(rows) == 1 and (ended is None or ended == (rows[0][2]["bead"], rows[0][0])):  # as most beads are
         number, place, raw = rows[0]
@@ -193,6 +207,31 @@ def _together(
         yield _attempt(raw, result if (bead, number) == ended else None, number, place, latest=latest)
     if alone and result is not None and ended is not None:  # its run record is gone
         yield _attempt(result, result, ended[1], file, latest=later)
+
+
+def _unlike(rows: list[tuple[int, str, dict[str, Any]]]) -> list[tuple[int, str, dict[str, Any]]]:
+    """One row for each attempt at a bead: the same number and beginning are the same attempt."""
+    found: dict[tuple[Any, ...], tuple[int, str, dict[str, Any]]] = {}
+    for row in rows:
+        number, place, raw = row
+        began = _str(raw.get("started_at"))
+        key = (raw["bead"], number, began or place)
+        if key not in found or _rank(place, number) > _rank(found[key][1], number):
+            found[key] = row
+    return list(found.values())
+
+
+def _without_copies(rows: list[Attempt], own: list[Attempt]) -> Iterator[Attempt]:
+    """Attempts from files that their bead has no such name for; `own` are those from the others."""
+    seen = {(attempt.attempt, attempt.started_at) for attempt in own}
+    kept: list[Attempt] = []
+    for attempt in sorted(rows, key=lambda one: (one.attempt, one.status == "running")):
+        key = (attempt.attempt, attempt.started_at)
+        if attempt.started_at is None or key not in seen:
+            seen.add(key)
+            kept.append(attempt)
+    for attempt in kept:
+        yield attempt._replace(latest=not own and attempt is kept[-1])
 
 
 def _rank(file: str, number: int) -> tuple[bool, int]:
@@ -263,7 +302,7 @@ def _cut(value: str | None) -> str | None:
 
 
 def _int(value: Any) -> int | None:
-    if type(value) is int:  # not isinstance: True is no number here
+    if type(value) is int:  # not isinstance: True is not a number here
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
