@@ -59,6 +59,8 @@ class Code(StrEnum):
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     UNAVAILABLE = "EXECUTION.UNAVAILABLE"
     AGENT_FAILED = "EXECUTION.AGENT_FAILED"
+    TOKEN_NEEDED = "ACCESS.TOKEN_NEEDED"  # noqa: S105 - a code
+    ACCESS_REFUSED = "ACCESS.REFUSED"
     BUG = "INTERNAL.BUG"
 
 
@@ -160,6 +162,12 @@ ADVICE: Mapping[Code, Remedy] = {
         recoverable=False, next_step="Install what is missing, or use the local executor"
     ),
     Code.AGENT_FAILED: Remedy(recoverable=True, next_step="Look at what it printed, and try again"),
+    Code.TOKEN_NEEDED: Remedy(
+        recoverable=True, next_step="Open the address with the token that beads-ralph serve printed"
+    ),
+    Code.ACCESS_REFUSED: Remedy(
+        recoverable=True, next_step="Open the address that beads-ralph serve printed"
+    ),
     Code.BUG: Remedy(recoverable=False, next_step="Report it, with the crash file"),
 }
 

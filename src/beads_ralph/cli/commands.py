@@ -96,6 +96,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
+    "serve": Command(
+        "serve:serve",
+        "Show the board in the browser: look at a run and steer it, until Ctrl-C.",
+        changes=True,
+    ),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
     "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
     "analyze": Command(
