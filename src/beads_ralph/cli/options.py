@@ -40,6 +40,10 @@ Prefer = Annotated[
 Reason = Annotated[str, Option("--reason", help="Why, for whoever reads it later.")]
 BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
 BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
+RunName = Annotated[
+    str | None,
+    Argument(metavar="[RUN]", help="A run: its id, the beginning of it, or latest.", show_default=False),
+]
 BeadFiles = Annotated[list[Path], Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
 
 
