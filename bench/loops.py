@@ -216,8 +216,8 @@ def dispatch(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     """From a bead's close to the claim of the one that waited for it."""
     tracks, length = (2, 4) if judge.quick else (PARALLEL, 25)
     folder = scratch.folder / "dispatch"
-    parts = rehearsals.chains(tracks, length)
-    rehearsal = _compiled(rehearsals.stage(folder / "embedded" / "app", parts, parallel=tracks))
+    staged = rehearsals.stage(folder / "embedded" / "app", rehearsals.chains(tracks, length), parallel=tracks)
+    rehearsal = _compiled(staged)
     places.run([COMMAND, "run", "--json"], rehearsal.root)
     claimed = _latencies(rehearsal, "bead_claimed")
     worked = _latencies(rehearsal, "agent_started")
@@ -269,7 +269,7 @@ def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
     os.environ["PATH"] = f"{Path(bd).parent}{os.pathsep}{os.environ['PATH']}"
     plain = rehearsals.chains(1, 4 if judge.quick else 25)
     bare = _on_bd(folder / "bare-bd" / "app", plain, bd)
-    file = folder / "bare-bd" / "pairs"
+    file = folder / "bare-bd" / "times"
     parts = [_with_bare(plain, number, bd, bare.root, file) for number in range(len(plain))]
     rehearsal = _on_bd(folder / "bd" / "app", parts, bd)
     places.run([COMMAND, "run", "--json"], rehearsal.root)
@@ -278,8 +278,8 @@ def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
     at_once = _on_bd(folder / "bd-at-once" / "app", rehearsals.chains(4, 3 if judge.quick else 6), bd)
     places.run([COMMAND, "run", "--json", "--max-parallel", "4"], at_once.root)
     worked = _latencies(at_once, "agent_started", "verdict_given")
-    value = f"{seconds(median(worked))} (longest {seconds(max(worked))}, of {len(worked)})"
-    yield Row("bd, four lines: proof to the next agent's start, p50", value)
+    of = f"(longest {seconds(max(worked))}, of {len(worked)})"
+    yield Row("bd, four lines: proof to the next agent's start, p50", f"{seconds(median(worked))} {of}")
 
 
 def _on_bd(root: Path, parts: Sequence[Part], bd: str) -> Rehearsal:
