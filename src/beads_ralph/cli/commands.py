@@ -96,8 +96,33 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
+    "serve": Command(
+        "serve:serve",
+        "Show the board in the browser: look at a run and steer it, until Ctrl-C.",
+        changes=True,
+    ),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
-    "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
+    "events": Command(
+        "events:show_events", "Print the journal of a run; by default the latest that did something."
+    ),
+    "report": Command(
+        "report:report",
+        "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
+    ),
+    "runs": Group(
+        "The runs of this repository: when, why each ended, what it closed and what it cost.",
+        {
+            "list": Command(
+                "runs:list_runs",
+                "List the runs, oldest first: when, how long, why each ended, what it closed and what it "
+                "cost.",
+            ),
+            "show": Command(
+                "runs:show", "Show what a run did: each bead, its attempts, its cost, and why the run ended."
+            ),
+        },
+        bare_is_help=True,
+    ),
     "analyze": Command(
         "analyze:analyze",
         "Learn from the records of past runs: rates, times, costs, failures, recommendations.",

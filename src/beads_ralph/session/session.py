@@ -116,8 +116,8 @@ class BeadWork:
     async def before_next(self) -> Exhausted | None:
         case, record = self.case, self.case.record
         if not self._may_retry:
-            last = record.verdict.message if record.verdict else "all of them were used up before"
-            text = f"{plural(record.counted, 'attempt')} did not suffice; the last: {last}"
+            last = record.verdict.message if record.verdict else "none in this run, they were used up before"
+            text = f"blocked after {plural(record.counted, 'attempt')}; last failure: {last}"
             return case.cut_by or Exhausted(text)
         if why := await case.host.why_pause():
             return Exhausted(why, paused=True)
