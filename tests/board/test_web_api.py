@@ -71,8 +71,8 @@ def test_the_whole_story_is_told_and_orders_are_obeyed(served: Served) -> None:
     assert served.ask("/api/v1/analysis").json["statistics"]["attempts"]["total"] >= 3
 
     for path in ("/runs", "/analysis"):  # with records, every part of the page is there
-        page = served.ask(path)
-        assert (page.status, "<table>" in page.text) == (200, True), path
+        got = served.ask(path)
+        assert (got.status, "<table>" in got.text) == (200, True), path
 
     assert served.order("pause").error["code"] == "DATABASE.CONFLICT"
     assert served.order("dance").error["code"] == "USAGE.INVALID"

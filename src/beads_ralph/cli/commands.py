@@ -177,6 +177,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
         changes=True,
     ),
+    "prove": Command(
+        "prove:prove",
+        "Run a change's tests without its product code and with it, and say whether that proves it.",
+    ),
     "import": Command(
         "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",

@@ -403,7 +403,7 @@ class Config(Section):
     )
     max_interruptions: Annotated[int, Field(ge=0)] = Field(
         3,
-        description="So many kills of the run in a row, with an agent of the bead at work, block the bead; "
+        description="Block a bead after this many kills of the run in a row while its agent was at work; "
         "0 for never.",
         examples=[5],
     )
