@@ -115,7 +115,7 @@ def retry(space: Workspace, bead: str, *, again: bool, choice: StoreChoice | Non
     proven = closed_beads.is_proven(found, Ledger(space.home).rows().get(bead))
     if found.status not in ("blocked", "closed") or (proven and not again):
         standing = "closed with its proof" if proven else found.status
-        action = f"To have it done again all the same: beads-ralph retry {bead} --again" if proven else None
+        action = f"To redo it anyway: beads-ralph retry {bead} --again" if proven else None
         raise RalphError(Code.CONFLICT, f"{bead} is {standing}, not blocked", suggested_action=action)
     if found.status == "closed":
         Ledger(space.home).reopen(bead)
@@ -207,7 +207,7 @@ def accept(space: Workspace, bead: str, reason: str, choice: StoreChoice | None)
     found, why = opened.store.show(bead), reason.strip()
     if not why:
         action = "Say why it is done: --reason 'finished by hand'"
-        raise RalphError(Code.CONSTRAINT, "an empty reason says nothing", suggested_action=action)
+        raise RalphError(Code.CONSTRAINT, "the reason is empty", suggested_action=action)
     who, at = accept_bead(space, opened.store, found, why)
     data = {"bead": bead, "by": who, "at": at, "reason": why, "store": opened.store.kind}
     return ActionResult(data, (f"✓ {bead} is accepted as done by {who}, not proven",), opened.warnings)

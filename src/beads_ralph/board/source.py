@@ -224,7 +224,7 @@ def chosen_run(place: RalphPlace, run: str) -> str:
     if run in found or len(found) == 1:
         return run if run in found else found[0]
     message = f"{len(found)} runs begin with {run}" if found else f"there is no run {run}"
-    raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action="See them: beads-ralph events --all")
+    raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action="See them: beads-ralph runs list")
 
 
 def is_there(pid: int) -> bool:

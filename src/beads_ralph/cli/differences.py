@@ -112,7 +112,7 @@ def _ask(change: Change, name: str) -> Choice:
     say(f"  plan:  {ours}")
     say(f"  store: {theirs}")
     while True:
-        word = str(typer.prompt("Which counts? plan or store", err=True)).strip().lower()
+        word = str(typer.prompt("Which one wins? plan or store", err=True)).strip().lower()
         if word and "plan".startswith(word):
             return "plan"
         if word and "store".startswith(word):

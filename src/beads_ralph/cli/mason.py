@@ -290,7 +290,7 @@ def _annotate(path: Path, ids: Mapping[str, str], created: Sequence[str]) -> boo
             error.code,
             f"the beads are in the store, but the plan could not be annotated: {error.message}",
             data={"beads_created": list(created)},
-            suggested_action="Mend that, then run mason --check-existing --annotate",
+            suggested_action="Fix that, then run mason --check-existing --annotate",
         ) from None
     return new != text
 

@@ -45,17 +45,19 @@ def run(  # noqa: PLR0913 - one parameter an option
     wisps: Annotated[bool, Option("--wisps", help="Wisps too.")] = False,
     once: Annotated[bool, Option("--once", help="One round of ready beads, then end.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would start, in waves.")] = False,
-    stop_on_failure: Annotated[bool, Option("--stop-on-failure", help="A blocked bead ends it.")] = False,
+    stop_on_failure: Annotated[
+        bool, Option("--stop-on-failure", help="Stop when a bead is blocked.")
+    ] = False,
     force_gates: Annotated[
         bool, Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
     plan_changes: Annotated[
-        PlanChanges | None, Option("--plan-changes", help="What becomes of an edited plan.")
+        PlanChanges | None, Option("--plan-changes", help="What to do with an edited plan.")
     ] = None,
     prefer: options.Prefer = None,
     watch_plan: Annotated[
         bool | None,
-        Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
+        Option("--watch-plan/--no-watch-plan", help="Apply edits of the plan while it runs."),
     ] = None,
     push: Annotated[
         bool | None,
@@ -100,7 +102,24 @@ def run(  # noqa: PLR0913 - one parameter an option
     ended = planned.start(lambda journal: _display(journal, plain=plain), say)
     if plan is not None and planned.space.config.write_plan_status:
         _mark(planned, plan, say)
-    return ended_answer(planned, ended)
+    return ended_answer(planned, ended, _report(planned, ended, say))
+
+
+def _report(planned: PlannedRun, ended: Ended, say: Progress) -> Path | None:
+    """Write the page of a run that did something; the run is over, whatever becomes of this."""
+    from beads_ralph.cli import report
+    from beads_ralph.journal.runs import RunFolder
+    from beads_ralph.report.run_subject import NAME
+    from beads_ralph.store.query import Query
+
+    folder = RunFolder(planned.space.home, planned.settings.run_id)
+    path = folder.path / NAME
+    try:
+        if ended.attempts:
+            report.write(folder, path, planned.opened.store.find(Query(wisps=True)).beads)
+    except RalphError as error:
+        say(f"the report of the run could not be written: {error.message}")
+    return path if path.exists() else None
 
 
 def _display(journal: Journal, *, plain: bool) -> Board:
@@ -173,7 +192,7 @@ def _target(planned: PlannedRun) -> dict[str, str] | None:
     return {"remote": target.remote, "url": target.url} if target else None
 
 
-def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
+def ended_answer(planned: PlannedRun, ended: Ended, report: Path | None = None) -> Answer:
     """How a run ended; exit 0 only where it is done."""
     from beads_ralph.loop import ENDS
 
@@ -181,13 +200,13 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     return Answer(
         ended.to_json()
         | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox}
-        | {"push": _target(planned)},
-        lambda console: _show_end(console, ended, store),
+        | {"push": _target(planned), "report": str(report) if report else None},
+        lambda console: _show_end(console, ended, store, report),
         exit_code=ENDS[ended.why].exit_code,
     )
 
 
-def _show_end(console: Console, ended: Ended, store: Store) -> None:
+def _show_end(console: Console, ended: Ended, store: Store, report: Path | None) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
     from beads_ralph.loop import ENDS
     from beads_ralph.store import convoys
@@ -214,6 +233,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(f"  [yellow]![/yellow] {escape(remark)}")
     for step in ended.next_commands:
         console.print(f"  → {escape(step)}")
+    if report is not None:
+        console.print(f"  [dim]the whole run on one page: {escape(report.as_uri())}[/dim]", soft_wrap=True)
 
 
 def _show_pulls(console: Console, ended: Ended) -> None:

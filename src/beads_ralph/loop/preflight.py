@@ -90,13 +90,13 @@ def submodules_at_hand(scene: RunScene) -> Iterator[Obstacle]:
     for commit, beads in _starting_points(scene).items():
         for one in submodules.at(scene.root, commit):
             if submodules.nearest(one, near) is None and unreachable(one.url):
-                message = f"the submodule {one.path} is neither here nor to be had from {one.url}"
-                action = f"Bring it here: git submodule update --init {one.path}"
+                message = f"the submodule {one.path} is neither here nor available from {one.url}"
+                action = f"Fetch it: git submodule update --init {one.path}"
                 yield from (obstacle(Code.GIT_ERROR, message, action, bead=bead.id) for bead in beads)
 
 
 def _unreachable(scene: RunScene) -> Callable[[str], bool]:
-    """Whether a repository cannot be had from its address. Each is asked for once."""
+    """Whether a repository cannot be fetched from its address. Each is asked for once."""
     network = Network.of(scene.config)
 
     @cache

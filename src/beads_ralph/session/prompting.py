@@ -6,6 +6,7 @@ it, to the program that was asked first or to one that stands in for it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from beads_ralph.agents.verdicts import Question
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.names import persona_name
-from beads_ralph.git import commands
+from beads_ralph.git import objects
 from beads_ralph.git.merges import Conflict
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.session.order import Neighbour
@@ -108,6 +109,15 @@ def reviewer(
     )
 
 
+def fingerprint(case: BeadSession, seat: int, change: ReviewedChange) -> str:
+    """A hash of what a verdict rests on beside the commit and what the bead asks for: where the work begins,
+    who judges and how, what was checked, and what the same reviewer found before."""
+    persona = case.tools.personas.find(case.metadata.qa_agents[seat - 1].agent)
+    checks = sorted(_result(row) for row in change.checks if row.command)
+    told = [case.base, str(persona), case.tools.prompts.own.get("qa"), checks, _own_findings(case, seat)]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def _result(row: Evidence) -> str:
     name = "" if row.name == row.command else f"{row.name}: "
     return f"{row.ruling}: {name}{row.command}"
@@ -189,9 +199,9 @@ def _conventions(case: BeadSession) -> str:
     """The files of the base that say how things are done here, whichever program reads which by itself."""
     if not case.base:
         return ""
-    words = ("ls-tree", "--name-only", "-z", "--full-tree", case.base, *CONVENTIONS)
-    there = commands.output(*words, cwd=case.tools.root).split("\0")
-    return ", ".join(prompts.code_span(name) for name in CONVENTIONS if name in there)
+    with objects.of(case.tools.root) as reader:
+        there = [name for name in CONVENTIONS if reader.entry(case.base, name)]
+    return ", ".join(map(prompts.code_span, there))
 
 
 def besides_tasks(description: str, tasks: list[str]) -> str:

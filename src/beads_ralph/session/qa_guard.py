@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, objects, worktree_status, worktrees
+from beads_ralph.git.checkout import Checkout
 from beads_ralph.git.git_files import HEADS
-from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
 
 LOOKED_AT: Final = ("refs/heads/", "refs/tags/")
@@ -62,6 +62,14 @@ def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> tuple[list[
         return flags, ""
     did = f"changed {several(mended)}" if mended else f"committed {(head or 'something')[:12]}"
     return flags, f"QA agents {did} in their checkout, so what they say is not about the commit; thrown away"
+
+
+def is_untouched(checkout: Checkout, before: Collection[str], seen: Scene) -> bool:
+    """Whether nothing that is judged has been changed so far, while others may still look at it."""
+    if not (checkout.path / ".git").exists() or checkout.head() != checkout.commit:
+        return False
+    branch = _refs(seen.root).get(f"{HEADS}{seen.branch}")
+    return set(checkout.changed()) <= {*before} and branch == seen.commit and not _touched(seen)
 
 
 def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[list[str], str]:

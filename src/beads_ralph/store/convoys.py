@@ -179,7 +179,7 @@ def create(store: Store, name: str, ids: Sequence[str]) -> Item:
     title = " ".join(name.split())
     stem = slug(title)
     if not stem:
-        message, action = f"{name!r} names no convoy", "Use a name with a letter or a digit in it"
+        message, action = f"{name!r} does not name a convoy", "Use a name with a letter or a digit in it"
         raise RalphError(Code.CONSTRAINT, message, suggested_action=action)
     tracks = list(dict.fromkeys(ids))
     check(store, tracks)
