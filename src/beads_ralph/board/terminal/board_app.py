@@ -230,7 +230,7 @@ class TerminalBoard(App[None]):
         if self.message:
             return line(f" {self.message}")
         name = f"{self.shown}" + (f" /{self.search}" if self.search else "")
-        keys = "Enter open  / search  f filter  o pane  p pause  r retry  x stop  ? help  q"
+        keys = "Enter open  / find  o pane  p pause  r retry  x stop  ? help  q leave"
         return line((f" {name} ", "reverse"), f" {keys}" if not self.over else " the run is over: q leaves")
 
     def say(self, text: str) -> None:
