@@ -10,7 +10,7 @@ from typing import Final
 from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
 from beads_ralph.errors import RalphError
-from beads_ralph.git import objects
+from beads_ralph.git import objects, ref_changes
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
     ProgramRecovered,
@@ -119,6 +119,7 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.settling.tidying.values())
             await in_thread(objects.rest, self.tools.root)
+            await in_thread(ref_changes.rest, self.tools.root)
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         if not self.cancelling:
             remains.untrue.update(await self.published.settle(self.pool.watch.block))

@@ -10,7 +10,7 @@ from functools import partial
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.files import scratch
-from beads_ralph.git.proofs import Checkout
+from beads_ralph.git.checkout import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread
@@ -76,7 +76,9 @@ async def run(
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
         team = case.metadata.team_name
-        subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
+        subject = Subject(
+            case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks, case.base
+        )
         known = None if stage == "baseline" else baseline.known(case)
         bench = around.bench(case.bench, case.tools.config) if around else case.bench
         furnished = case.tools.config.worktree_setup or case.tools.config.worktree_files
