@@ -177,6 +177,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
         changes=True,
     ),
+    "prove": Command(
+        "prove:prove",
+        "Run a change's tests without its product code and with it, and say whether that proves it.",
+    ),
     "import": Command(
         "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
@@ -202,6 +206,16 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "schema": Command(
         "bead_files:print_schema",
         "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
+    ),
+    "notify": Group(
+        "Messages to you: what needs you, what is ready.",
+        {
+            "test": Command(
+                "notify:try_out",
+                "Send a message to every channel of the settings; exit 1 where one did not take it.",
+            ),
+        },
+        bare_is_help=True,
     ),
     "config": Group(
         "See the settings, where they come from and what they mean.",

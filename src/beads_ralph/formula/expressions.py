@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -183,6 +184,7 @@ DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
     "phase_number": _phase_number,
     "slug": lambda value: slug(_text(value)),
     "branch_slug": lambda value: branch_slug(_text(value)),
+    "quoted": lambda value: shlex.quote(_text(value)),
     "sentences": lambda value: ". ".join(entry.rstrip(". ") for entry in _entries(value)) + ".",
     "bullets": lambda value: "\n".join(f"- {entry}" for entry in _entries(value)),
 }
