@@ -153,7 +153,10 @@ function begin() {
   if (eye.scale < 0.6 && at) {
     eye.scale = 0.85;
     centre(at.id);
+    const high = extent.height * eye.scale;
+    if (high < stage.clientHeight) eye.y = (stage.clientHeight - high) / 2 + 30;
     moved = false;
+    look();
   }
 }
 
