@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.cli.commands import COMMANDS, PANEL_OF
-from beads_ralph.store.embedded import EmbeddedStore
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes
 from tests.cli.running import compiled_here, ralph
 from tests.compile.plans import plan, sprint
