@@ -354,6 +354,11 @@ class Config(Section):
         description="What it means for a run that a source branch is moved while it is on.",
         examples=["follow"],
     )
+    rerun_red_checks: bool = Field(
+        True,
+        description="Run a red check again on the same commit; green then, a third run decides.",
+        examples=[False],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What a change means that touches files which decide what passes.",
