@@ -15,9 +15,11 @@ import pytest
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.journal import journal, runs
-from beads_ralph.journal.events import AgentStarted, Event, WorktreePrepared, event_of
+from beads_ralph.journal.accounts import RunAccount
+from beads_ralph.journal.events import AgentStarted, Event, ProposedBead, WorktreePrepared, event_of
 from beads_ralph.plan.draw import Drawing, Node
 from beads_ralph.report import run_page
+from beads_ralph.report.run_page import ShownBead
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import Query
 from tests.beads import make_bead
@@ -217,16 +219,12 @@ def _subject(**changes: Any) -> run_page.PageSubject:
         _event("agent_ended", 5, 2, role="dev", agent="dev", seconds=0.5, problem=""),
         _event("verifier_ended", 6, 2, name=NASTY, ruling="fail", exit_code=1, seconds=0.5, stage="verify"),
     ]
-    ended = {
-        "ended": "blocked",
-        "reason": NASTY,
-        "closed": [],
-        "attempts": 2,
-        "duration_seconds": 6.0,
-        "pull_requests": [{"bead": NASTY, "number": None, "branch": NASTY, "commit": "0" * 40}],
-    }
+    pull = ProposedBead(NASTY, None, None, NASTY, NASTY, "0" * 40)
+    ended = RunAccount("run", ended="blocked", reason=NASTY, attempts=2, pull_requests=(pull,))
     drawing = Drawing.of([Node("1.1", "bd-1-1-x", NASTY, 1)], {"1.1": []})
-    return replace(run_page.PageSubject(NASTY, drawing, [bead], told, ended, closing=NASTY), **changes)
+    return replace(
+        run_page.PageSubject(NASTY, drawing, [ShownBead.of(bead)], told, ended, closing=NASTY), **changes
+    )
 
 
 def test_whatever_agents_and_plans_say_stays_text() -> None:
@@ -247,7 +245,7 @@ def test_the_page_shows_flags_and_what_a_close_rests_on() -> None:
     state = {"proven": {"commit": "0" * 40}, "last_verdict": {**verdict, "evidence": [row]}}
     bead = make_bead("bd-1-1-x", status="closed", metadata=state)
     told = [_event("bead_claimed", 0), _event("verdict_given", 1, 1, **verdict)]
-    text = run_page.html(_subject(beads=[bead], events=told))
+    text = run_page.html(_subject(beads=[ShownBead.of(bead)], events=told))
     _check_page(text)
     assert "closed, proven, 1 attempt, 2 flags" in text
     assert text.count('class="flag">look at: ') == 2

@@ -59,6 +59,8 @@ class Code(StrEnum):
     INTERRUPTED = "EXECUTION.INTERRUPTED"
     UNAVAILABLE = "EXECUTION.UNAVAILABLE"
     AGENT_FAILED = "EXECUTION.AGENT_FAILED"
+    TOKEN_NEEDED = "ACCESS.TOKEN_NEEDED"  # noqa: S105 - a code
+    ACCESS_REFUSED = "ACCESS.REFUSED"
     BUG = "INTERNAL.BUG"
 
 
@@ -94,7 +96,7 @@ ADVICE: Mapping[Code, Remedy] = {
     Code.BEAD_NOT_FOUND: Remedy(recoverable=True, next_step="List the beads with: beads-ralph list"),
     Code.CONFLICT: Remedy(recoverable=True, next_step="Read the bead again: beads-ralph show ID"),
     Code.BEAD_SCHEMA: Remedy(
-        recoverable=True, next_step="Mend the fields named above; beads-ralph schema prints the schema"
+        recoverable=True, next_step="Fix the fields named above; beads-ralph schema prints the schema"
     ),
     Code.MISSING_FIELD: Remedy(recoverable=True, next_step="Add the missing field"),
     Code.FIELD_PATTERN: Remedy(recoverable=True, next_step="Change the value so that it matches the pattern"),
@@ -124,26 +126,26 @@ ADVICE: Mapping[Code, Remedy] = {
     Code.FORMULA_NOT_FOUND: Remedy(recoverable=True, next_step="List them with: beads-ralph formula list"),
     Code.MISSING_VAR: Remedy(recoverable=True, next_step="Give the variable with --var name=value"),
     Code.INVALID_VAR: Remedy(recoverable=True, next_step="Give a value that the variable's rule allows"),
-    Code.POUR_FAILED: Remedy(recoverable=True, next_step="Mend what the store refused, then pour again"),
+    Code.POUR_FAILED: Remedy(recoverable=True, next_step="Fix what the store refused, then pour again"),
     Code.FORMULA_INVALID: Remedy(
-        recoverable=True, next_step="Mend the formula, then: beads-ralph formula check NAME"
+        recoverable=True, next_step="Fix the formula, then: beads-ralph formula check NAME"
     ),
     Code.FORMULA_UNSUPPORTED: Remedy(
         recoverable=True, next_step="Leave the field out; docs/formulas.md lists what a formula can say"
     ),
     Code.FILE_NOT_FOUND: Remedy(recoverable=False, next_step="Check the path"),
-    Code.PERMISSION_DENIED: Remedy(recoverable=False, next_step="Give yourself access to the file"),
+    Code.PERMISSION_DENIED: Remedy(recoverable=False, next_step="Check the file's permissions"),
     Code.NOT_TEXT: Remedy(recoverable=True, next_step="Save the file as UTF-8 text"),
     Code.TOO_LARGE: Remedy(recoverable=True, next_step="Split the file into several"),
     Code.WRITE_FAILED: Remedy(recoverable=True, next_step="Free some disk space or choose another place"),
     Code.DISK_FULL: Remedy(
         recoverable=True, next_step="Free some space on that disk, then run again: no attempt was counted"
     ),
-    Code.CONFIG_INVALID: Remedy(recoverable=True, next_step="Mend the keys named above in beads-ralph.yaml"),
+    Code.CONFIG_INVALID: Remedy(recoverable=True, next_step="Fix the keys named above in beads-ralph.yaml"),
     Code.GIT_NOT_REPO: Remedy(recoverable=True, next_step="Run it inside a git repository (git init)"),
     Code.GIT_ERROR: Remedy(recoverable=True, next_step="Run the git command by hand to see its full output"),
     Code.FORGE_FAILED: Remedy(
-        recoverable=True, next_step="Mend what the details name, then run it again: the work is on its branch"
+        recoverable=True, next_step="Fix what the details name, then run it again: the work is on its branch"
     ),
     Code.FORGE_DIVERGED: Remedy(
         recoverable=True, next_step="Bring both sides together on the branch, then: beads-ralph retry BEAD"
@@ -160,6 +162,12 @@ ADVICE: Mapping[Code, Remedy] = {
         recoverable=False, next_step="Install what is missing, or use the local executor"
     ),
     Code.AGENT_FAILED: Remedy(recoverable=True, next_step="Look at what it printed, and try again"),
+    Code.TOKEN_NEEDED: Remedy(
+        recoverable=True, next_step="Open the address with the token that beads-ralph serve printed"
+    ),
+    Code.ACCESS_REFUSED: Remedy(
+        recoverable=True, next_step="Open the address that beads-ralph serve printed"
+    ),
     Code.BUG: Remedy(recoverable=False, next_step="Report it, with the crash file"),
 }
 

@@ -84,7 +84,7 @@ def test_missing_and_unknown_values_are_refused() -> None:
 
 
 def test_an_unknown_prompt_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no prompt 'deploy'; known are dev, handover"):
+    with pytest.raises(ValueError, match="there is no prompt 'deploy'; known: dev, handover"):
         render("deploy")  # type: ignore[arg-type]
 
 

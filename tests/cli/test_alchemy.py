@@ -200,7 +200,7 @@ def test_sprints_that_do_not_go_together_are_told_where_they_part(repo: Path) ->
     [
         ("2.1,9.9", "DEPENDENCY.UNRESOLVED", "sprint 9.9 is not in the plan"),
         ("2.1,3.3", "DEPENDENCY.UNRESOLVED", "sprint 3.3 is struck out"),
-        ("2.1,two", "PARSE.INVALID_PATTERN", "'two', which is no sprint id"),
+        ("2.1,two", "PARSE.INVALID_PATTERN", "'two', which is not a sprint id"),
         ("2.1,2.1", "USAGE.INVALID", "names 2.1 more than once"),
         ("2.1+2.2,2.2", "USAGE.INVALID", "names 2.2 more than once"),
         ("", "USAGE.INVALID", "does not name sprints"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beads_ralph.cli import parser, quick
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.commands import COMMANDS, Command
+from beads_ralph.cli.commands import COMMANDS, PROGRAM, Command
 from beads_ralph.errors import RalphError
 
 PLAIN = [
@@ -28,6 +28,11 @@ PLAIN = [
     "show bd-a bd-b --store auto --json bd-c",
     "status --watch",
     "status --json --store bd",
+    "run",
+    "run plan.md --dry-run --json",
+    "run --max-parallel 3 plan.md --team a --team b --bead=bd-a --convoy c --wisps --once --stop-on-failure",
+    "run --force-gates --plan-changes refuse --prefer plan --watch-plan --push --store embedded",
+    "run --push --no-push --no-watch-plan --executor local --forge auto --config other.yaml",
 ]
 SLIPS = [
     "",
@@ -49,12 +54,18 @@ SLIPS = [
     "status --store",
     "status --store other",
     "lists",
+    "run a.md b.md",
+    "run --max-parallel 0",
+    "run --push=yes",
+    "run --executor nowhere",
+    "run --plan-changes keep",
 ]
 WORDS = st.sampled_from(
     [
         *("open", "closed", "bd-a", "plan.md", "auto", "embedded", "3", "0", "-1", "-", "--", "", "ä", "a=b"),
         *("--json", "--status", "--label", "--plan", "--store", "--limit", "--watch", "--help", "-f"),
         *("--status=open", "--status=", "--label=x=y", "--limit=2", "--store=bd", "--json=1", "--plan=p.md"),
+        *("--push", "--no-push", "--dry-run", "--team", "--bead=bd-a", "--max-parallel", "--executor=local"),
     ]
 )
 
@@ -85,7 +96,7 @@ def by_typer(words: list[str], calls: list[dict[str, Any]]) -> dict[str, Any] | 
     """The values that typer calls the command with; None where it does not call it."""
     calls.clear()
     try:
-        parser.answer(parser.whole(), parser.PROGRAM, words)
+        parser.answer(parser.whole(), PROGRAM, words)
     except RalphError:
         return None
     return calls[0] if calls else None

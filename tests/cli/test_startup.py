@@ -83,8 +83,8 @@ ALLOWED: dict[str, set[str]] = {
     "ready --limit 3 --json": LOOKING,
     "show bd-1-1-setup": LOOKING | {"journal"},  # a run that is on knows what a bead waits for
     "show bd-1-1-setup --json": LOOKING,
-    "status": LOOKING | {"journal"},
-    "status --json": LOOKING | {"journal"},
+    "status": LOOKING | {"board", "journal"},
+    "status --json": LOOKING | {"board", "journal"},
     "events --help": ALWAYS  # in one file with logs, which reads agents' answers
     | {"agents", "bead", "config", "files", "git", "process", "journal"}
     | {"typer", "pydantic", "rich", "markdown_it", "yaml"},
@@ -115,7 +115,7 @@ def test_status_is_as_light_while_a_run_goes_on(words: str, repo: Path) -> None:
         told = runs.RunFolder(home, "r1").journal
         told.parent.mkdir(parents=True)
         told.write_text(json.dumps(CLAIMED) + "\n", encoding="utf-8")
-        assert weights(loaded(*words.split(), cwd=repo)) <= LOOKING | {"journal"}
+        assert weights(loaded(*words.split(), cwd=repo)) <= LOOKING | {"board", "journal"}
 
 
 def test_sound_settings_are_validated_once(repo: Path) -> None:

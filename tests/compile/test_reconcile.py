@@ -314,7 +314,7 @@ def test_finished_work_that_reads_differently_is_named_and_can_be_done_again(mak
     put(project, sprint("1.1", "Alpha", tasks=["Do it in another way"]))
     ran = project.ralph("run", "plan.md")
     assert ran.code == 1
-    assert "sprint 1.1 reads differently" in ran.err
+    assert "sprint 1.1 has changed" in ran.err
     assert "✓ done" not in ran.out
     assert f"beads-ralph retry {ALPHA} --again" in ran.out
     assert project.events("run_ended")[-1]["ended"] == "plan_differs"

@@ -431,8 +431,8 @@ def test_what_is_not_burnt(store: Store) -> None:
     assert refused(store.items.burn, [root, "bd-nothing"]).code == Code.BEAD_NOT_FOUND
     reasons = {
         root: "bd-mine waits for",
-        "bd-wisp": "bd-solid is no wisp",
-        "bd-mine": "bd-mine is no wisp",
+        "bd-wisp": "bd-solid is not a wisp",
+        "bd-mine": "bd-mine is not a wisp",
         f"{root}-build": f"{root}-ship waits for",
     }
     for burnt, reason in reasons.items():

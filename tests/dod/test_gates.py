@@ -127,7 +127,7 @@ def labelled(number: str, title: str, label: str) -> str:
 
 
 def test_while_a_gate_is_red_no_feature_starts_and_others_do(repo: Path) -> None:
-    project = Project.make(repo, sprint("1.1a", "Shop"), labelled("1.1b", "Mend", "type:bugfix"))
+    project = Project.make(repo, sprint("1.1a", "Shop"), labelled("1.1b", "Fix", "type:bugfix"))
     gate(repo)
     ran = project.run()
     assert ran.code == 1
@@ -170,7 +170,7 @@ def test_a_gate_that_turns_green_meanwhile_lets_features_start(repo: Path) -> No
     project = Project.make(
         repo,
         sprint("1.1a", "Shop"),
-        labelled("1.1b", "Mend", "type:bugfix"),
+        labelled("1.1b", "Fix", "type:bugfix"),
         script={"1.1b": {"dev": mend}, "*": {"dev": work()}},
     )
     gate(repo)

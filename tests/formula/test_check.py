@@ -244,7 +244,7 @@ def test_all_faults_are_told_at_once() -> None:
     [
         ({"derive": "slug"}, "must be rule(variable)"),
         ({"derive": "upper(title)"}, "one of dashed, phase,"),
-        ({"derive": "slug(titel)"}, "titel is no variable; did you mean title?"),
+        ({"derive": "slug(titel)"}, "titel is not a variable; did you mean title?"),
         ({"derive": "slug(other)"}, "other follows from another one itself"),
         ({"derive": "slug(title)", "default": "x"}, "neither required nor has a default"),
         ({"derive": "slug(title)", "required": True}, "neither required nor has a default"),

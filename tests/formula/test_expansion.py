@@ -123,7 +123,7 @@ def test_an_aspect_comes_before_and_after(tmp_path: Path) -> None:
         ("no-legs", "its type is convoy, and it has no legs"),
         ("around", "its type is aspect, which only says what other formulas do"),
         ("deep", "macros lie more than 5 deep in one another"),
-        ("lost", "composed is no macro: it has no template"),
+        ("lost", "composed is not a macro: it has no template"),
     ],
 )
 def test_what_cannot_be_poured_says_why(name: str, said: str, tmp_path: Path) -> None:

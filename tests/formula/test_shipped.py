@@ -13,7 +13,10 @@ from tests.cli.running import Ran
 from tests.loop.plans import Project, Steps, git, passes
 
 TESTS = "python3 -m unittest discover --start-directory tests --top-level-directory ."
-SHIPPED = ("bug-fix", "feature", "release", "security-review")
+SHIPPED = (
+    *("bug-fix", "dependency-upgrade", "docs", "feature", "migration"),
+    *("refactoring", "release", "security-review"),
+)
 
 
 def written(files: dict[str, str], message: str) -> Steps:
@@ -81,11 +84,48 @@ CASES = [
             "reproduction": "python3 -m unittest tests.test_half",
             "test_command": TESTS,
         },
-        {
-            "reproduce": written({"tests/test_half.py": HALF_TEST}, "show the bug"),
-            "fix": written({"halves.py": MENDED}, "mend the half"),
-        },
+        {"fix": written({"tests/test_half.py": HALF_TEST, "halves.py": MENDED}, "mend the half")},
         files={"halves.py": "n // 2", "tests/test_half.py": "half(4)"},
+    ),
+    Case(
+        "refactoring",
+        {"title": "Halves", "goal": "one name for the divisor", "test_command": TESTS},
+        {"refactor": written({"halves.py": f"THREE = 3\n{BROKEN.replace('// 3', '// THREE')}"}, "name it")},
+        files={"halves.py": "THREE = 3"},
+    ),
+    Case(
+        "dependency-upgrade",
+        {
+            "dependency": "fractions-lib",
+            "version": "2.0",
+            "manifest": "requirements.txt",
+            "test_command": TESTS,
+        },
+        {"upgrade": written({"requirements.txt": "fractions-lib==2.0\n"}, "upgrade")},
+        files={"requirements.txt": "2.0"},
+    ),
+    Case(
+        "migration",
+        {
+            "title": "From // to divmod",
+            "goal": "divmod says what is left, too",
+            "old": "n // [0-9]",
+            "scope": "halves.py",
+            "test_command": TESTS,
+        },
+        {
+            "introduce": written({"parts.py": "def whole(n, d):\n    return divmod(n, d)[0]\n"}, "parts"),
+            "move": written(
+                {"halves.py": "from parts import whole\n\n\ndef half(n):\n    return whole(n, 2)\n"}, "move"
+            ),
+        },
+        files={"halves.py": "whole(n, 2)"},
+    ),
+    Case(
+        "docs",
+        {"title": "Halves", "audience": "those who halve", "page": "docs/halves.md", "code": "halves.py"},
+        {"write": written({"docs/halves.md": "# Halves\n\nhalf(4) is 1.\n"}, "a page")},
+        files={"docs/halves.md": "half(4)"},
     ),
     Case(
         "release",
@@ -113,9 +153,10 @@ CASES = [
 ]
 
 
-def prepared(root: Path, store: str, case: Case) -> Project:
+def prepared(root: Path, store: str, case: Case, **settings: Any) -> Project:
     """A repository with a broken function, the shipped personas, and the scripted agent behind them all."""
     (root / "halves.py").write_text(BROKEN, encoding="utf-8")
+    (root / "requirements.txt").write_text("fractions-lib==1.0\n", encoding="utf-8")
     (root / "tests").mkdir()
     (root / "tests" / "__init__.py").touch()
     (root / "tests" / "test_sound.py").write_text(SOUND, encoding="utf-8")
@@ -125,6 +166,7 @@ def prepared(root: Path, store: str, case: Case) -> Project:
         script=script,
         store=store,
         agent_defaults={"default_executable": "scripted"},
+        **settings,
     )
     project.write_script({**script, "*": {"qa": passes()}})
     assert project.ralph("init", "--store", store).code == 0
@@ -155,16 +197,28 @@ def test_the_list_shows_exactly_the_shipped_formulas(repo: Path) -> None:
     assert [row["name"] for row in rows if row["place"] == "shipped"] == sorted(SHIPPED)
 
 
-@pytest.fixture(params=["embedded", pytest.param("bd", marks=[pytest.mark.bd])])
-def store(request: pytest.FixtureRequest) -> str:
-    """The kind of the store; where it is bd, `repo` has a database."""
-    if request.param == "bd":
+OVER_BD = ("bug-fix", "feature", "release", "security-review")
+"""Worked through over bd, too; the others are poured there."""
+EVERYWHERE = [
+    *(("embedded", case) for case in CASES),
+    *(("bd", case) for case in CASES if case.formula in OVER_BD),
+]
+
+
+@pytest.mark.parametrize(
+    ("store", "case"),
+    [
+        pytest.param(
+            store, case, marks=[pytest.mark.bd] if store == "bd" else [], id=f"{store}-{case.formula}"
+        )
+        for store, case in EVERYWHERE
+    ],
+)
+def test_a_shipped_formula_is_poured_and_worked_through(
+    repo: Path, store: str, case: Case, request: pytest.FixtureRequest
+) -> None:
+    if store == "bd":
         request.getfixturevalue("bd_repo")
-    return str(request.param)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.formula)
-def test_a_shipped_formula_is_poured_and_worked_through(repo: Path, store: str, case: Case) -> None:
     project = prepared(repo, store, case)
     answer = poured(project, case)
     assert answer.code == 0, answer.out
@@ -186,3 +240,39 @@ def test_a_shipped_formula_is_poured_and_worked_through(repo: Path, store: str, 
     last = project.bead(f"{root}-{list(case.dev)[-1]}").metadata.branch
     for path, text in case.files.items():
         assert text in git(repo, "show", f"{last}:{path}")
+
+
+WRONG_NAME = HALF_TEST.replace("half(4)", "hlaf(4)")
+EMPTY = HALF_TEST.replace("self.assertEqual(half(4), 2)", "pass")
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"), [(WRONG_NAME, "by an error"), (EMPTY, "it passes without the change")]
+)
+def test_a_bug_fix_cannot_be_had_by_a_test_that_shows_nothing(repo: Path, lie: str, said: str) -> None:
+    """A misspelt name as the reproduction, or a test that tests nothing: neither closes a bead."""
+    reproduce = written({"tests/test_half.py": WRONG_NAME}, "show the bug")
+    mend = written({"tests/test_half.py": lie, "halves.py": f"# mended\n{BROKEN}"}, "mend it")
+    values = {
+        "title": "Half of four",
+        "symptom": "half(4) gives 1",
+        "test_file": "tests/test_half.py",
+        "reproduction": "python3 -m unittest tests.test_half",
+        "test_command": "true",
+    }
+    case = Case("bug-fix", values, {"reproduce": reproduce, "fix": [*reproduce, *mend]})
+    project = prepared(repo, "embedded", case, max_retry_attempts=1)
+    (root,) = poured(project, case).data["molecules_created"]
+    ran = project.ralph("run", "--json", env=rehearsing(project))
+    assert (ran.data["ended"], ran.data["closed"], ran.data["pull_requests"]) == ("blocked", [], []), ran.out
+    assert set(project.statuses().values()) == {"blocked"}
+    files = project.ralph("logs", f"{root}-fix", "--json").data["files"]
+    assert any(said in Path(file).read_text("utf-8") for file in files if file.endswith(".out")), files
+
+
+@pytest.mark.bd
+def test_every_shipped_formula_is_poured_on_bd(bd_repo: Path) -> None:
+    project = prepared(bd_repo, "bd", CASES[0])
+    answers = {case.formula: poured(project, case) for case in CASES}
+    assert {name: answer.code for name, answer in answers.items()} == dict.fromkeys(SHIPPED, 0)
+    assert len(project.statuses()) == sum(len(case.dev) for case in CASES)

@@ -156,7 +156,7 @@ def test_files_that_are_no_worktree_stay(repo: Path, beside: Path) -> None:
     other = beside / "other"
     other.mkdir()
     (other / "diary.txt").write_text("mine\n")
-    with pytest.raises(RalphError, match="is no worktree of this repository"):
+    with pytest.raises(RalphError, match="is not a worktree of this repository"):
         made(repo, beside, "other")
     assert (other / "diary.txt").read_text() == "mine\n"
 
@@ -164,7 +164,7 @@ def test_files_that_are_no_worktree_stay(repo: Path, beside: Path) -> None:
 def test_a_worktree_of_another_repository_is_refused(repo: Path, beside: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", str(repo), "second")
     git(tmp_path / "second", "worktree", "add", "--quiet", "-b", "x", str(beside / "x"))
-    with pytest.raises(RalphError, match="is no worktree of this repository"):
+    with pytest.raises(RalphError, match="is not a worktree of this repository"):
         made(repo, beside, "x")
 
 

@@ -71,7 +71,7 @@ def test_a_budget_that_nothing_can_keep_is_refused(
 ) -> None:
     codex = executable(tmp_path / "codex", CODEX)
     project = played(repo, codex, budget_usd=0.001, model=model)
-    refused(project, "budget_usd of 0.001 cannot be kept: Codex tells no price", said, action=action)
+    refused(project, "budget_usd of 0.001 cannot be kept: Codex reports no price", said, action=action)
 
 
 def test_a_price_makes_it_bind_and_the_run_tells_what_each_program_cost(repo: Path, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_law_5_exhaustion_blocks_and_the_rest_goes_on(repo: Path) -> None:
     assert names(ran.data["blocked"], "id") == ["bd-1-1a-bad"]
     again = project.run()
     assert (again.code, again.data["attempts"], again.data["ended"]) == (1, 0, "blocked")
-    assert "2 attempts did not suffice" in again.data["blocked"][0]["reason"]
+    assert "blocked after 2 attempts" in again.data["blocked"][0]["reason"]
 
 
 def test_law_5_stop_ends_the_loop(repo: Path) -> None:

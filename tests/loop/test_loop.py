@@ -232,7 +232,7 @@ def test_the_envelope_of_run(repo: Path) -> None:
     assert data["ended"] == "blocked"
     assert data["closed"] == ["bd-1-1a-good"]
     (blocked,) = data["blocked"]
-    assert (blocked["id"], blocked["reason"][:30]) == ("bd-1-1b-bad", "1 attempt did not suffice; the")
+    assert (blocked["id"], blocked["reason"][:30]) == ("bd-1-1b-bad", "blocked after 1 attempt; last f")
     (pull,) = data["pull_requests"]
     assert pull == {
         "bead": "bd-1-1a-good",
@@ -332,7 +332,7 @@ def test_people_are_told_what_to_do_next(repo: Path) -> None:
     ran = project.ralph("run", "plan.md")
     assert "✗ blocked: 1 bead is blocked" in ran.out
     assert "→ beads-ralph retry bd-1-1-one" in ran.out
-    assert "✗ bd-1-1-one  1 attempt did not suffice" in project.ralph("status").out
+    assert "✗ bd-1-1-one  blocked after 1 attempt" in project.ralph("status").out
     cleaned = project.ralph("clean").out
     assert "removed 0 of 1 worktrees" in cleaned
     assert "bd-1-1-one is blocked" in cleaned

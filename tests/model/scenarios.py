@@ -45,7 +45,7 @@ COMMIT = (
 )
 MEND = (
     "printf 'print(\"hello, mended\")\\n' > hello.py && git add hello.py"
-    " && git commit --quiet --message 'Mend hello.py per QA'"
+    " && git commit --quiet --message 'Fix hello.py per QA'"
 )
 
 

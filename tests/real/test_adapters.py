@@ -70,7 +70,7 @@ def test_feedback_goes_into_the_same_session_and_each_call_is_counted_once(call:
     assert second.session_id == first.session_id
     assert second.result is not None
     assert second.result["markers"] == ["MARK-one", "MARK-two"]
-    assert subjects(call.worktree) == ["Mend hello.py per QA", "Add hello.py"]
+    assert subjects(call.worktree) == ["Fix hello.py per QA", "Add hello.py"]
     assert "MARK-persona" in call.questions[0].system
     once = first.usage + first.session_usage
     again = second.usage + (second.session_usage - first.session_usage)

@@ -34,7 +34,7 @@ def test_a_session_goes_on_where_it_is_asked_to(call: Caller) -> None:
     _, second = there("QA says: mend it. MARK-two", session_id=first.session_id)
     assert second.result is not None
     assert second.result["markers"] == ["MARK-one", "MARK-two"]
-    assert git(other, "log", "-1", "--format=%s") == "Mend hello.py per QA"
+    assert git(other, "log", "-1", "--format=%s") == "Fix hello.py per QA"
     assert subjects(call.worktree) == ["Add hello.py"]
 
 

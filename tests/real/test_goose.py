@@ -47,7 +47,7 @@ def test_feedback_goes_to_the_same_session_and_an_unknown_one_is_forgotten(ask: 
     assert second.result is not None
     assert second.result["markers"] == ["MARK-one", "MARK-two"]
     assert (second.session_usage - first.session_usage).output_tokens == 43
-    assert git(repo, "log", "-1", "--format=%s") == "Mend hello.py per QA"
+    assert git(repo, "log", "-1", "--format=%s") == "Fix hello.py per QA"
     _, third, questions = ask(Take("ok", session="99999999-2222-4333-8444-555555555555"))
     assert (third.trouble, questions) == ("forgotten", [])
 

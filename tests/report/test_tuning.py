@@ -1,4 +1,4 @@
-"""Settings from records: proposed with their evidence, written without touching anything else, and followed up."""
+"""Settings from records: proposed with evidence, written without touching anything else, followed up."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _step_problems(place: str, step: Any) -> list[str]:
 
 def _hint(word: Any, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(word), known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 
 
 # --- the kinds of steps -------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from beads_ralph.forge.push_answers import PushAnswers
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
 from beads_ralph.loop import Scope, Settings, named, preflight
+from beads_ralph.process import reaper
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
 from beads_ralph.store.registry import open_store
@@ -43,6 +44,8 @@ def plan_run(
     space = workspace.find(start, config_file=request.config)
     if space.repository is None:
         raise commands.no_repository(space.root)
+    if not request.dry_run and (request.executor or space.config.executor) == "local":
+        reaper.prepare()
     scope = _scope(space, request)
     plan: Reconciled | None = None
     if request.plan is not None:

@@ -93,6 +93,8 @@ class AgentCall:
     completed_at: Moment | None = None
     cwd: Argument | None = None
     """Where it worked: some CLIs find a session only there."""
+    commit: Argument | None = json_fields.seldom(None)  # noqa: RUF009 - a field
+    """Where it left the branch that it worked on; of a reviewer, what was judged."""
 
     @property
     def session(self) -> Session | None:
@@ -152,11 +154,10 @@ class QACall(KeptCall):
     status: Ruling
     message: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-    commit: Argument | None = None
-    """What was judged."""
 
     @classmethod
     def of(
         cls, call: AgentCall, status: Ruling, message: str, details: Mapping[str, Any], commit: str
     ) -> QACall:
-        return cls(**vars(call), status=status, message=message, details=dict(details), commit=commit)
+        said = {**vars(call), "commit": commit}
+        return cls(**said, status=status, message=message, details=dict(details))

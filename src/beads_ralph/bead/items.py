@@ -73,7 +73,7 @@ class Item(FrozenModel):
         except ValidationError as problem:
             fault = problem.errors(include_url=False)[0]
             place = ".".join(map(str, ("metadata.gate", *fault["loc"])))
-            raise constraint_fault(f"is no rule of a gate: {fault['msg']}", place) from None
+            raise constraint_fault(f"is not a gate rule: {fault['msg']}", place) from None
         return self
 
     @property

@@ -28,6 +28,7 @@ from beads_ralph.bead.field_types import (
 from beads_ralph.bead.findings import Finding, open_after
 from beads_ralph.bead.json_fields import EXTRA, LISTS, Argument, FieldError, Moment
 from beads_ralph.bead.redaction import redacted
+from beads_ralph.bead.stages import Reached, Review
 from beads_ralph.bead.standing import Standing, standing
 from beads_ralph.bead.usage import COUNTS, Usage
 
@@ -164,6 +165,21 @@ class OpenFinding(Kept):
     __annotations__ = _row_of(Finding, ("by", "kind", "attempt", "words"), attempt=Attempts)
 
 
+class KeptReview(Kept):
+    """A Review, as the bead keeps it."""
+
+    __annotations__ = _row_of(Review, ("seat", "told", "check"), seat=AttemptNumber)
+
+
+CHECKED[Review] = KeptReview
+
+
+class StageReached(Kept):
+    """How far the attempt came that has no verdict yet, as the bead keeps it."""
+
+    __annotations__ = _row_of(Reached, ("attempt", "of"), attempt=AttemptNumber, developers=Attempts)
+
+
 class QAResult(Kept):
     agent_path: Word
     status: Ruling
@@ -265,6 +281,8 @@ class RunState(FrozenModel):
     """What checks and reviewers hold against the work; None where no version that keeps it has looked."""
     unreviewed: Word | None = None
     """The commit that passed every other check while a reviewer gave no verdict on it."""
+    reached: StageReached | None = None
+    """The stages of the attempt without a verdict that ended well; None where none has begun, or all have."""
     proven: Proof | None = None
     accepted: Acceptance | None = None
     red_before: dict[Prose, bool] | None = None
@@ -328,6 +346,11 @@ class RunState(FrozenModel):
         return open_after([], last, self.attempt_count) if last is not None else []
 
     @property
+    def stages(self) -> Reached | None:
+        """How far the next attempt has come already."""
+        return Reached.read(self.reached.to_json()) if self.reached else None
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """What a person should know of the last attempt, although it failed nothing."""
         return tuple(self.verdict.flags) if self.verdict else ()
@@ -352,7 +375,7 @@ KEYS: Final = frozenset(KEYS_IN_ORDER)
 PLANNED: Final = "planned"
 HISTORY: Final = frozenset(
     {"dev_agent_executions", "qa_agent_executions", "last_verdict", "open_findings", "spent", "scrum_result"}
-    | {PLANNED, "plan_context"}
+    | {PLANNED, "plan_context", "reached"}
 )
 """Keys that grow with every attempt, or are as long, and that no agent needs to be told."""
 UNTOUCHED: Final = RunState(

@@ -81,7 +81,7 @@ def load_json(text: str, file: str | None = None) -> Any:
             Code.BEAD_SCHEMA,
             f"{place}not valid JSON: {problem}",
             faults=[Fault(Code.BEAD_SCHEMA, f"not valid JSON: {problem}", file=file, line=line)],
-            suggested_action="Mend the JSON; a bead is one JSON object",
+            suggested_action="Fix the JSON; a bead is one JSON object",
         ) from None
     return value
 
@@ -94,7 +94,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} appears twice in one object")
     return found
 
 

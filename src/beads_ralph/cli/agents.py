@@ -137,7 +137,7 @@ def _asked(names: Sequence[str], scene: RunScene) -> dict[str, Candidate]:
     unknown = [name for name in names if name not in known]
     if unknown:
         message = f"no agent program is called {', '.join(unknown)}"
-        action = f"Known are {', '.join(known)}; any other program is played by `command`"
+        action = f"Known: {', '.join(known)}; any other program is played by `command`"
         raise RalphError(Code.USAGE, message, suggested_action=action)
     return {name: one for name, one in known.items() if not names or name in names}
 
@@ -199,7 +199,7 @@ def _line(found: Present) -> str:
     if found.path is None:
         said = f"✗ {found.name:<9} {found.title}: not on PATH"
         return f"[red]{escape(said)}, {escape(use)}[/red]" if use else f"[dim]{escape(said)}[/dim]"
-    version = f" {found.version or 'says no version'}" if found.tested else ""
+    version = f" {found.version or 'reports no version'}" if found.tested else ""
     facts = [f"{escape(found.title)}{version}", MARKS[found.signed_in]]
     facts += [f"provider {escape(found.provider)}"] if found.provider else []
     facts += [escape(use)] if use else []

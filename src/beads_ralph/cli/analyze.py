@@ -80,7 +80,7 @@ def _moment(since: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(since)
     except ValueError:
-        message = f"--since: {since!r} is no date"
+        message = f"--since: {since!r} is not a date"
         action = "Write it as 2026-02-11, or as 2026-02-11T10:00:00Z"
         raise RalphError(Code.USAGE, message, suggested_action=action) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

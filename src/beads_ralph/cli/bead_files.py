@@ -36,7 +36,7 @@ def validate(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="FILE|-…", help="Bead files; - reads stdin.")
     ] = None,
-    schema_name: Annotated[SchemaName, typer.Option("--schema", help="auto tells by the bead.")] = "auto",
+    schema_name: Annotated[SchemaName, typer.Option("--schema", help="auto detects it.")] = "auto",
     no_agent_check: options.NoAgentCheck = False,
     json_: options.Json = False,
 ) -> Answer:

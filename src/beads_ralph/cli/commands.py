@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from beads_ralph.errors import Code, RalphError
+
+PROGRAM: Final = "beads-ralph"
+
 
 @dataclass(frozen=True)
 class Command:
@@ -92,8 +96,33 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
+    "serve": Command(
+        "serve:serve",
+        "Show the board in the browser: look at a run and steer it, until Ctrl-C.",
+        changes=True,
+    ),
     "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
-    "events": Command("logs:show_events", "Print the journal of the latest run that worked on something."),
+    "events": Command(
+        "events:show_events", "Print the journal of a run; by default the latest that did something."
+    ),
+    "report": Command(
+        "report:report",
+        "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
+    ),
+    "runs": Group(
+        "The runs of this repository: when, why each ended, what it closed and what it cost.",
+        {
+            "list": Command(
+                "runs:list_runs",
+                "List the runs, oldest first: when, how long, why each ended, what it closed and what it "
+                "cost.",
+            ),
+            "show": Command(
+                "runs:show", "Show what a run did: each bead, its attempts, its cost, and why the run ended."
+            ),
+        },
+        bare_is_help=True,
+    ),
     "analyze": Command(
         "analyze:analyze",
         "Learn from the records of past runs: rates, times, costs, failures, recommendations.",
@@ -153,6 +182,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Work on Ralph beads in this folder until their verifiers hold: no git and no store are needed.",
         changes=True,
     ),
+    "prove": Command(
+        "prove:prove",
+        "Run a change's tests without its product code and with it, and say whether that proves it.",
+    ),
     "import": Command(
         "ralph_beads:import_beads",
         "Put Ralph beads into the store, all or none; their verifiers become their Definition of Done.",
@@ -178,6 +211,16 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "schema": Command(
         "bead_files:print_schema",
         "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
+    ),
+    "notify": Group(
+        "Messages to you: what needs you, what is ready.",
+        {
+            "test": Command(
+                "notify:try_out",
+                "Send a message to every channel of the settings; exit 1 where one did not take it.",
+            ),
+        },
+        bare_is_help=True,
     ),
     "config": Group(
         "See the settings, where they come from and what they mean.",
@@ -305,3 +348,14 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         bare_is_help=True,
     ),
 }
+
+
+def refuse_agents(name: str) -> None:
+    """An agent of a run changes no beads of it, whatever a file told it to do."""
+    from beads_ralph.config import workspace
+    from beads_ralph.journal import callers
+
+    run_id = callers.run_behind(workspace.place().home)
+    if run_id:
+        message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
+        raise RalphError(Code.NOT_FOR_AGENTS, message)

@@ -1,19 +1,13 @@
-"""convoy create, add, show, list: a set of beads across plans, followed until all of it is closed.
-
-And what every command says of molecules, epics and convoys that were closed or opened again.
-"""
+"""convoy create, add, show, list: a set of beads across plans, followed until all of it is closed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beads_ralph.bead.items import Item
-from beads_ralph.bead.names import CONVOY
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape
@@ -22,7 +16,7 @@ from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.store import convoys, registry
-from beads_ralph.store.convoys import Member, Progress
+from beads_ralph.store.convoys import Member, Progress, Settlement, settle
 from beads_ralph.store.protocol import Store
 from beads_ralph.store.query import ItemQuery, Query
 from beads_ralph.store.registry import OpenStore
@@ -162,34 +156,3 @@ def _show_all(console: Console, rows: Sequence[Progress], settled: Settlement) -
         console.print(f"{MARKS[row.convoy.status]} {name}{stuck}  [dim]{row.convoy.id}[/dim]")
     if not rows:
         console.print("no convoys here; make one: beads-ralph convoy create NAME ID…")
-
-
-# --- settling -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Settlement:
-    """Containers whose status has followed what they hold."""
-
-    closed: tuple[Item, ...] = ()
-    reopened: tuple[Item, ...] = ()
-    lines: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {word: [asdict(item.brief) for item in getattr(self, word)] for word in ("closed", "reopened")}
-
-
-def settle(store: Store) -> Settlement:
-    """Let them follow, and say so."""
-    closed, reopened = convoys.changed(store, store.items.settle())
-    again = (f"○ {item.issue_type} {item.title} is open again" for item in reopened)
-    return Settlement(tuple(closed), tuple(reopened), (*ended(store, closed), *again))
-
-
-def ended(store: Store, closed: Sequence[Item]) -> list[str]:
-    """`✓ convoy Launch: all 5 closed`; of a molecule its id, too, since many have the same name."""
-    followed = [item for item in closed if item.issue_type == CONVOY]
-    rows = [str(progress) for progress in convoys.progress(store, followed)] if followed else []
-    others = [item for item in closed if item.issue_type != CONVOY]
-    rows += [f"{item.issue_type} {item.id} ({item.title}): all closed" for item in others]
-    return [f"✓ {row}" for row in rows]

@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
 from beads_ralph.cli.answer import speaker
@@ -105,6 +103,8 @@ def asked(found: Diff) -> Diff:
 
 
 def _ask(change: Change, name: str) -> Choice:
+    import typer
+
     stored, planned = change.conflicts[name]
     say = speaker("text")
     say(f"{change.bead.id}  {name.removeprefix('metadata.')}")
@@ -112,7 +112,7 @@ def _ask(change: Change, name: str) -> Choice:
     say(f"  plan:  {ours}")
     say(f"  store: {theirs}")
     while True:
-        word = str(typer.prompt("Which counts? plan or store", err=True)).strip().lower()
+        word = str(typer.prompt("Which one wins? plan or store", err=True)).strip().lower()
         if word and "plan".startswith(word):
             return "plan"
         if word and "store".startswith(word):

@@ -119,7 +119,7 @@ def _agent(found: Present) -> Check:
         return Check(found.name, "missing", f"not on PATH (agent CLI, {use})", found.action)
     if found.version is None and found.tested:
         action = f"Run {found.name} --version by hand and see what it says"
-        return Check(found.name, "unknown", f"{found.path} does not say its version ({use})", action)
+        return Check(found.name, "unknown", f"{found.path} does not report its version ({use})", action)
     signed = {"yes": "signed in", "no": "not signed in", "unknown": "sign-in unknown"}[found.signed_in]
     provider = f"provider {found.provider}" if found.provider else ""
     facts = ", ".join(filter(None, ("agent CLI", use, signed, provider, found.untested)))
@@ -145,7 +145,7 @@ def _program(program: Program) -> Check:
     version = version_of(path, program.version_args)
     if version is None:
         action = f"Run {program.name} {' '.join(program.version_args)} by hand and see what it says"
-        return Check(program.name, "unknown", f"{path} does not say its version", action, program.required)
+        return Check(program.name, "unknown", f"{path} does not report its version", action, program.required)
     if program.name == "bd" and numbers(version) < (1, 3):
         detail = f"bd {version} is too old ({program.purpose})"
         return Check("bd", "missing", detail, program.action, program.required, version)
@@ -195,7 +195,7 @@ def _published(space: Workspace, forge: Forge) -> Check:
     doubts += [f"{pushed[name].id}: {where} was closed without a merge" for name, where in declined.items()]
     if not doubts:
         return Check("pull requests", "found", f"{plural(len(pushed), 'closed bead')} as proven, or merged")
-    action = "Look at the pull request; beads-ralph retry BEAD --again has the work done anew"
+    action = "Look at the pull request; beads-ralph retry BEAD --again redoes the work"
     return Check("pull requests", "missing", "; ".join(doubts), action)
 
 
@@ -300,6 +300,6 @@ def _store(space: Workspace) -> Check:
 
 def _disk(place: Path, config: Config) -> Check:
     free = free_gb(place)
-    detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB wanted"
+    detail = f"{free:.1f} GB free, {config.min_free_gb:g} GB needed"
     status: Status = "found" if free >= config.min_free_gb else "missing"
     return Check("disk", status, detail, MORE_SPACE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from beads_ralph.cli.answer import Answer
 
+COLLECTED = 100_000
+"""So many new objects before cycles are looked for: imports make many objects and no garbage."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`beads-ralph` with these arguments, or those of the process; the exit code."""
@@ -19,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         sys.stdout.write(f"beads-ralph {__version__}\n")
         return 0
+    gc.set_threshold(COLLECTED)
     from beads_ralph.cli.answer import guarded
     from beads_ralph.cli.style import settle_style
 
@@ -30,9 +35,9 @@ def _answer(words: Sequence[str]) -> Answer:
 
     if (command := quick.understood(words)) is not None:
         return command()
-    from beads_ralph.cli import parser
+    from beads_ralph.cli import commands, parser
 
-    return parser.answer(parser.whole(), parser.PROGRAM, words)
+    return parser.answer(parser.whole(), commands.PROGRAM, words)
 
 
 def mason(arguments: Sequence[str] | None = None) -> int:

@@ -134,7 +134,7 @@ def _instances(text: str, built: Built) -> list[Instance]:
 def _unknown(word: str, built: Built) -> Fault:
     plan, known = built.plan, [sprint.id.text for sprint in built.plan.sprints]
     if SprintId.parse(word) is None:
-        return Fault(Code.PLAN_PATTERN, f"--sprints names {word!r}, which is no sprint id", plan.file)
+        return Fault(Code.PLAN_PATTERN, f"--sprints names {word!r}, which is not a sprint id", plan.file)
     struck = next((one for one in plan.struck if one.id.text == word), None)
     if struck is not None:
         return Fault(Code.UNRESOLVED, f"sprint {word} is struck out", plan.file, struck.line)
@@ -152,7 +152,7 @@ def _require_one_shape(instances: Sequence[Instance]) -> None:
         return
     first = written(instances[0])
     message = (
-        f"these sprints are no repetition of one another: {first} and {found.odd} part at {found.field} "
+        f"these sprints do not repeat one another: {first} and {found.odd} part at {found.field} "
         f"({first}: {found.one}; {found.odd}: {found.other})"
     )
     raise RalphError(

@@ -12,6 +12,7 @@ from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
 from beads_ralph.store.query import Query
+from beads_ralph.store.views import peoples
 
 NO_BEADS: Final = "no beads yet; compile a plan: beads-ralph mason PLAN"
 
@@ -45,7 +46,7 @@ def list_beads(
     found = opened.views.find(Query(statuses=status or (), labels=label or (), plan_file=plan_file))
     people = [
         step
-        for step in listing.peoples(found, opened, plan_file=plan_file)
+        for step in peoples(opened.views, found, plan_file=plan_file)
         if (not status or step.item.status in status) and set(step.item.labels) >= set(label or ())
     ]
     asked = [f"--status {one.value}" for one in status or ()] + [f"--label {one}" for one in label or ()]

@@ -19,17 +19,6 @@ COLOURS = {"open": "cyan", "in_progress": "yellow", "blocked": "red", "closed": 
 MARKS = {"open": "○", "in_progress": "▶", "blocked": "✗", "closed": "✓"}
 
 
-def peoples(
-    found: ViewListing, opened: OpenViews, *, only_open: bool = False, plan_file: str | None = None
-) -> list[PersonsItem]:
-    """The steps of people; where the store has none, nothing is loaded for them."""
-    if not found.people:
-        return []
-    from beads_ralph.store.people import peoples_items
-
-    return peoples_items(opened.views.store, only_open=only_open, plan_file=plan_file)
-
-
 def answer(found: ViewListing, people: Sequence[PersonsItem], opened: OpenViews, nothing: str) -> Answer:
     data: dict[str, Any] = {
         "beads": [bead.told() for bead in found.beads],

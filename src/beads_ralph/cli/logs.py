@@ -1,11 +1,11 @@
-"""logs, events: what the agents and checks of a bead printed, and the journal of a run."""
+"""logs: what the agents and checks of a bead did."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,19 +15,15 @@ import typer
 
 from beads_ralph.agents.bead_outputs import BeadOutput, OutputReader, chosen, outputs
 from beads_ralph.agents.transcript import as_text
-from beads_ralph.bead.words import COLOUR, plural, several
+from beads_ralph.bead.words import COLOUR, several
 from beads_ralph.cli import executions, options
 from beads_ralph.cli.answer import Answer, out
-from beads_ralph.cli.board import line as event_line
 from beads_ralph.cli.commands import Option
-from beads_ralph.cli.style import current_style
 from beads_ralph.cli.text import printable
 from beads_ralph.config import workspace
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import journal, runs
-from beads_ralph.journal.events import Event
-from beads_ralph.journal.runs import RunFolder
 
 
 def logs(
@@ -178,75 +174,3 @@ def _follow_raw(space: Workspace, bead: str) -> None:
             if over:
                 return
             time.sleep(journal.POLL_SECONDS)
-
-
-# --- the journal --------------------------------------------------------------------------------------
-
-
-def show_events(
-    run: Annotated[str | None, Option("--run", help="This run: its id, or the beginning of it.")] = None,
-    every: Annotated[bool, Option("--all", help="All runs, oldest first.")] = False,
-    follow: options.Follow = False,
-    json_: options.Json = False,
-) -> Answer:
-    """Print the journal of the latest run that worked on something."""
-    home = workspace.find().home
-    shown, later = _chosen(home, run, every=every)
-    if later and current_style() == "text":
-        out(f"= this is run {shown[-1].run_id}; {_nothing(later)}")
-    told: list[Event] = []
-    for folder in shown:
-        for event in journal.follow(folder.journal, _is_over(home, folder, follow=follow)):
-            told.append(event)
-            if follow and current_style() == "text":
-                out(_shown(event))
-                sys.stdout.flush()
-    data = {
-        "run_id": shown[-1].run_id,
-        "runs": [folder.run_id for folder in shown],
-        "later": [folder.run_id for folder in later],
-        "events": [event.to_json() for event in told],
-    }
-    return Answer(data, None if follow else lambda _: out("\n".join(_shown(event) for event in told)))
-
-
-def _chosen(home: Path, run: str | None, *, every: bool) -> tuple[Sequence[RunFolder], Sequence[RunFolder]]:
-    """The runs to show, and those after them that have nothing to tell of a bead."""
-    if run is not None and every:
-        raise RalphError(Code.USAGE, "--run and --all exclude one another")
-    latest = runs.require_latest(home)
-    everything = runs.folders(home)
-    if every:
-        return everything, ()
-    if run is not None:
-        return [_named(run, everything)], ()
-    later: list[RunFolder] = []
-    for folder in [] if runs.is_running(home) else reversed(everything):
-        if any(event.bead for event in journal.read(folder.journal)):
-            return [folder], later[::-1]
-        later.append(folder)
-    return [latest], ()
-
-
-def _named(run: str, everything: Sequence[RunFolder]) -> RunFolder:
-    found = [folder for folder in everything if folder.run_id.startswith(run)]
-    if len(found) == 1 and run:
-        return found[0]
-    message = f"{plural(len(found), 'run')} begin with {run}" if found else f"there is no run {run}"
-    action = "See what there is: beads-ralph events --all"
-    raise RalphError(Code.FILE_NOT_FOUND, message, suggested_action=action)
-
-
-def _nothing(later: Sequence[RunFolder]) -> str:
-    names = several([folder.run_id for folder in later])
-    return f"nothing was worked on in {plural(len(later), 'later run')}: {names}"
-
-
-def _is_over(home: Path, folder: RunFolder, *, follow: bool) -> Callable[[], bool]:
-    """Nobody writes to a journal any more but to that of the latest run, while it lasts."""
-    growing = follow and folder == runs.latest(home)
-    return lambda: not (growing and runs.is_running(home))
-
-
-def _shown(event: Event) -> str:
-    return f"{event.at}  {event_line(event) or ' '.join(filter(None, ('·', event.bead, event.kind)))}"

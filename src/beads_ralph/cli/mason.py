@@ -160,7 +160,7 @@ def _insert(order: MasonRequest, opened: OpenStore, met: Reconciled) -> Answer:
 
 def _adopt(order: MasonRequest, space: Workspace, opened: OpenStore, met: Reconciled) -> Answer:
     """Whatever is missing goes in, and what the plan marks as done is closed: accepted, not proven."""
-    from beads_ralph.cli.close import accept_bead
+    from beads_ralph.board.actions import accept_bead
 
     _refuse_gaps(order.path, met)
     inserted = _insert(replace(order, check_existing=True), opened, met)
@@ -290,7 +290,7 @@ def _annotate(path: Path, ids: Mapping[str, str], created: Sequence[str]) -> boo
             error.code,
             f"the beads are in the store, but the plan could not be annotated: {error.message}",
             data={"beads_created": list(created)},
-            suggested_action="Mend that, then run mason --check-existing --annotate",
+            suggested_action="Fix that, then run mason --check-existing --annotate",
         ) from None
     return new != text
 

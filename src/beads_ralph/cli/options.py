@@ -28,18 +28,22 @@ ConfigFile = Annotated[
     Path | None,
     Option("--config", help="Another file than beads-ralph.yaml.", readable=False),
 ]
-Follow = Annotated[bool, Option("-f", "--follow", help="Go on as it grows.")]
+Follow = Annotated[bool, Option("-f", "--follow", help="Follow it as it grows.")]
 NoAgentCheck = Annotated[
     bool, Option("--no-agent-check", help="Do not look for the agent files in .claude/agents/.")
 ]
 MasonSchema = Annotated[Literal["4.1a", "legacy"], Option("--schema", help="The schema of the beads.")]
 Prefer = Annotated[
     Literal["plan", "store"] | None,
-    Option("--prefer", help="Whose value counts where the plan and a person have both changed it."),
+    Option("--prefer", help="Which value wins where both the plan and a person changed it."),
 ]
-Reason = Annotated[str, Option("--reason", help="Why, for those who look at it later.")]
+Reason = Annotated[str, Option("--reason", help="Why, for whoever reads it later.")]
 BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
 BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
+RunName = Annotated[
+    str | None,
+    Argument(metavar="[RUN]", help="A run: its id, the beginning of it, or latest.", show_default=False),
+]
 BeadFiles = Annotated[list[Path], Argument(metavar="FILE…", help="Ralph beads.", readable=False)]
 
 

@@ -13,10 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from beads_ralph import __version__
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, out
-from beads_ralph.cli.commands import COMMANDS, Command, Group, Option, Parameter
+from beads_ralph.cli.commands import COMMANDS, PROGRAM, Command, Group, Option, Parameter, refuse_agents
 from beads_ralph.errors import Code, RalphError
 
-PROGRAM = "beads-ralph"
 MASON = "beads-mason"
 
 
@@ -59,7 +58,7 @@ def _for_typer(command: Callable[..., Answer], changing: str) -> Callable[..., A
     @wraps(command)
     def called(**said: Any) -> Answer:
         if changing:
-            _refuse_agents(changing)
+            refuse_agents(changing)
         return command(**said)
 
     parameters = signature(command, eval_str=True).parameters.values()
@@ -67,17 +66,6 @@ def _for_typer(command: Callable[..., Answer], changing: str) -> Callable[..., A
     called.__annotations__ = {one.name: one.annotation for one in made}
     vars(called)["__signature__"] = Signature(made)
     return called
-
-
-def _refuse_agents(name: str) -> None:
-    """An agent of a run changes no beads of it, whatever a file told it to do."""
-    from beads_ralph.config import workspace
-    from beads_ralph.journal import callers
-
-    run_id = callers.run_behind(workspace.place().home)
-    if run_id:
-        message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
-        raise RalphError(Code.NOT_FOR_AGENTS, message)
 
 
 def _typer_hint(hint: Any) -> Any:

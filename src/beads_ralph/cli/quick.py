@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from beads_ralph.cli.answer import Answer
-from beads_ralph.cli.commands import COMMANDS, Command
+from beads_ralph.cli.commands import COMMANDS, Command, refuse_agents
 
-QUICK: Final = ("list", "ready", "show", "status")
+QUICK: Final = ("list", "ready", "run", "show", "status")
 COMPLETING: Final = "_BEADS_RALPH_COMPLETE"
 
 
@@ -36,9 +37,16 @@ def understood(words: Sequence[str]) -> Callable[[], Answer] | None:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     try:
-        return partial(found, **parsed(found, words[1:]))
+        said = parsed(found, words[1:])
     except NotPlainError:
         return None
+    return partial(_called, found, said, words[0] if row.changes else "")
+
+
+def _called(command: Callable[..., Answer], said: Mapping[str, Any], changing: str) -> Answer:
+    if changing:
+        refuse_agents(changing)
+    return command(**said)
 
 
 def parsed(command: Callable[..., Answer], words: Sequence[str]) -> dict[str, Any]:
@@ -51,7 +59,9 @@ def parsed(command: Callable[..., Answer], words: Sequence[str]) -> dict[str, An
         expected = known.get(name)
         if expected is None or (expected.kind is bool and equals):
             raise NotPlainError
-        text = value if equals or expected.kind is bool else next(rest, "")
+        if not (name or expected.repeats) and expected.key in said:
+            raise NotPlainError
+        text = value if equals else name if expected.kind is bool else next(rest, "")
         said.setdefault(expected.key, []).append(_value(expected, text))
     if any(one.required and one.key not in said for one in known.values()):
         raise NotPlainError
@@ -68,29 +78,32 @@ class ExpectedWord:
     repeats: bool
     settings: Mapping[str, Any]
     required: bool
+    refused: str = ""
+    """The name by which a flag is said not to be."""
 
 
 def _expected(command: Callable[..., Answer]) -> dict[str, ExpectedWord]:
     """By each of its names; an argument has none."""
     found: dict[str, ExpectedWord] = {}
-    for key, hint in get_type_hints(command, include_extras=True).items():
-        if key == "return":
-            continue
-        kind, said = get_args(hint)
+    hints = get_type_hints(command, include_extras=True)
+    for key, parameter in signature(command).parameters.items():
+        kind, said = get_args(hints[key])
         if get_origin(kind) in (Union, UnionType):
             (kind,) = (one for one in get_args(kind) if one is not NoneType)
         repeats = get_origin(kind) is list
-        one = ExpectedWord(
-            key, get_args(kind)[0] if repeats else kind, repeats, said.settings, required=not said.names
-        )
-        found |= dict.fromkeys(said.names or ("",), one)
+        needed = not said.names and parameter.default is Parameter.empty
+        names = [name for both in said.names for name in both.split("/")]
+        refused = next((both.partition("/")[2] for both in said.names if "/" in both), "")
+        inner = get_args(kind)[0] if repeats else kind
+        one = ExpectedWord(key, inner, repeats, said.settings, needed, refused)
+        found |= dict.fromkeys(names or ("",), one)
     return found
 
 
 def _value(expected: ExpectedWord, text: str) -> Any:
     kind = expected.kind
     if kind is bool:
-        return True
+        return text != expected.refused
     fits = bool(text) and not text.startswith("-")
     if kind is int:
         fits = fits and text.isascii() and text.isdigit() and int(text) >= expected.settings["min"]

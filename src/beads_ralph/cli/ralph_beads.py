@@ -147,7 +147,7 @@ def export_beads(
     beads = {bead_id: imports.ralph_of(opened.store.show(bead_id)) for bead_id in ids}
     bare = [bead_id for bead_id, raw in beads.items() if raw is None]
     if bare:
-        message = f"{', '.join(bare)}: no verifiers, so it is no Ralph bead"
+        message = f"{', '.join(bare)}: no verifiers, so it is not a Ralph bead"
         raise RalphError(Code.CONSTRAINT, message, suggested_action="Give the bead verifiers (**Verify**)")
     written: list[str] = []
     if directory is not None:

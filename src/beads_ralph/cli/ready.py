@@ -9,6 +9,7 @@ from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import Option
 from beads_ralph.config import workspace
 from beads_ralph.store import registry
+from beads_ralph.store.views import peoples
 
 
 def ready(
@@ -19,5 +20,5 @@ def ready(
     """List the beads that can start now, and the steps that a person can do now."""
     opened = registry.open_views(workspace.place(), store)
     found = opened.views.ready(limit)
-    people = [step for step in listing.peoples(found, opened, only_open=True) if step.can_be_done]
+    people = [step for step in peoples(opened.views, found, only_open=True) if step.can_be_done]
     return listing.answer(found, people[:limit], opened, "nothing is ready")

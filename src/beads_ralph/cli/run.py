@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from beads_ralph.bead.words import plural, several
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer, speaker
+from beads_ralph.cli.commands import Argument, Option
 from beads_ralph.cli.differences import asked, tell
 from beads_ralph.cli.style import can_ask, current_style
 from beads_ralph.cli.text import escape
@@ -27,41 +26,39 @@ if TYPE_CHECKING:
     from beads_ralph.store.protocol import Progress, Store
 
 PlanChanges = Literal["apply", "refuse"]
-Executor = Annotated[ExecutorName | None, typer.Option("--executor", help="Where agents run.")]
-Forge = Annotated[ForgeName | None, typer.Option("--forge", help="Where pull requests are opened.")]
+Executor = Annotated[ExecutorName | None, Option("--executor", help="Where agents run.")]
+Forge = Annotated[ForgeName | None, Option("--forge", help="Where pull requests are opened.")]
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    plan: Annotated[Path | None, typer.Argument(help="Compile this plan first.")] = None,
+    plan: Annotated[Path | None, Argument(help="Compile this plan first.")] = None,
     *,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
+        int | None, Option("--max-parallel", min=1, help="Beads at work at once.")
     ] = None,
-    team: Annotated[list[str] | None, typer.Option("--team", help="Only this team.")] = None,
-    bead: Annotated[list[str] | None, typer.Option("--bead", help="Only this bead.")] = None,
-    convoy: Annotated[
-        list[str] | None, typer.Option("--convoy", help="Only the beads of this convoy.")
-    ] = None,
-    wisps: Annotated[bool, typer.Option("--wisps", help="Wisps too.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="One round of ready beads, then end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, in waves.")] = False,
+    team: Annotated[list[str] | None, Option("--team", help="Only this team.")] = None,
+    bead: Annotated[list[str] | None, Option("--bead", help="Only this bead.")] = None,
+    convoy: Annotated[list[str] | None, Option("--convoy", help="Only the beads of this convoy.")] = None,
+    wisps: Annotated[bool, Option("--wisps", help="Wisps too.")] = False,
+    once: Annotated[bool, Option("--once", help="One round of ready beads, then end.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would start, in waves.")] = False,
     stop_on_failure: Annotated[
-        bool, typer.Option("--stop-on-failure", help="A blocked bead ends it.")
+        bool, Option("--stop-on-failure", help="Stop when a bead is blocked.")
     ] = False,
     force_gates: Annotated[
-        bool, typer.Option("--force-gates", help="Start features although a gate is red; it is recorded.")
+        bool, Option("--force-gates", help="Start features although a gate is red; it is recorded.")
     ] = False,
     plan_changes: Annotated[
-        PlanChanges | None, typer.Option("--plan-changes", help="What becomes of an edited plan.")
+        PlanChanges | None, Option("--plan-changes", help="What to do with an edited plan.")
     ] = None,
     prefer: options.Prefer = None,
     watch_plan: Annotated[
         bool | None,
-        typer.Option("--watch-plan/--no-watch-plan", help="Take up edits of the plan while the run is on."),
+        Option("--watch-plan/--no-watch-plan", help="Apply edits of the plan while it runs."),
     ] = None,
     push: Annotated[
         bool | None,
-        typer.Option("--push/--no-push", help="Push finished branches to origin, or not, in this run."),
+        Option("--push/--no-push", help="Push finished branches to origin, or not, in this run."),
     ] = None,
     executor: Executor = None,
     forge_name: Forge = None,
@@ -102,7 +99,24 @@ def run(  # noqa: PLR0913 - one parameter an option
     ended = planned.start(lambda journal: Board(journal, current_style()), say)
     if plan is not None and planned.space.config.write_plan_status:
         _mark(planned, plan, say)
-    return ended_answer(planned, ended)
+    return ended_answer(planned, ended, _report(planned, ended, say))
+
+
+def _report(planned: PlannedRun, ended: Ended, say: Progress) -> Path | None:
+    """Write the page of a run that did something; the run is over, whatever becomes of this."""
+    from beads_ralph.cli import report
+    from beads_ralph.journal.runs import RunFolder
+    from beads_ralph.report.run_subject import NAME
+    from beads_ralph.store.query import Query
+
+    folder = RunFolder(planned.space.home, planned.settings.run_id)
+    path = folder.path / NAME
+    try:
+        if ended.attempts:
+            report.write(folder, path, planned.opened.store.find(Query(wisps=True)).beads)
+    except RalphError as error:
+        say(f"the report of the run could not be written: {error.message}")
+    return path if path.exists() else None
 
 
 def _mark(planned: PlannedRun, plan: Path, say: Progress) -> None:
@@ -156,6 +170,8 @@ def may_push(target: PushTarget) -> bool | None:
     if not can_ask():
         return None
     question = f"Push the branches of finished beads to {target}? The answer is kept"
+    import typer
+
     return bool(typer.confirm(question, err=True))
 
 
@@ -164,7 +180,7 @@ def _target(planned: PlannedRun) -> dict[str, str] | None:
     return {"remote": target.remote, "url": target.url} if target else None
 
 
-def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
+def ended_answer(planned: PlannedRun, ended: Ended, report: Path | None = None) -> Answer:
     """How a run ended; exit 0 only where it is done."""
     from beads_ralph.loop import ENDS
 
@@ -172,16 +188,16 @@ def ended_answer(planned: PlannedRun, ended: Ended) -> Answer:
     return Answer(
         ended.to_json()
         | {"run_id": planned.settings.run_id, "store": store.kind, "sandbox": planned.sandbox}
-        | {"push": _target(planned)},
-        lambda console: _show_end(console, ended, store),
+        | {"push": _target(planned), "report": str(report) if report else None},
+        lambda console: _show_end(console, ended, store, report),
         exit_code=ENDS[ended.why].exit_code,
     )
 
 
-def _show_end(console: Console, ended: Ended, store: Store) -> None:
+def _show_end(console: Console, ended: Ended, store: Store, report: Path | None) -> None:
     """The summary: what was closed, what blocked, who must do what, where to look next."""
-    from beads_ralph.cli import convoy
     from beads_ralph.loop import ENDS
+    from beads_ralph.store import convoys
 
     end = ENDS[ended.why]
     console.print(f"\n[{end.colour}]{end.mark} {end.words}[/{end.colour}]: {escape(ended.reason)}")
@@ -197,7 +213,7 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
     for wait in ended.waits:
         console.print(f"  [yellow]…[/yellow] {escape(str(wait))}")
         console.print(f"    [dim]{escape('holds up ' + ', '.join(wait.beads))}[/dim]")
-    for line in convoy.ended(store, ended.finished):
+    for line in convoys.ended(store, ended.finished):
         console.print(f"  {escape(line)}")
     for item in ended.for_people:
         console.print(f"  [yellow]…[/yellow] {escape(f'left for you: {item.id} ({item.title})')}")
@@ -205,6 +221,8 @@ def _show_end(console: Console, ended: Ended, store: Store) -> None:
         console.print(f"  [yellow]![/yellow] {escape(remark)}")
     for step in ended.next_commands:
         console.print(f"  → {escape(step)}")
+    if report is not None:
+        console.print(f"  [dim]the whole run on one page: {escape(report.as_uri())}[/dim]", soft_wrap=True)
 
 
 def _show_pulls(console: Console, ended: Ended) -> None:

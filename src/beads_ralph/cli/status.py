@@ -8,24 +8,23 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from beads_ralph.bead.json_fields import to_json
 from beads_ralph.bead.words import plural, utc_text
+from beads_ralph.board.source import BoardSource
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import Option
-from beads_ralph.cli.listing import peoples
 from beads_ralph.cli.page import Line, line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.journal import journal, runs
 from beads_ralph.journal.runs import RunFolder
-from beads_ralph.store import registry
-from beads_ralph.store.query import Query
-from beads_ralph.store.views import BeadView, Views
 
 REFRESH_SECONDS = 1.0
 FLAGGED_SHOWN = 10
 PEOPLES_SHOWN = 10
+URGENT = ("stalled", "budget", "gate_red", "failed_twice", "plan_differs")
 STATUSES = ("open", "in_progress", "blocked", "closed")
 
 
@@ -50,10 +49,11 @@ def _show_again(found: dict[str, Any]) -> None:
 
 def _status(store: StoreChoice | None) -> dict[str, Any]:
     place = workspace.place()
-    opened = registry.open_views(place, store)
-    listing = opened.views.find(Query())
-    folder = runs.latest(place.home)
-    running = runs.is_running(place.home)
+    source = BoardSource(place, store)
+    state, look, folder = source.poll(), source.look, source.folder
+    if look.error is not None:
+        raise look.error
+    listing, running = look.listing, runs.is_running(place.home)
     cut_off = [] if running else [left.run_id for left in runs.left_unfinished(place.home)]
     return {
         "running": running,
@@ -77,10 +77,17 @@ def _status(store: StoreChoice | None) -> dict[str, Any]:
             {"id": broken.id, "faults": [fault.to_json() for fault in broken.faults]}
             for broken in listing.unreadable
         ],
-        "waiting_for": _waiting_for(opened.views, listing.beads),
-        "people": [step.to_json() for step in peoples(listing, opened, only_open=True)],
+        "waiting_for": [dict(wait) for wait in look.waits],
+        "people": [dict(step) for step in look.people],
         "executions": executions.rows(executions.homes(place)),
-        "store": opened.views.kind,
+        "store": look.kind,
+        "attention": to_json(state.attention),
+        "run": to_json(state.run),
+        "next": [
+            {"id": bead.id, "waits": to_json(bead.waits)}
+            for bead in map(state.bead, state.next)
+            if bead is not None
+        ],
     }
 
 
@@ -110,20 +117,6 @@ def _orphans(cut_off: Sequence[str]) -> list[dict[str, Any]]:
     return [row for run_id in cut_off for row in orphans(run_id)]
 
 
-def _waiting_for(views: Views, beads: Sequence[BeadView]) -> list[dict[str, Any]]:
-    """Gates and people's steps that hold beads up; nobody outside is asked how they stand."""
-    known = {bead.id for bead in beads}
-    left = [bead for bead in beads if bead.status != "closed"]
-    if all(bead.parent is None and known.issuperset(bead.dependencies) for bead in left):
-        return []
-    from beads_ralph.loop import blockers
-
-    store = views.store
-    found = store.find(Query()).beads
-    unfinished = [bead for bead in found if bead.status != "closed"]
-    return [wait.to_json() for wait in blockers.overview(store, unfinished, found).survey.waits]
-
-
 def _unavailable(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
     """Programs that are not asked now."""
     for row in rows:
@@ -142,6 +135,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
     if reviewed := found["standing"].get("reviewed"):
         yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
+    yield from _urgent(found["attention"])
     yield from _flagged(found["flagged"])
     width = found["parallel"]
     if width and width["now"] != width["most"]:
@@ -180,6 +174,15 @@ def _ending(found: dict[str, Any]) -> str:
     if not found["draining"]:
         return ""
     return f", starts nothing more ({found['draining']}), finishes {plural(len(found['at_work']), 'bead')}"
+
+
+def _urgent(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """What needs a person and has no line of its own further down."""
+    for row in rows:
+        if row["kind"] in URGENT:
+            yield line(("  !", "yellow"), f" {row['bead'] or 'run'}  {row['text']}")
+            if row["command"]:
+                yield line(f"    → {row['command']}")
 
 
 def _flagged(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:

@@ -121,7 +121,7 @@ def age_of(text: str) -> timedelta:
     try:
         return timedelta(seconds=TypeAdapter(Seconds).validate_python(word))
     except (ValidationError, OverflowError):
-        message = f"--age {text!r} is no length of time"
+        message = f"--age {text!r} is not a duration"
         raise RalphError(Code.USAGE, message, suggested_action="Write for example: --age 24h") from None
 
 

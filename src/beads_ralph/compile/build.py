@@ -337,7 +337,7 @@ def _phase_warnings(plan: Plan) -> Iterator[Fault]:
         above = phases[at]
         number = SprintId.parse(f"{above.phase}.1")
         if number is None or number.phase_number != sprint.id.phase_number:
-            message = f"sprint {sprint.id} stands below the heading of phase {above.phase}"
+            message = f"sprint {sprint.id} is below the heading of phase {above.phase}"
             action = (
                 f"Move it below a heading of phase {sprint.id.phase}, or give it a number of {above.phase}"
             )

@@ -204,9 +204,9 @@ def _row(bead: Bead) -> dict[str, Any]:
 def _reread(change: Change) -> Fault:
     name, sprint = change.bead.id, change.planned.metadata.plan_sprint_id
     fields = several([name.removeprefix("metadata.") for name in change.fields])
-    again = f"To have it done again: beads-ralph retry {name} --again"
-    stand = "to let it stand: beads-ralph mason PLAN --update --prefer store"
-    message = f"sprint {sprint} reads differently since {name} was closed: {fields}"
+    again = f"To redo it: beads-ralph retry {name} --again"
+    stand = "to keep it as it is: beads-ralph mason PLAN --update --prefer store"
+    message = f"sprint {sprint} has changed since {name} was closed: {fields}"
     return Fault(Code.CONFLICT, message, suggested_action=f"{again}; {stand}")
 
 
@@ -359,5 +359,5 @@ def _conflict_faults(change: Change) -> Iterator[Fault]:
             f"{change.bead.id}: {field_name} was changed in the plan and in the store: "
             f"the plan says {planned!r}, the store {stored!r}"
         )
-        action = "Say which counts: --prefer plan or --prefer store; or write the same into the plan"
+        action = "Say which one wins: --prefer plan or --prefer store; or write the same into the plan"
         yield Fault(Code.CONFLICT, message, field=name, suggested_action=action)

@@ -179,7 +179,7 @@ class _Composing:
             text = self._sprint_text(step, at)
             sprint = SprintId.parse(text) if isinstance(text, str) else None
             if sprint is None:
-                message = f"{text!r} is no sprint id: it must match {SPRINT_PATTERN}"
+                message = f"{text!r} is not a sprint id: it must match {SPRINT_PATTERN}"
                 self._fault(step, Fault(Code.FIELD_PATTERN, message, field="metadata.sprint"))
             else:
                 found[step.key] = sprint

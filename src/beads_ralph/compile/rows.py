@@ -72,7 +72,7 @@ def choose(rows: Sequence[ValueRow], asked: str | None) -> list[ValueRow]:
 def _range(text: str) -> tuple[int, float]:
     found = RANGE.fullmatch(text)
     if found is None or not text.strip("-"):
-        message = f"--rows {text!r} is no range of rows"
+        message = f"--rows {text!r} is not a range of rows"
         raise RalphError(Code.USAGE, message, suggested_action="Write for example: --rows 41- or --rows 2-40")
     first = int(found["first"] or 0)
     if not found["dash"]:
@@ -121,10 +121,10 @@ def _json_rows(text: str, file: str) -> Iterator[ValueRow]:
     except RalphError as problem:
         raise _refused(file, f"is {problem.message}", "Write an array of objects, one a pour") from None
     if not isinstance(said, list):
-        raise _refused(file, "is no array", "Write an array of objects, one a pour")
+        raise _refused(file, "is not an array", "Write an array of objects, one a pour")
     strange = [number for number, entry in enumerate(said, 1) if not isinstance(entry, dict)]
     if strange:
-        raise gathered([_fault(file, f"row {number} is no object") for number in strange], file)
+        raise gathered([_fault(file, f"row {number} is not an object") for number in strange], file)
     for number, entry in enumerate(said, 1):
         yield ValueRow(number, dict(_given(entry, f"{file} row {number}")), file)
 

@@ -70,7 +70,7 @@ class PlanDefaults(Section):
         None, description="0, the most urgent, to 4; 1 where nothing is set.", examples=[2]
     )
     max_retry_attempts: Positive | None = Field(
-        None, description="Attempts for a bead, in all; goes before the general key.", examples=[5]
+        None, description="Attempts for a bead, in all; overrides the general key.", examples=[5]
     )
     verify: list[Command] | None = Field(
         None, description="Commands that must succeed, for sprints that name none.", examples=[["make test"]]
@@ -88,7 +88,7 @@ class PlanDefaults(Section):
 
 
 class AgentDefaults(Section):
-    """For agents that do not say it themselves."""
+    """Defaults for agents that do not set these themselves."""
 
     default_model: Filled | None = Field(
         None, description="The model; `sonnet` where nothing says one.", examples=["opus"]
@@ -103,7 +103,7 @@ class AgentDefaults(Section):
     )
     program_options: dict[Filled, list[str]] = Field(
         default_factory=dict,
-        description="By program, the options for agents that name none; goes before `default_options`.",
+        description="By program, the options for agents that name none; overrides `default_options`.",
         examples=[{"codex": ["--config=model_reasoning_effort=high"]}],
     )
     role_models: dict[str, str] = Field(
@@ -118,7 +118,7 @@ class AgentDefaults(Section):
     )
     fallback: list[Player] = Field(
         default_factory=list,
-        description="Who plays an agent while its program cannot, in order: `PROGRAM` or `PROGRAM:MODEL`.",
+        description="Stand-ins for a program that cannot run, in order: `PROGRAM` or `PROGRAM:MODEL`.",
         examples=[["codex", "gemini"]],
     )
 
@@ -157,6 +157,23 @@ class ModelPrice(Section):
     """For tokens read from a cache; the price of the input where nothing is said."""
 
 
+Urgency = Literal["needs_you", "ready", "warning", "info"]
+"""needs_you: nothing goes on without a person. ready: something is done. warning: it may need one. info: the
+rest."""
+
+USUALLY_TOLD: Final[tuple[Urgency, ...]] = ("needs_you", "ready")
+
+
+class NotifyChannel(Section):
+    """A way to tell a person what needs them."""
+
+    to: Filled
+    """`desktop`, `webhook`, `command`, or a URL of Apprise. `$NAME` is taken from the environment."""
+    url: Filled | None = None
+    command: list[Filled] | None = None
+    when: list[Urgency] = Field(default_factory=lambda: [*USUALLY_TOLD])
+
+
 class FormulaSettings(Section):
     """What becomes of the plain steps of a formula, which are for people otherwise."""
 
@@ -168,15 +185,13 @@ class FormulaSettings(Section):
 class Config(Section):
     """Every setting, flat, with its default."""
 
-    store: StoreChoice = Field(
-        "auto", description="Where beads live; `--store` goes first.", examples=["embedded"]
-    )
+    store: StoreChoice = Field("auto", description="Where beads live; `--store` wins.", examples=["embedded"])
     bd_timeout: Seconds = Field(30.0, description="How long one call of bd may take.", examples=["1m"])
     plan: PlanDefaults = Field(
         PlanDefaults.model_construct(), description="Defaults for what a sprint does not say."
     )
     agent_defaults: AgentDefaults = Field(
-        AgentDefaults.model_construct(), description="For agents that do not say it themselves."
+        AgentDefaults.model_construct(), description="Defaults for agents that do not set these themselves."
     )
     formulas: dict[str, FormulaSettings] = Field(
         default_factory=dict,
@@ -184,7 +199,7 @@ class Config(Section):
         examples=[{"release": {"for_agents": True, "agent": "python-dev (opus)"}}],
     )
     executor: ExecutorName = Field(
-        "local", description="Where agents run; `--executor` goes first.", examples=["tmux"]
+        "local", description="Where agents run; `--executor` wins.", examples=["tmux"]
     )
     agent_home: Filled | None = Field(
         None,
@@ -193,7 +208,7 @@ class Config(Section):
     )
     agent_env: list[Filled] = Field(
         default_factory=list,
-        description="Variables of yours that agents, checks and setup may have besides.",
+        description="Environment variables of yours that agents, checks and setup may see too.",
         examples=[["JAVA_HOME", "NPM_TOKEN"]],
     )
     agent_memory_mb: Positive | None = Field(
@@ -207,15 +222,15 @@ class Config(Section):
     sandbox: Literal["auto", "bwrap", "none"] = Field(
         "auto", description="What agents, checks and setup are sandboxed with.", examples=["bwrap"]
     )
-    sandbox_network: bool = Field(True, description="Whether they have a network in there.", examples=[False])
+    sandbox_network: bool = Field(True, description="Whether they have a network inside.", examples=[False])
     sandbox_writes: list[Filled] = Field(
         default_factory=list,
-        description="What they may write to in there besides, such as a cache of packages.",
+        description="What else they may write to in there, such as a package cache.",
         examples=[["~/.npm", "~/.cache/pip"]],
     )
     sandbox_reads: list[Filled] = Field(
         default_factory=list,
-        description="What they may read in there although it is hidden otherwise, such as ~/.aws.",
+        description="What they may read in there although it is normally hidden, such as ~/.aws.",
         examples=[["~/.aws", "~/.npmrc"]],
     )
     verifier_sandbox: Literal["auto", "none"] = Field(
@@ -228,14 +243,14 @@ class Config(Section):
     )
     verifier_home_keeps: list[Filled] = Field(
         default_factory=list,
-        description="What of your home checks see besides tools and downloads.",
+        description="What else of your home checks can see, besides tools and downloads.",
         examples=[[".npmrc", ".config/pip"]],
     )
     verifier_network: bool = Field(
         True, description="Whether checks reach more than this machine.", examples=[False]
     )
     forge: ForgeName = Field(
-        "auto", description="Where pull requests are opened; `--forge` goes first.", examples=["local"]
+        "auto", description="Where pull requests are opened; `--forge` wins.", examples=["local"]
     )
     push: Push = Field(
         "ask",
@@ -243,14 +258,14 @@ class Config(Section):
         examples=["yes"],
     )
     budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="After so many minutes a run starts nothing more.", examples=[90]
+        None, description="A run starts nothing more after this many minutes.", examples=[90]
     )
     budget_usd: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="When its agents have cost so much, a run starts nothing more.", examples=[20]
+        None, description="A run starts nothing more once its agents have cost this much.", examples=[20]
     )
     budget_tokens: Positive | None = Field(
         None,
-        description="When its agents report so many tokens, a run starts nothing more.",
+        description="A run starts nothing more once its agents have used this many tokens.",
         examples=[5000000],
     )
     prices: dict[Filled, ModelPrice] = Field(
@@ -260,21 +275,21 @@ class Config(Section):
     )
     bead_budget_minutes: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="The minutes that work on one bead may take; its own `timeout_minutes` goes first.",
+        description="The minutes that work on one bead may take; its own `timeout_minutes` wins.",
         examples=[120],
     )
     bead_budget_usd: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="The cost that agents may report for one bead; its own `budget_usd` goes first.",
+        description="The cost that agents may report for one bead; its own `budget_usd` wins.",
         examples=[5],
     )
     bead_budget_tokens: Positive | None = Field(
         None,
-        description="The tokens that agents may report for one bead; its own `budget_tokens` goes first.",
+        description="The tokens that agents may report for one bead; its own `budget_tokens` wins.",
         examples=[1000000],
     )
     max_parallel_sessions: Positive = Field(
-        4, description="Beads at work at the same time; `--max-parallel` goes first.", examples=[8]
+        4, description="Beads at work at the same time; `--max-parallel` wins.", examples=[8]
     )
     poll_interval: Seconds = Field(
         30.0, description="How often a run looks for beads that others have made ready.", examples=["10s"]
@@ -336,7 +351,7 @@ class Config(Section):
     )
     closed_by_hand: Literal["ask", "accept", "reopen"] = Field(
         "ask",
-        description="What a bead counts for that somebody closed without a proof.",
+        description="How to treat a bead that somebody closed without a proof.",
         examples=["accept"],
     )
     plan_changes: Literal["apply", "refuse"] = Field(
@@ -351,7 +366,7 @@ class Config(Section):
     )
     source_moves: Literal["keep", "restore", "follow"] = Field(
         "keep",
-        description="What it means for a run that a source branch is moved while it is on.",
+        description="What a run does when a source branch moves while it runs.",
         examples=["follow"],
     )
     rerun_red_checks: bool = Field(
@@ -361,7 +376,7 @@ class Config(Section):
     )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
-        description="What a change means that touches files which decide what passes.",
+        description="What to do about changes to files that decide what passes.",
         examples=["flag"],
     )
     cleanup_on_complete: bool = Field(
@@ -393,7 +408,7 @@ class Config(Section):
     )
     max_interruptions: Annotated[int, Field(ge=0)] = Field(
         3,
-        description="So many kills of the run in a row, with an agent of the bead at work, block the bead; "
+        description="Block a bead after this many kills of the run in a row while its agent was at work; "
         "0 for never.",
         examples=[5],
     )
@@ -410,6 +425,11 @@ class Config(Section):
         "state",
         description="Where run and result records go, seen from the repository's root.",
         examples=["../state"],
+    )
+    notify: list[NotifyChannel] = Field(
+        default_factory=list,
+        description="How a run tells you what needs you: channels, each with `to` and `when`.",
+        examples=[[{"to": "desktop"}, {"to": "webhook", "url": "$HOOK_URL", "when": ["needs_you"]}]],
     )
     logging: Logging = Field(
         Logging.model_construct(), description="What a run writes down for finding faults."

@@ -58,8 +58,8 @@ def place(start: Path | None = None) -> RalphPlace:
     """The place around `start`; in a git worktree that is the main repository's."""
     here = (start or Path.cwd()).resolve()
     repository = commands.find(here)
-    checkout = commands.toplevel(here) if repository else None
-    return RalphPlace(repository.root if repository else here, repository, checkout)
+    root, checkout = (repository.root, repository.tree) if repository else (here, None)
+    return RalphPlace(root, repository, checkout)
 
 
 def find(start: Path | None = None, config_file: Path | None = None) -> Workspace:

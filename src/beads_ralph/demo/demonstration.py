@@ -21,7 +21,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import text_files
 from beads_ralph.files.text_files import RALPH_DIR
 from beads_ralph.git import commands, worktree_removal
-from beads_ralph.journal import records, runs
+from beads_ralph.journal import accounts, records, runs
 from beads_ralph.journal.events import Event
 from beads_ralph.journal.journal import read
 from beads_ralph.plan import annotate, draw, parse
@@ -209,9 +209,9 @@ def _subject(finished: Finished) -> run_page.PageSubject:
     return run_page.PageSubject(
         title="A to-do list, from nothing to released",
         drawing=finished.shown.drawing,
-        beads=finished.beads,
+        beads=[run_page.ShownBead.of(bead) for bead in finished.beads],
         events=finished.told,
-        ended=finished.ended,
+        account=accounts.account(str(finished.ended["run_id"]), finished.told),
         closing=closing,
         pulls_folder=f"{RALPH_DIR}/pulls",
         analysis=ANALYSIS,

@@ -168,7 +168,7 @@ def faults_of(raw: Any, file: str | None = None) -> list[Fault]:
 
 
 def _cure(fault: Fault) -> str:
-    return f"Mend {fault.field}; {SCHEMA} says what a Ralph bead may hold"
+    return f"Fix {fault.field}; {SCHEMA} says what a Ralph bead may hold"
 
 
 def _missing(raw: dict[str, Any], file: str | None) -> list[Fault]:

@@ -21,7 +21,7 @@ def _size(node: yaml.Node, sizes: dict[int, int], above: set[int]) -> int:
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in above:
-        raise _refusal("an alias (*name) stands inside of what it names (&name)", node)
+        raise _refusal("an alias (*name) is inside what it names (&name)", node)
     if id(node) not in sizes:
         above.add(id(node))
         pairs = node.value if isinstance(node, yaml.MappingNode) else [(inner,) for inner in node.value]

@@ -99,7 +99,7 @@ def require_target(root: Path, remote: str, network: Network, *config: str) -> N
             message = f"{target(root, remote)} cannot be pushed to"
             kind = TemporaryError if is_temporary(ended) else RalphError
             said = words_of(ended, network.timeout)
-            action = f"Mend it, or set push: no in beads-ralph.yaml. git says: {said.splitlines()[-1]}"
+            action = f"Fix it, or set push: no in beads-ralph.yaml. git says: {said.splitlines()[-1]}"
             raise kind(Code.GIT_ERROR, message, details=said, suggested_action=action)
 
     persist(ask, network.retry)

@@ -141,7 +141,7 @@ class _Looking:
             self._derive(f"{path}.derive", var)
         broken = expressions.pattern_fault(var.pattern) if var.pattern else None
         if broken is not None:
-            self.wrong(f"{path}.pattern", f"{var.pattern!r} is no regular expression for bd: {broken}")
+            self.wrong(f"{path}.pattern", f"{var.pattern!r} is not a regular expression for bd: {broken}")
         elif (refusal := default_refusal(var)) is not None:
             self.wrong(f"{path}.default", f"breaks the variable's own rule: it {refusal}")
         for at, word in enumerate(var.enum if broken is None else ()):
@@ -201,11 +201,11 @@ class _Looking:
             self._known(path, condition.name)
         elif said.strip():
             forms = "{{name}}, !{{name}}, {{name}} == value or {{name}} != value"
-            self.wrong(path, f"{said!r} is no condition; write {forms}")
+            self.wrong(path, f"{said!r} is not a condition; write {forms}")
 
     def _known(self, path: str, name: str) -> None:
         if name not in self.formula.vars:
-            self.wrong(path, f"{name} is no variable{meant(name, self.formula.vars)}")
+            self.wrong(path, f"{name} is not a variable{meant(name, self.formula.vars)}")
 
     def _gate(self, path: str, gate: StepGate) -> None:
         if not gate.type.strip():
@@ -311,7 +311,7 @@ class _Looking:
         texts = [(f"{path}.{name}", text) for path, step in self.steps for name, text in texts_of(step)]
         for path, name in ((path, name) for path, text in texts for name in names_in(text)):
             if name not in self.formula.vars and (close := meant(name, self.formula.vars)):
-                self.warn(path, f"{{{{{name}}}}} is no variable{close}")
+                self.warn(path, f"{{{{{name}}}}} is not a variable{close}")
 
 
 def _fits_an_id(text: str) -> bool:

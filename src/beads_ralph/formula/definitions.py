@@ -74,7 +74,7 @@ def inner_edges(instance: Instance) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Parting:
-    """Why instances are no repetition of one another."""
+    """Why instances do not repeat one another."""
 
     field: str
     one: str

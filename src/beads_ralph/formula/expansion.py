@@ -155,7 +155,7 @@ def _replaced(
     """Write a macro out in the place of every step that fits; who waited for it waits for its last steps."""
     macro = _Macro(formula, load(str(rule.get("with"))), rule.get("vars") or {})
     if not macro.macro.template:
-        raise _refused(formula, f"{macro.macro.name} is no macro: it has no template")
+        raise _refused(formula, f"{macro.macro.name} is not a macro: it has no template")
     found: list[Step] = []
     ends: dict[str, list[str]] = {}
     for step in steps:

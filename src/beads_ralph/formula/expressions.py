@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,7 +43,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition | None:
-    """None for what is no condition."""
+    """None for what is not a condition."""
     found = CONDITION.fullmatch(text.strip())
     if found is None:
         return None
@@ -88,7 +89,7 @@ def _number(text: str, values: Mapping[str, str]) -> int:
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
         if name not in values:
-            raise RangeError(f"names {name}, which is no variable")
+            raise RangeError(f"names {name}, which is not a variable")
         return f"({values[name]})"  # so that 2^{n} of a negative number stays what it looks like
 
     try:
@@ -143,7 +144,7 @@ class _Expression:
         try:
             return math.pow(base, self.power())
         except ValueError:
-            raise RangeError("has a power that is no number") from None
+            raise RangeError("has a power that is not a number") from None
 
     def single(self) -> float:
         if self.taken("-"):
@@ -183,6 +184,7 @@ DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
     "phase_number": _phase_number,
     "slug": lambda value: slug(_text(value)),
     "branch_slug": lambda value: branch_slug(_text(value)),
+    "quoted": lambda value: shlex.quote(_text(value)),
     "sentences": lambda value: ". ".join(entry.rstrip(". ") for entry in _entries(value)) + ".",
     "bullets": lambda value: "\n".join(f"- {entry}" for entry in _entries(value)),
 }

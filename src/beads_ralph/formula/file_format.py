@@ -60,7 +60,7 @@ def parse(raw: Any, file: Path, place: Place | None = None, *, bom: bool = False
     except ValidationError as problem:
         return Read(None, tuple(_in_words(error, file) for error in problem.errors(include_url=False)))
     reasons = ["its file begins with a byte order mark, which bd cannot read"] if bom else []
-    reasons += ["its inputs are no variables to bd"] if raw.get("inputs") and formula.vars else []
+    reasons += ["bd does not treat its inputs as variables"] if raw.get("inputs") and formula.vars else []
     reasons += _beyond_bd(raw.get("vars") or {}, is_json=not file.name.endswith(".toml"))
     told = {"file": file, "place": place, "only_here": tuple(reasons)}
     return Read(formula.model_copy(update=told))

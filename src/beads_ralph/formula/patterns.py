@@ -87,7 +87,7 @@ class _Making:
         name_all(found, self.keys)
         fields = fields_of(found, nodes)
         variables = ordered(found)
-        # What is poured later is no sprint of that plan, and waits for nothing unless somebody says so.
+        # What is poured later is not a sprint of that plan, and waits for nothing unless somebody says so.
         usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
         formula = {
             "formula": self.around.name,

@@ -132,7 +132,7 @@ class Growing:
             return True
         condition = expressions.parse_condition(node.step.condition)
         if condition is None:
-            raise self._fault(f"{node.path}.condition", f"{node.step.condition!r} is no condition")
+            raise self._fault(f"{node.path}.condition", f"{node.step.condition!r} is not a condition")
         return condition.holds(lambda name: self.values.text(name) if name in self.values else "")
 
     def _rounds(self, node: StepNode, loop: StepLoop) -> Iterator[Round]:

@@ -333,7 +333,7 @@ def entries_of(said: Any) -> tuple[str, ...] | _Refused:
         try:
             said = json.loads(said)
         except (ValueError, RecursionError):
-            return _Refused("begins with [ but is no JSON array")
+            return _Refused("begins with [ but is not a JSON array")
     entries = [plain_text(entry) for entry in said] if isinstance(said, list | tuple) else [said]
     if not all(isinstance(entry, str) for entry in entries):
         return _Refused("takes a list of texts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -91,6 +91,8 @@ class Repository:
     """The main working tree, found from anywhere inside it or inside one of its worktrees."""
 
     root: Path
+    tree: Path | None = field(default=None, compare=False)
+    """The working tree that it was found from, be it the main one or a worktree beside it."""
 
     def branches(self) -> frozenset[str]:
         """Local branches, one without a commit included, and the remotes' without the remote's name."""
@@ -117,14 +119,19 @@ def _branch_name(ref: str) -> str:
 
 def find(start: Path) -> Repository | None:
     """The repository that `start` lies in, None outside of any."""
-    inside = run("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=start)
-    if not inside.ok:
-        return None
-    common = Path(inside.stdout.strip())
-    if common.name == ".git":
-        return Repository(common.parent)
-    top = toplevel(start)
-    return Repository(top) if top else None
+    # Outside of a working tree git says the first, and fails at the second.
+    asked = run("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel", cwd=start)
+    common, _, top = asked.stdout.strip().partition("\n")
+    if "\n" in top:  # a folder's name holds a line end
+        common, top = (_asked_alone(start, one) for one in ("--git-common-dir", "--show-toplevel"))
+    tree = Path(top) if top else None
+    if common and Path(common).name == ".git":
+        return Repository(Path(common).parent, tree)
+    return Repository(tree, tree) if tree else None
+
+
+def _asked_alone(start: Path, which: str) -> str:
+    return run("rev-parse", "--path-format=absolute", which, cwd=start).stdout.strip()
 
 
 def no_repository(start: Path) -> RalphError:
@@ -140,5 +147,5 @@ def no_repository(start: Path) -> RalphError:
 
 def toplevel(start: Path) -> Path | None:
     """The working tree that `start` lies in, be it the main one or a worktree beside it."""
-    top = run("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=start)
-    return Path(top.stdout.strip()) if top.ok and top.stdout.strip() else None
+    top = _asked_alone(start, "--show-toplevel")
+    return Path(top) if top else None

@@ -1,6 +1,6 @@
 """Objects that an agent made in its quarantine: checked by git's own rules, and taken over.
 
-Nothing in the quarantine is trusted. What is no object goes first; every object is hashed anew on its way,
+Nothing in the quarantine is trusted. What is not an object goes first; every object is hashed on its way,
 must be well formed, and must find what it refers to.
 """
 

@@ -25,7 +25,7 @@ UNKNOWN_OPTION: Final = 129
 
 @dataclass(frozen=True)
 class Conflict:
-    """A merge that stands half done in the worktree, for an agent to resolve."""
+    """A merge that is half done in the worktree, for an agent to resolve."""
 
     branch: str
     """What is being merged in."""

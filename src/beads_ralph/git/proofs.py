@@ -148,7 +148,7 @@ class Proofs:
                 path.unlink()
             names = several([path.name for path in wrong])
             message = f"large files are not what their names say: {names}; removed"
-            raise DamagedCommitError(Code.GIT_ERROR, message, suggested_action="Commit the files anew")
+            raise DamagedCommitError(Code.GIT_ERROR, message, suggested_action="Commit the files again")
 
     def _missing(self, commits: Iterable[str]) -> list[str]:
         return [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
@@ -377,7 +377,7 @@ def _damaged(commit: str, stderr: str) -> DamagedCommitError:
     named = [name for name in dict.fromkeys(OBJECT.findall(stderr)) if name != commit]
     which = f" ({', '.join(named[:3])})" if named else ""
     message = f"{commit[:12]} cannot be proven: objects of it are missing, damaged or malformed{which}"
-    action = "Commit the files anew; git fsck names what is wrong"
+    action = "Commit the files again; git fsck names what is wrong"
     return DamagedCommitError(Code.GIT_ERROR, message, details=stderr.strip(), suggested_action=action)
 
 

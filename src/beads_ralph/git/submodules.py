@@ -89,7 +89,7 @@ def fill(tree: Path, near: Sequence[Path], env: Mapping[str, str]) -> str:
     for one in listed(tree):
         place = tree / one.path
         if not (place / ".git").exists() and (why := _update(tree, one, near, env)):
-            return f"the submodule {one.path} cannot be had from {one.url}: {why}"
+            return f"the submodule {one.path} cannot be fetched from {one.url}: {why}"
         if inner := fill(place, [folder / one.name / "modules" for folder in near], env):
             return inner
     return ""

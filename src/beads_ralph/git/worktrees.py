@@ -264,7 +264,7 @@ def is_left_over(repo_root: Path, path: Path) -> bool:
 
 
 def _foreign(path: Path) -> RalphError:
-    message = f"{path} exists, but is no worktree of this repository; its files stay as they are"
+    message = f"{path} exists, but is not a worktree of this repository; its files stay as they are"
     return BeadRefused(
         Code.GIT_ERROR, message, suggested_action=f"Move it away, such as: mv {path} {path}.old"
     )

@@ -210,6 +210,8 @@ class BeadClaimed(BaseEvent):
     branch: str
     template: str | None = None
     max_attempts: int
+    asks: str = seldom("")
+    """A hash of what the bead asks for; empty in journals of older versions, and of `exec`."""
 
 
 class TeamAwaited(BaseEvent):
@@ -344,6 +346,13 @@ class VerifierEnded(BaseEvent, underway=True):
     stage: str
 
 
+class ReviewGiven(BaseEvent, underway=True):
+    seat: int
+    told: str
+    check: Evidence
+    flags: tuple[str, ...] = ()
+
+
 class VerdictGiven(BaseEvent):
     program: str | None = seldom(None)
     role: str | None = seldom(None)
@@ -400,7 +409,7 @@ Known: TypeAlias = (
     | ConflictForeseen | PullRequestOpened | BeadClosed | BeadBlocked | BeadReleased | BeadReopened
     | BeadParked
     | AgentStarted | AgentEnded | ProgramUnavailable | ProgramReplaced | ProgramRecovered
-    | VerifierEnded | VerdictGiven | GateChecked | GatesOverridden | GatePassed
+    | VerifierEnded | ReviewGiven | VerdictGiven | GateChecked | GatesOverridden | GatePassed
 )  # fmt: skip
 Event: TypeAlias = Known | UnknownEvent
 KINDS: Final[Mapping[str, type[Known]]] = {one.kind: one for one in get_args(Known)}

@@ -22,7 +22,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.limits import Parallelism
 from beads_ralph.session.program_limits import ProgramLimits
 
-TELLS: Final = "have it tell its usage (docs/agents.md), and name it in agent_defaults.tells_usage"
+TELLS: Final = "have it report its usage (docs/agents.md), and name it in agent_defaults.tells_usage"
 
 
 @dataclass
@@ -109,9 +109,9 @@ def _untold(call: AgentCall, budget: Budget) -> str:
     tokens, usage = call.usage.input_tokens or call.usage.output_tokens, call.usage
     if budget.cost_usd is not None and usage.cost_usd is None:
         action = _name_price(call.model) if tokens else TELLS
-        return f"the cost budget (USD) cannot be kept: {call.program} told no cost; {action}"
+        return f"the cost budget (USD) cannot be kept: {call.program} reported no cost; {action}"
     if budget.tokens is not None and not tokens:
-        return f"the token budget cannot be kept: {call.program} told no tokens; {TELLS}"
+        return f"the token budget cannot be kept: {call.program} reported no tokens; {TELLS}"
     return ""
 
 
@@ -151,7 +151,7 @@ def _why_not(key: str, player: Player, scene: RunScene) -> tuple[str, str]:
     if not profile.counts:
         other = key.replace("usd", "minutes").replace("tokens", "minutes")
         what = "cost" if usd else "tokens"
-        return f"{player.program} is not known to tell its {what}", f"Either {TELLS}; or use {other}"
+        return f"{player.program} is not known to report its {what}", f"Either {TELLS}; or use {other}"
     if not usd:
         return "", ""
     model = _model(player.spec, scene)
@@ -159,9 +159,9 @@ def _why_not(key: str, player: Player, scene: RunScene) -> tuple[str, str]:
         return "", ""
     tokens = f"or use {key.replace('usd', 'tokens')}"
     if not model:
-        why = f"{profile.title} tells no price, and nothing says which model it takes"
+        why = f"{profile.title} reports no price, and nothing says which model it takes"
         return why, f"Name its model, as in {player.program}:MODEL, {tokens}"
-    why = f"{profile.title} tells no price, and that of {model} is not known"
+    why = f"{profile.title} reports no price, and that of {model} is not known"
     return why, f"{_name_price(model)}, {tokens}"
 
 

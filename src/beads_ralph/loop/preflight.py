@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -89,13 +90,13 @@ def submodules_at_hand(scene: RunScene) -> Iterator[Obstacle]:
     for commit, beads in _starting_points(scene).items():
         for one in submodules.at(scene.root, commit):
             if submodules.nearest(one, near) is None and unreachable(one.url):
-                message = f"the submodule {one.path} is neither here nor to be had from {one.url}"
-                action = f"Bring it here: git submodule update --init {one.path}"
+                message = f"the submodule {one.path} is neither here nor available from {one.url}"
+                action = f"Fetch it: git submodule update --init {one.path}"
                 yield from (obstacle(Code.GIT_ERROR, message, action, bead=bead.id) for bead in beads)
 
 
 def _unreachable(scene: RunScene) -> Callable[[str], bool]:
-    """Whether a repository cannot be had from its address. Each is asked for once."""
+    """Whether a repository cannot be fetched from its address. Each is asked for once."""
     network = Network.of(scene.config)
 
     @cache
@@ -210,8 +211,10 @@ def rehearse(
 
 
 def examine(scene: RunScene) -> dict[str, list[Obstacle]]:
-    """By the name of each check: what it finds."""
-    return {name: list(check(scene)) for name, check in CHECKS.items()}
+    """By the name of each check: what it finds. They are made side by side: most of them wait for git."""
+    with ThreadPoolExecutor(len(CHECKS)) as pool:
+        found = pool.map(lambda check: list(check(scene)), CHECKS.values())
+        return dict(zip(CHECKS, found, strict=True))
 
 
 def would_start(store: Store) -> list[Bead]:

@@ -9,9 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall
+from beads_ralph.bead import json_fields
+from beads_ralph.bead.agent_call import INTERRUPTED, AgentCall, DevCall, QACall
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.run_state import DevExecution, Interruption, RunState, ScrumResult, Spending
+from beads_ralph.bead.run_state import (
+    DevExecution,
+    Interruption,
+    QAExecution,
+    RunState,
+    ScrumResult,
+    Spending,
+    StageReached,
+)
+from beads_ralph.bead.stages import Reached, Review
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
@@ -24,44 +34,92 @@ from beads_ralph.journal.events import (
     BeadParked,
     BeadReleased,
     Event,
+    ReviewGiven,
     VerdictGiven,
 )
 from beads_ralph.journal.journal import read
 from beads_ralph.session.state import verdict_event
 
+DEVELOPERS: Final = ("dev", "scrum-master")
+
 
 def unrecorded(bead: Bead, journal: Path) -> RunState:
     """What the bead's run state lacks: who had worked on it when the run was killed, in which session, and
     what that had cost. So the next run goes on with the same sessions, and no money is forgotten."""
-    calls = [call for call in _unjudged(bead, read(journal)) if _is_sound(call)]
+    cut = CutOff(bead)
+    for event in (one for one in read(journal) if one.bead == bead.id):
+        cut.hear(event)
+    calls = [call for call in cut.calls if _is_sound(call)]
     if not calls:
         return RunState()
     state = bead.metadata
     rows = [_row(call) for call in calls if call.role != "qa"]
+    judged = [QAExecution.made(**one.to_row()) for one in cut.judged]
     usage = sum((call.usage for call in calls), state.usage)
     return RunState(
         dev_agent_executions=[*(state.dev_agent_executions or ()), *rows],
+        qa_agent_executions=[*(state.qa_agent_executions or ()), *judged],
         spent=(state.spent or Spending()).model_copy(update=asdict(usage)),
+        reached=StageReached.made(**json_fields.to_json(cut.reached)) if cut.reached else None,
     )
 
 
-def _unjudged(bead: Bead, told: Iterable[Event]) -> Sequence[AgentCall]:
-    """Those since the bead was last claimed that belong to no attempt which was judged: of all others
-    the store has been told. One that was cut off is known by its start alone."""
-    ended: list[AgentCall] = []
-    begun: dict[tuple[str, int], AgentCall] = {}
-    for event in (one for one in told if one.bead == bead.id):
+@dataclass
+class CutOff:
+    """An attempt that belongs to a run which ended before its verdict: of all others the store has been told.
+    A call that was cut off is known by its start alone."""
+
+    bead: Bead
+    ended: list[AgentCall] = field(default_factory=list)
+    begun: dict[tuple[str, int], AgentCall] = field(default_factory=dict)
+    judged: list[QACall] = field(default_factory=list)
+    reached: Reached | None = None
+    """The stages that ended well, those before the bead was last claimed included."""
+
+    @property
+    def attempt(self) -> int:
+        return self.bead.metadata.attempt_count + 1
+
+    @property
+    def calls(self) -> list[AgentCall]:
+        return [*self.ended, *self.begun.values()]
+
+    def hear(self, event: Event) -> None:
         match event:
-            case BeadClaimed():
-                ended.clear()
-                begun.clear()
-            case AgentStarted(call=call):
-                cut = replace(call, started_at=event.at, problem=INTERRUPTED, trouble=INTERRUPTED)
-                begun[call.role, call.seat] = cut
-            case AgentEnded(call=call):
-                begun.pop((call.role, call.seat), None)
-                ended.append(replace(call, started_at=call.started_at or event.at, completed_at=event.at))
-    return [one for one in (*ended, *begun.values()) if one.attempt > bead.metadata.attempt_count]
+            case BeadClaimed(asks=asks):
+                self.ended, self.begun, self.judged = [], {}, []
+                before = self.bead.metadata.stages
+                goes_on = before is not None and (before.attempt, before.of) == (self.attempt, asks)
+                self.reached = before if goes_on else Reached(self.attempt, asks) if asks else None
+            case AgentStarted(call=call) if call.attempt >= self.attempt:
+                self._begin(replace(call, started_at=event.at, problem=INTERRUPTED, trouble=INTERRUPTED))
+            case AgentEnded(call=call) if call.attempt >= self.attempt:
+                self._end(replace(call, started_at=call.started_at or event.at, completed_at=event.at))
+            case ReviewGiven(attempt=self.attempt):
+                self._judge(Review(event.seat, event.told, event.check, event.flags))
+
+    def _begin(self, call: AgentCall) -> None:
+        self.begun[call.role, call.seat] = call
+        if self.reached is not None and call.role in DEVELOPERS:
+            self.reached = self.reached.begun(call.seat)
+        elif self.reached is not None and call.role == "qa":
+            self.reached = self.reached.asked(call.seat)
+
+    def _end(self, call: AgentCall) -> None:
+        self.begun.pop((call.role, call.seat), None)
+        self.ended.append(call)
+        if self.reached is not None and call.role in DEVELOPERS and not call.problem:
+            self.reached = self.reached.developed(call.seat, call.commit)
+
+    def _judge(self, review: Review) -> None:
+        check = review.check
+        asked = [call for call in self.ended if (call.role, call.seat) == ("qa", review.seat)]
+        self.judged += [
+            QACall.of(call, check.ruling, check.message, check.details, check.commit)
+            for call in asked[-1:]
+            if _is_sound(call)
+        ]
+        self.reached = self.reached.reviewed(review) if self.reached else None
 
 
 def _row(call: AgentCall) -> DevExecution:

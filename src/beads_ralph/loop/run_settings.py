@@ -18,6 +18,7 @@ from beads_ralph.journal.events import BeadClaimed, BlockedId, ProposedBead, Pul
 from beads_ralph.loop.blockers import Overview, Wait
 from beads_ralph.loop.run_end import Why
 from beads_ralph.session.agent_calls import template_of
+from beads_ralph.session.history import subject_of
 from beads_ralph.store.query import UnreadableBead
 
 
@@ -238,4 +239,5 @@ def taken_up(bead: Bead) -> BeadClaimed:
         branch=place.branch,
         template=template_of(bead),
         max_attempts=(place.attempts_forgiven or 0) + place.max_retry_attempts,
+        asks=subject_of(bead),
     )

@@ -27,6 +27,7 @@ from beads_ralph.loop.known_beads import Known, neighbours
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
+from beads_ralph.loop.store_turns import StoreTurns
 from beads_ralph.loop.teams import Teams
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
@@ -57,6 +58,7 @@ class Pool:
         self.config = tools.config
         self.home = tools.folder.home
         self.journal = journal
+        self.turns = StoreTurns()
         self.known: dict[str, Known] = {}
         self.unmatched: set[str] = set()
         """The filters of the run without a bead."""
@@ -71,20 +73,25 @@ class Pool:
         """Of the beads that the run is about, and of those that they build on."""
         self.spoiled: dict[str, str] = {}
         """All beads that could not be read when the run began."""
+        self.stages: dict[str, tuple[object, ...]] = {}
+        """By bead: the stages that a run has noted, before this one began or in it."""
         self.teams = Teams()
         self.watch = ProofWatch(self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home))
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
+        name = getattr(call, "__name__", "")
         for pause in RETRY.pauses():
             try:
-                return await in_thread(call, *args, **named)
+                async with self.turns.turn(name):
+                    return await in_thread(call, *args, **named)
             except RalphError as error:
                 if error.code not in PASSING:
                     raise
                 LOG.warning("the store failed, and is asked again: %s", error.message)
             await asyncio.sleep(pause)
-        return await in_thread(call, *args, **named)
+        async with self.turns.turn(name):
+            return await in_thread(call, *args, **named)
 
     # --- recovery -----------------------------------------------------------------------------------
 
@@ -92,6 +99,8 @@ class Pool:
         """Claims of dead runs on this repository are given back, wisps too, whatever this run is about; our
         lock says that no other run lives. Every bead of the store that the run may see, as it was found."""
         everything = await self.ask(self.store.find, Query(wisps=True))
+        for bead in everything.beads:
+            self._note_stages(bead.id, bead.metadata)
         await self._put_right(everything.beads)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
         self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
@@ -227,7 +236,9 @@ class Pool:
             self.known |= {other.id: Known.of(other) for other in found.beads}
             self.watch.no_beads |= unknown - self.known.keys()
         if bead.metadata.proven and bead.metadata.proven.commit != self.watch.closed.resumed.get(bead.id):
-            bead = _without_proof(bead)
+            bead = _without(bead, RunState(proven=None))
+        if (stages := bead.metadata.stages) and stages.mark != self.stages.get(bead.id):
+            bead = _without(bead, RunState(reached=None))
         before = [self.known[name] for name in bead.dependencies if name in self.known]
         return Order(
             bead,
@@ -269,7 +280,12 @@ class Pool:
 
     async def keep(self, bead: Bead, state: RunState) -> None:
         self.teams.note(bead, state, finished=False)
+        self._note_stages(bead.id, state)
         await self.ask(self.store.update, bead.id, Changes(metadata=metadata_of(bead, state)))
+
+    def _note_stages(self, bead_id: str, state: RunState) -> None:
+        if state.stages is not None:
+            self.stages[bead_id] = state.stages.mark
 
     async def holds(self, bead: Bead) -> bool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
@@ -300,6 +316,7 @@ class Pool:
             LOG.warning("%s could not be released: %s", bead.id, error.message)
 
     async def give_back(self, bead: Bead, status: str, outcome: Outcome) -> None:
+        self._note_stages(bead.id, outcome.state)
         found, reason = Findings(metadata_of(bead, outcome.state)), redact(outcome.reason)
         self.known[bead.id] = replace(Known.of(bead), status=status)
         await self.ask(self.store.release, bead.id, self.actor, status=status, reason=reason, found=found)
@@ -349,9 +366,10 @@ class Pool:
         return not self.parents.isdisjoint(item.id for item in step.above)
 
 
-def _without_proof(bead: Bead) -> Bead:
-    """A proof that no run made before this one began is not one to go on with."""
-    return bead.model_copy(update={"metadata": bead.metadata.changed(RunState(proven=None))})
+def _without(bead: Bead, untrue: RunState) -> Bead:
+    """A proof or a stage that neither stood there when the run began nor is of this run is nothing to go on
+    with: anybody can write to a store."""
+    return bead.model_copy(update={"metadata": bead.metadata.changed(untrue)})
 
 
 def _why_unreadable(broken: UnreadableBead) -> str:

@@ -103,7 +103,7 @@ class Drawing:
 
 
 def text(drawing: Drawing, console: Console, counted: str = "") -> None:
-    """Wave by wave; `★` marks the critical path, `←` what a sprint waits for. What is no sprint is
+    """Wave by wave; `★` marks the critical path, `←` what a sprint waits for. What is not a sprint is
     counted by the caller."""
     from rich.cells import cell_len, set_cell_size
     from rich.markup import escape

@@ -162,7 +162,7 @@ def _referred(value: At[str]) -> list[str]:
         return words
     known = [word for word in words if REFERENCE.fullmatch(word)]
     action = f"Write {', '.join(known) or 'the ids'} alone, and anything else in brackets behind an id"
-    raise LabelError(f"**Depends On** has {value.value!r}, and {other!r} is no sprint", value.line, action)
+    raise LabelError(f"**Depends On** has {value.value!r}, and {other!r} is not a sprint", value.line, action)
 
 
 def agents(field: blocks.Field) -> tuple[At[AgentSpec], ...]:
@@ -236,7 +236,7 @@ def checks(field: blocks.Field) -> tuple[At[SprintCheck], ...]:
     """Commands as code spans, bullets with a code span, or a fenced block."""
     for text, line in _no_commands(field):
         if text and len(text.split()) == 1:
-            raise LabelError(f"**Verify** would not run {text!r}: it is no code", line, f"Write `{text}`")
+            raise LabelError(f"**Verify** would not run {text!r}: it is not code", line, f"Write `{text}`")
     found = [At(SprintCheck(code.text, code.text), code.line) for code in field.codes]
     for item in field.items:
         found.extend(_item_checks(item))
@@ -252,7 +252,7 @@ def remarks(name: str, field: blocks.Field) -> Iterator[LabelError]:
     """Words between commands that are run by nobody; a single one is a fault."""
     for text, line in _no_commands(field) if name == "verify" else ():
         if len(text.split()) > 1:
-            message = f"**Verify** does not run {text!r}: it is no code"
+            message = f"**Verify** does not run {text!r}: it is not code"
             yield LabelError(message, line, f"Write `{text}` where that is a command, or put it in brackets")
 
 

@@ -207,7 +207,7 @@ def _front_matter(state: _Parse, block: blocks.FrontMatter) -> None:
         content = yaml.safe_load(block.text)
     except NOT_YAML as problem:
         why, line = yaml_fault(problem, block)
-        action = "Mend the YAML between the two lines of ---"
+        action = "Fix the YAML between the two lines of ---"
         state.fault(Code.MARKDOWN, f"front matter is not valid YAML: {why}", line, action)
         return
     if content is None:
@@ -286,7 +286,7 @@ def _read_field(state: _Parse, draft: _Draft, entry: blocks.Field, values: dict[
     try:
         values[name] = fields.READERS[name](entry)
     except LabelError as problem:
-        action = problem.action or f"Mend the value of **{entry.label}**"
+        action = problem.action or f"Fix the value of **{entry.label}**"
         state.fault(Code.PLAN_PATTERN, f"sprint {draft.id}: {problem.message}", problem.line, action)
         draft.unread.add(name)
         if name in ("formula", "pour"):
@@ -377,7 +377,7 @@ def _shared(plan: Plan, beads: Mapping[str, str]) -> list[Fault]:
     ids = {sprint.id.text: sprint.annotation.value for sprint in plan.sprints if sprint.annotation}
     counts = Counter({**ids, **beads}.values())
     return [
-        Fault(Code.DUPLICATE_ID, f"bead {bead} stands under two sprints", plan.file, sprint.line)
+        Fault(Code.DUPLICATE_ID, f"bead {bead} is under two sprints", plan.file, sprint.line)
         for sprint in plan.sprints
         if (bead := beads.get(sprint.id.text)) is not None and counts[bead] > 1
     ]

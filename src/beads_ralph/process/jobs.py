@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -231,6 +230,8 @@ class Profile:
 
 def which(name: str, path: str | None = None) -> str | None:
     """The program on PATH, or None."""
+    import shutil  # which imports every kind of compression
+
     return shutil.which(name, path=path)
 
 

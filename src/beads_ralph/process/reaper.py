@@ -42,6 +42,13 @@ LEAVE_SECONDS: Final = PATIENCE + 2.0
 # --- our side -------------------------------------------------------------------------------------
 
 
+def prepare() -> None:
+    """Have the starter ready for the first job: it starts up while others do, too."""
+    with suppress(OSError):
+        if SUPPORTED and has_table():
+            STARTER.prepare()
+
+
 def start(
     job: Job, stdin: IO[bytes] | int, stdout: IO[bytes] | int, stderr: IO[bytes] | int
 ) -> Started | Reaped:
@@ -126,7 +133,7 @@ class Reaped:
 
 
 class Starter:
-    """The process that our jobs are started by; there is none before the first job."""
+    """The process that our jobs are started by; there is none before it is prepared, or the first job."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,6 +156,10 @@ class Starter:
                 raise
             self._remember(line.reaper)
             return line
+
+    def prepare(self) -> None:
+        with self._lock:
+            self._opened()
 
     def _hand_over(self, files: list[int]) -> None:
         try:

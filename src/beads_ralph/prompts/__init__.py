@@ -96,7 +96,7 @@ def _faults(name: str, text: str) -> Iterator[Fault]:
     for line, place in ((n, one) for n, row in enumerate(text.split("\n"), 1) for one in PLACE.finditer(row)):
         if place[0] not in usual:
             near = [one for one in usual if PLACE.sub(r"\1", one) == place[1]]
-            action = f"Write {near[0]}" if near else f"Known are {' '.join(sorted(usual))}"
+            action = f"Write {near[0]}" if near else f"Known: {' '.join(sorted(usual))}"
             message = f"prompt {name} has no place {place[0]}"
             yield Fault(Code.CONSTRAINT, message, file=file, line=line, suggested_action=action)
     there = {place[1] for place in PLACE.finditer(text)}
@@ -140,7 +140,7 @@ def agent_files() -> dict[str, str]:
 @cache
 def _template(name: Name) -> str:
     if name not in NAMES:
-        raise ValueError(f"there is no prompt {name!r}; known are {', '.join(NAMES)}")
+        raise ValueError(f"there is no prompt {name!r}; known: {', '.join(NAMES)}")
     return resources.files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

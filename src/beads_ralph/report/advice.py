@@ -262,7 +262,7 @@ def _flaky(tally: Tally) -> Iterator[Advice]:
         if seen.runs >= POINTS_NEEDED:
             text = (
                 f"The verifier {seen.name} is flaky: of {seen.repeated} commits that it judged again "
-                f"it called {seen.flips} both red and green. Mend it first: it sends good work back."
+                f"it called {seen.flips} both red and green. Fix it first: it sends good work back."
             )
             yield Advice("flaky-verifier", text, seen.runs, {**seen.to_json(), "runs_are": "verifier runs"})
 

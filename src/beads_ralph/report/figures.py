@@ -115,7 +115,7 @@ TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
 
 def amount(value: Any) -> float | None:
     """A number of at least 0, whatever a foreign record has there instead."""
-    if type(value) not in NUMBERS or not 0 <= value < MORE:  # True is no number here
+    if type(value) not in NUMBERS or not 0 <= value < MORE:  # True is not a number here
         return None
     return float(value)
 

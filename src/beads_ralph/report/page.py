@@ -179,12 +179,13 @@ def _gantt(subject: AnalysisSubject) -> Iterator[str]:
         )
         for bead, tries in shown.items()
     ]
-    foot = [f"{start:%H:%M:%S}", f"{end:%H:%M:%S}"]
+    form = "%Y-%m-%d %H:%M" if end - start > timedelta(days=1) else "%H:%M:%S"
+    foot = [f"{start:{form}}", f"{end:{form}}"]
     kinds = {name: said_ for name, said_ in NAMES.items() if any(one.outcome == name for one in found)}
     table = PlotTable(
         ["bead", "attempt", "start", "took", "ended"],
         [
-            [one.bead, one.attempt, f"{one.start:%H:%M:%S}", _took(one, subject.now), NAMES[one.outcome]]
+            [one.bead, one.attempt, f"{one.start:{form}}", _took(one, subject.now), NAMES[one.outcome]]
             for tries in shown.values()
             for one in tries
         ],

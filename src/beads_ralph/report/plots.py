@@ -41,6 +41,11 @@ def text(value: Any) -> str:
     return escape(shown.encode("utf-8", "replace").decode("utf-8"))
 
 
+def block(value: str) -> str:
+    """The same, line by line, for a text whose lines matter."""
+    return "\n".join(text(line) for line in value.splitlines())
+
+
 def page(title: str, style: Sequence[str], body: Iterable[str]) -> str:
     """A whole page; `style` names the files that its looks are in."""
     folder = resources.files(__package__ or "")
@@ -146,7 +151,8 @@ def columns(
     """Stacked columns from left to right."""
     yield _svg(title, COLUMNS + 30)
     most = max((sum(parts.values()) for _, parts in stacks), default=0) or 1
-    for share in (0.0, 0.5, 1.0):
+    half = most // 2  # counts are whole, and so are the marks beside them
+    for share in sorted({0.0, half / most, 1.0}):
         y = 8 + COLUMNS * (1 - share)
         yield f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{y:g}" y2="{y:g}"/>'
         yield f'<text class="dim" x="{LEFT - 2}%" y="{y + 4:g}" text-anchor="end">{most * share:g}</text>'

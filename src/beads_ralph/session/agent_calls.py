@@ -193,6 +193,8 @@ async def _once(asked: Asked, order: Order, tools: Tools, events: EventSink) -> 
     begun = replace(begun, cost_computed=computed)
     reply = _told_session(reply, asked, given)
     done = _ended(_in_session(begun, session_after(asked.session, reply)), ended, reply, usage)
+    if asked.role != "qa":
+        done = replace(done, commit=await in_thread(git_files.commit_of, "HEAD", asked.cwd))
     events.emit(AgentEnded(call=done, **whose))
     return Answered(done, spec, ended, reply, began, (*(own.told if own else ()), *replaced))
 

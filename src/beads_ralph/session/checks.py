@@ -91,7 +91,9 @@ async def _run(
         limit = confinement.memory_limit_mb(case.bead, case.tools.config)
         asks = await in_thread(runner_reports.may_ask, case.worktree, case.base)
         team = case.metadata.team_name
-        subject = Subject(case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks)
+        subject = Subject(
+            case.bead.id, attempt, clean.path, commit, stage, team, limit, case.env, asks, case.base
+        )
         known = None if stage == "baseline" else baseline.known(case)
         bench = around.bench(case.bench, case.tools.config) if around else case.bench
         furnished = case.tools.config.worktree_setup or case.tools.config.worktree_files

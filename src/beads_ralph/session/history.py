@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from beads_ralph.agents.faults import FAULTS
@@ -28,7 +28,9 @@ from beads_ralph.bead.run_state import (
     RunState,
     ScrumResult,
     Spending,
+    StageReached,
 )
+from beads_ralph.bead.stages import Reached, Review
 from beads_ralph.bead.usage import Usage
 from beads_ralph.forge.protocol import PullRequest
 from beads_ralph.session.agent_calls import Answered
@@ -58,6 +60,8 @@ class BeadHistory:
     verdict: Verdict | None = None
     findings: list[Finding] = field(default_factory=list)
     """Those that are open."""
+    reached: Reached | None = None
+    """The stages of the attempt without a verdict."""
     proven: str | None = None
     red_before: dict[str, bool] | None = None
     """Which verifiers failed before any work was done; None where nobody has looked yet."""
@@ -85,6 +89,7 @@ class BeadHistory:
             state.dev_calls,
             state.qa_calls,
             findings=state.findings,
+            reached=_reached(bead),
             proven=_proven(bead),
             red_before=state.red_before,
             tests_before=state.tests_before,
@@ -95,7 +100,7 @@ class BeadHistory:
 
     def begin_anew(self) -> None:
         """What was proven is asked for again: somebody opened the bead, or the work is not there any more."""
-        self.proven, self.forgiven = None, self.attempts
+        self.proven, self.forgiven, self.reached = None, self.attempts, None
 
     @property
     def counted(self) -> int:
@@ -125,9 +130,25 @@ class BeadHistory:
 
     def judge(self, attempt: int, verdict: Verdict) -> None:
         """An attempt has its verdict."""
-        self.attempts, self.verdict = attempt, verdict
+        self.attempts, self.verdict, self.reached = attempt, verdict, None
         self.findings = open_after(self.findings, verdict, attempt)
         self.proven = verdict.evidence[0].commit if verdict.ruling == "pass" else None
+
+    @property
+    def stages(self) -> Reached:
+        """How far the next attempt has come."""
+        return self.reached or Reached(self.attempts + 1, subject_of(self.bead))
+
+    def note_developed(self, seat: int, commit: str | None) -> None:
+        """A developer has done its part of the next attempt."""
+        self.reached = self.stages.developed(seat, commit)
+
+    def note_reviewed(self, review: Review) -> None:
+        self.reached = self.stages.reviewed(review)
+
+    def forget_reviews(self) -> None:
+        """What reviewers have said so far is worth nothing."""
+        self.reached = replace(self.stages, reviews=())
 
     def add_dev(self, done: Answered, feedback: str | None) -> None:
         self.dev.append(DevCall.of(done.call, feedback, redact(_last_words(done.reply))[-LAST_WORDS:]))
@@ -152,6 +173,7 @@ class BeadHistory:
             last_verdict=self._kept_verdict(),
             open_findings=[OpenFinding.made(**json_fields.to_json(one)) for one in self.findings],
             unreviewed=None,
+            reached=StageReached.made(**json_fields.to_json(self.reached)) if self.reached else None,
             proven=Proof(commit=self.proven, of=subject_of(self.bead)) if self.proven else None,
             red_before=self.red_before,
             tests_before=self.tests_before,
@@ -195,6 +217,13 @@ def subject_of(bead: Bead) -> str:
     asked = without_sessions(bead.metadata.to_json())
     text = json.dumps([asked.get(key) for key in keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _reached(bead: Bead) -> Reached | None:
+    """Where the next attempt is one that was begun before, at what the bead still asks for."""
+    found = bead.metadata.stages
+    goes_on = found and (found.attempt, found.of) == (bead.metadata.attempt_count + 1, subject_of(bead))
+    return found if goes_on else None
 
 
 def _proven(bead: Bead) -> str | None:

@@ -73,7 +73,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     if spilled := await in_thread(lent_files.committed, case.worktree, case.base, case.lent):
         text = (
             f"commits hold {several(spilled)}, lent to the worktree and not to be published: "
-            "take it out of every commit of the branch (git rebase, or reset and commit anew)"
+            "take it out of every commit of the branch (git rebase, or reset and commit again)"
         )
         return await failed(case, text, flags)
     try:

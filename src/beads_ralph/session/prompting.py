@@ -6,6 +6,7 @@ it, to the program that was asked first or to one that stands in for it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -106,6 +107,15 @@ def reviewer(
         flaw=again,
         nonce=question.nonce,
     )
+
+
+def fingerprint(case: BeadSession, seat: int, change: ReviewedChange) -> str:
+    """A hash of what a verdict rests on beside the commit and what the bead asks for: where the work begins,
+    who judges and how, what was checked, and what the same reviewer found before."""
+    persona = case.tools.personas.find(case.metadata.qa_agents[seat - 1].agent)
+    checks = sorted(_result(row) for row in change.checks if row.command)
+    told = [case.base, str(persona), case.tools.prompts.own.get("qa"), checks, _own_findings(case, seat)]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _result(row: Evidence) -> str:

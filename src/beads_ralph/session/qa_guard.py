@@ -64,6 +64,14 @@ def in_checkout(checkout: Checkout, before: Collection[str] = ()) -> tuple[list[
     return flags, f"QA agents {did} in their checkout, so what they say is not about the commit; thrown away"
 
 
+def is_untouched(checkout: Checkout, before: Collection[str], seen: Scene) -> bool:
+    """Whether nothing that is judged has been changed so far, while others may still look at it."""
+    if not (checkout.path / ".git").exists() or checkout.head() != checkout.commit:
+        return False
+    branch = _refs(seen.root).get(f"{HEADS}{seen.branch}")
+    return set(checkout.changed()) <= {*before} and branch == seen.commit and not _touched(seen)
+
+
 def elsewhere(seen: Scene, keep_as: str, neighbours: Collection[str]) -> tuple[list[str], str]:
     """What they did besides: what a reviewer should know, and what makes their word worth nothing.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,8 @@ from beads_ralph.agents.verdicts import Judgement, NoVerdict, Question, judge
 from beads_ralph.bead.agent_call import Session
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.journal.events import WarningGiven
+from beads_ralph.bead.stages import Review
+from beads_ralph.journal.events import ReviewGiven, WarningGiven
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import gate_files, prompting, qa_guard, verify, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
@@ -56,6 +57,9 @@ async def _examined(
     """Every QA agent at the same time, on one clean checkout; what they change there is thrown away. Files
     that would steer them are as the base has them. The last of the answer is what they did that makes their
     word worth nothing."""
+    panel = _Panel.of(case, attempt, commit, change) if not flaw else _Panel(case, attempt, commit, change)
+    if not panel.seats:
+        return panel.rows, panel.flags, ""
     place = (case.tools.root, case.worktree, case.metadata.branch, commit)
     in_reach = not case.tools.is_out_of_reach(case.worktree)
     before = await in_thread(partial(qa_guard.scene, *place, in_reach=in_reach))
@@ -71,21 +75,89 @@ async def _examined(
             raise Halted("broken", misled)  # the world's trouble: this work is as good as it was
         config = case.tools.config
         furnished = await in_thread(clean.changed) if config.worktree_setup or config.worktree_files else []
-        asked = [
-            _Review(case, number, attempt, commit, change, clean.path, flaw)
-            for number in range(1, len(case.metadata.qa_agents) + 1)
-        ]
-        answers = await _all([review.answer() for review in asked])
+        untouched = partial(qa_guard.is_untouched, clean, furnished, before)
+        asked = [_Review(case, number, attempt, commit, change, clean.path, flaw) for number in panel.seats]
+        answers = await _all([panel.hear(review, untouched) for review in asked])
         flags, mended = await in_thread(qa_guard.in_checkout, clean, furnished)
     neighbours = await case.host.branches_beside()
     aside = f"{ref_word(case.bead.id)}-{attempt}{_anew(flaw)}"
     more, meddling = await in_thread(qa_guard.elsewhere, before, aside, neighbours)
     meddled = "; ".join(text for text in (mended, meddling) if text)
-    found = [one for one in answers if isinstance(one, Evidence)]
     silent = [one.reason for one in answers if isinstance(one, Silence)]
-    if silent and not meddled and all(row.ruling == "pass" for row in found):
+    if meddled:
+        case.record.forget_reviews()
+    else:
+        panel.keep_all()
+    if silent and not meddled and all(row.ruling == "pass" for row in panel.rows):
         raise _undecided(case, "; ".join(silent))
-    return found, [*flags, *more], meddled
+    return panel.rows, [*flags, *more, *panel.flags], meddled
+
+
+@dataclass
+class _Panel:
+    """Those who judge one commit at the same time. A verdict is kept as soon as it is sure that nobody had
+    changed what it is about: whatever ends the others, its reviewer is not asked again."""
+
+    case: BeadSession
+    attempt: int
+    commit: str
+    change: ReviewedChange
+    kept: dict[int, Review] = field(default_factory=dict)
+    """By seat: those that are in the journal, of this run or of an earlier one."""
+    given: dict[int, Evidence] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: BeadSession, attempt: int, commit: str, change: ReviewedChange) -> _Panel:
+        """With the verdicts of an earlier run that was cut off, as far as they are on this very question."""
+        panel, stages = cls(case, attempt, commit, change), case.record.stages
+        before = [one for one in stages.reviews if one.is_on(commit, panel.told(one.seat), change.flags)]
+        panel.kept = {one.seat: one for one in before}
+        panel.given = {one.seat: one.check for one in before}
+        return panel
+
+    @property
+    def seats(self) -> list[int]:
+        """Who is to be asked."""
+        every = range(1, len(self.case.metadata.qa_agents) + 1)
+        return [seat for seat in every if seat not in self.kept]
+
+    @property
+    def rows(self) -> list[Evidence]:
+        return [self.given[seat] for seat in sorted(self.given)]
+
+    @property
+    def flags(self) -> list[str]:
+        """What earlier verdicts were told and nobody has raised again."""
+        raised = dict.fromkeys(flag for one in self.kept.values() for flag in one.flags)
+        return [flag for flag in raised if flag not in self.change.flags]
+
+    def told(self, seat: int) -> str:
+        return prompting.fingerprint(self.case, seat, self.change) if self._has(seat) else ""
+
+    def _has(self, seat: int) -> bool:
+        return 0 < seat <= len(self.case.metadata.qa_agents)
+
+    async def hear(self, review: _Review, untouched: Callable[[], bool]) -> Answer:
+        answer = await review.answer()
+        if isinstance(answer, Evidence):
+            self.given[review.number] = answer
+            if len(self.given) < len(self.case.metadata.qa_agents) and await in_thread(untouched):
+                self._keep(review.number)
+        return answer
+
+    def keep_all(self) -> None:
+        for seat in sorted(self.given.keys() - self.kept.keys()):
+            self._keep(seat)
+
+    def _keep(self, seat: int) -> None:
+        review = Review(seat, self.told(seat), self.given[seat], tuple(self.change.flags))
+        self.kept[seat] = review
+        self.case.record.note_reviewed(review)
+        self.case.tell(
+            ReviewGiven(
+                attempt=self.attempt, seat=seat, told=review.told, check=review.check, flags=review.flags
+            )
+        )
 
 
 def _anew(flaw: str) -> str:

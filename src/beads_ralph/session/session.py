@@ -17,6 +17,7 @@ from beads_ralph.bead.run_state import HISTORY, ParkedUntil, RunState, ScrumResu
 from beads_ralph.bead.words import plural, utc_text
 from beads_ralph.errors import BeadRefused, Code, RalphError
 from beads_ralph.files import disk
+from beads_ralph.git import commands
 from beads_ralph.process.calls import in_thread
 from beads_ralph.session import checks, judging, prompting, worktree, worktree_rest, worktree_setup
 from beads_ralph.session.agent_calls import Answered, Asked
@@ -115,8 +116,8 @@ class BeadWork:
     async def before_next(self) -> Exhausted | None:
         case, record = self.case, self.case.record
         if not self._may_retry:
-            last = record.verdict.message if record.verdict else "all of them were used up before"
-            text = f"{plural(record.counted, 'attempt')} did not suffice; the last: {last}"
+            last = record.verdict.message if record.verdict else "none in this run, they were used up before"
+            text = f"blocked after {plural(record.counted, 'attempt')}; last failure: {last}"
             return case.cut_by or Exhausted(text)
         if why := await case.host.why_pause():
             return Exhausted(why, paused=True)
@@ -179,11 +180,23 @@ def _open_shelf(case: BeadSession) -> None:
 
 
 async def _taken_up(case: BeadSession) -> bool:
-    """A bead whose reviewers gave no verdict goes on where it stopped; whether nothing but the checks is left
-    to do."""
-    parked = case.metadata.parked
+    """A bead goes on after the last stage that ended well; whether nothing but the checks is left to do."""
+    parked, record, head = case.metadata.parked, case.record, await case.head()
     seen = (parked.commit if parked is not None else None) or case.metadata.unreviewed
-    return bool(seen) and seen == await case.head() and case.was_given
+    if seen not in (None, "", head) or not await _is_still_there(case, head):
+        record.reached = None
+    if seen:
+        return seen == head and case.was_given
+    needed = 1 if names_scrum_master(case.bead) else len(case.metadata.dev_agents)
+    return record.stages.developers >= needed and case.was_given
+
+
+async def _is_still_there(case: BeadSession, head: str) -> bool:
+    """Whether the branch holds what the developers left there, in whichever run."""
+    left = case.record.stages.commit
+    if not case.begun_before:
+        return False
+    return left in ("", head) or await in_thread(commands.contains, case.tools.root, head, left)
 
 
 # --- ends ---------------------------------------------------------------------------------------------
@@ -231,7 +244,8 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
     """Have the tasks done; why that came to nothing, empty where it did not."""
     if names_scrum_master(case.bead):
         return await _lead(case, attempt, feedback)
-    for number, spec in enumerate(case.metadata.dev_agents, 1):
+    done_before = case.record.stages.developers
+    for number, spec in enumerate(case.metadata.dev_agents[done_before:], done_before + 1):
         asked = Asked(
             spec,
             "dev",
@@ -245,6 +259,7 @@ async def develop(case: BeadSession, attempt: int, feedback: str | None) -> str:
         done = await ask(case, asked)
         if done.call.problem:
             return f"dev agent {done.doer} {done.call.problem}"
+        case.record.note_developed(number, done.call.commit)
     return ""
 
 
@@ -270,6 +285,7 @@ async def _lead(case: BeadSession, attempt: int, feedback: str | None) -> str:
     if not said.success:
         return f"scrum-master {done.doer} did not succeed: {said.error or 'no reason given'}"
     case.claimed_pull = said.pr_url
+    case.record.note_developed(1, done.call.commit)
     return ""
 
 

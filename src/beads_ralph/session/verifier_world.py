@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+import beads_ralph
 from beads_ralph.agents.environment import OF_A_HOME
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
@@ -43,6 +46,7 @@ MARKS: Final = ("BEADS_RALPH_JOB", "BEADS_RALPH_ORDER", RUN_ID)
 NAMED: Final = re.compile(r"(?<![\w.$}~/:-])/[^\s'\"`;|&<>()$*?\[\]{}\\,=:]+")
 """An absolute path in a command."""
 AT_HOME: Final = re.compile(r"(?<![\w./])(?:~|\$HOME|\$\{HOME\})/([^\s'\"`;|&<>()$*?\[\]{}\\,=:]+)")
+OWN: Final = "beads-ralph"
 SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua")
 
 
@@ -150,13 +154,14 @@ class VerifierWorld:
             for name, value in self.environment.items()
             if not (self.is_own and OF_A_HOME.fullmatch(name))
         }
-        env["PATH"] = self._search(place, borrowed, instead)
+        own = _own_program(place, folder)
+        env["PATH"] = os.pathsep.join([*map(str, own[:1]), self._search(place, borrowed, instead)])
         if any(one.compiled for one in surveys.values()):
             env["PYTHONPYCACHEPREFIX"] = str(_made(folder / "compiled"))
         if self.program is None:
             env |= {name: str(_made(folder / "tmp")) for name in ("TMPDIR", "TMP", "TEMP")}
             env |= {"HOME": str(folder / "home")} if self.is_own else {}
-        found = self._room(place, folder, [*borrowed, *instead.values()]) if self.program else None
+        found = self._room(place, folder, [*borrowed, *instead.values()], own) if self.program else None
         notes = tuple(f"checks do not see {one}: it was changed after the run began" for one in changed)
         return CheckSetting(env, folder, found, "; ".join(problems), notes)
 
@@ -212,7 +217,7 @@ class VerifierWorld:
 
     # --- the room ---
 
-    def _room(self, place: CheckPlace, folder: Path, shown: Sequence[Path]) -> Room:
+    def _room(self, place: CheckPlace, folder: Path, shown: Sequence[Path], own: Sequence[Path]) -> Room:
         sealed, kind = self.closed_in is not None, self._kind
         mounts = [*room.runtime(sealed=sealed), *self._hidden(place)]
         temporary = enumerate(_temporary_places(self.environment))
@@ -223,6 +228,8 @@ class VerifierWorld:
             mounts.append(RoomMount(self.home.path, kind))
             mounts += room.without_credentials(self.home.path) if sealed else ()
         mounts += self._named(place, mounts)
+        placed = room.in_order(mounts)
+        mounts += [RoomMount(one, "show") for one in own if not room.is_seen(one, placed)]
         mounts += [RoomMount(one, "show") for one in (*shown, *([place.objects] if place.objects else []))]
         writes = (*(self.closed_in.writes if self.closed_in else ()), folder / "compiled")
         mounts += [RoomMount(path, "lend") for path in writes if path.exists()]
@@ -346,6 +353,18 @@ def _lendable(root: Path, config: Config) -> list[str]:
 def _temporary_places(environment: Mapping[str, str]) -> list[str]:
     said = (*TEMPORARY, tempfile.gettempdir(), environment.get("TMPDIR", ""))
     return sorted({str(real(Path(one))) for one in said if one.startswith(os.sep)})
+
+
+def _own_program(place: CheckPlace, folder: Path) -> list[Path]:
+    """A folder with this very program, for checks that call it, and what it consists of: whatever is called
+    so on PATH or in the checkout is not asked. Nothing where no check calls it."""
+    if not any(OWN in command for command in place.commands):
+        return []
+    program = _made(folder / "own") / OWN
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m beads_ralph "$@"\n', "utf-8")
+    program.chmod(0o755)
+    parts = (sys.prefix, sys.base_prefix, os.path.dirname(beads_ralph.__file__))  # noqa: PTH120
+    return [program.parent, *dict.fromkeys(real(Path(one)) for one in parts)]
 
 
 def _without(changed: Sequence[str], folder: Path) -> dict[str, Path]:

@@ -21,7 +21,7 @@ from beads_ralph.journal.runs import RunFolder, Shelf, evidence_folder
 from beads_ralph.process import executors
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.jobs import Executor, Exit, Job, Transcript
-from beads_ralph.session import runner_reports
+from beads_ralph.session import before_and_after, runner_reports
 from beads_ralph.session.runner_reports import Before
 
 SHELL: Final = ("/bin/sh", "-c")
@@ -57,6 +57,8 @@ class Subject:
     """What its worktree has and others have not, such as ports."""
     asks_reports: bool = False
     """Every pytest is asked for a report of its own."""
+    base: str = ""
+    """The commit that the work began with."""
 
 
 async def run_verifiers(
@@ -117,7 +119,7 @@ def _told(row: Evidence, subject: Subject) -> VerifierEnded:
 async def _run(verifier: Verifier, number: int, subject: Subject, bench: Bench) -> Evidence:
     name = f"a{subject.attempt}-{subject.label}-{number}"
     transcript = bench.folder.transcript(subject.bead_id, name)
-    env = {**bench.environment, **subject.env}
+    env = {**bench.environment, **subject.env, **before_and_after.told(verifier.command, subject.base)}
     with _report_folder(wanted=subject.asks_reports) as reports:
         job = Job(
             (*SHELL, verifier.command),

@@ -69,7 +69,7 @@ async def prepare(case: BeadSession) -> str | None:
     await worktree_setup.furnish(case)
     if not prepared.unfinished:
         return None
-    return f"A {prepared.unfinished} stands half done in the worktree. Conclude it, or abort it."
+    return f"A {prepared.unfinished} is half done in the worktree. Conclude it, or abort it."
 
 
 def _prepared(case: BeadSession, dependencies: Sequence[str]) -> PreparedWorktree:
@@ -241,7 +241,7 @@ async def bring_together(case: BeadSession, attempt: int, feedback: str | None) 
     while case.unmerged:
         waiting = await in_thread(worktree_status.unfinished, case.worktree)
         if waiting not in ("", "merge"):
-            return f"a {waiting} stands half done in the worktree, so nothing can be merged there"
+            return f"a {waiting} is half done in the worktree, so nothing can be merged there"
         conflict = await _merge(case, wanted)
         if conflict is not None and (problem := await _resolve(case, attempt, conflict, feedback)):
             return problem

@@ -179,7 +179,7 @@ def create(store: Store, name: str, ids: Sequence[str]) -> Item:
     title = " ".join(name.split())
     stem = slug(title)
     if not stem:
-        message, action = f"{name!r} names no convoy", "Use a name with a letter or a digit in it"
+        message, action = f"{name!r} does not name a convoy", "Use a name with a letter or a digit in it"
         raise RalphError(Code.CONSTRAINT, message, suggested_action=action)
     tracks = list(dict.fromkeys(ids))
     check(store, tracks)
@@ -244,3 +244,34 @@ def changed(store: Store, settled: Settled) -> tuple[list[Item], list[Item]]:
         [found[name] for name in settled.closed if name in found],
         [found[name] for name in settled.reopened if name in found],
     )
+
+
+# --- settling -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """Containers whose status has followed what they hold."""
+
+    closed: tuple[Item, ...] = ()
+    reopened: tuple[Item, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {word: [asdict(item.brief) for item in getattr(self, word)] for word in ("closed", "reopened")}
+
+
+def settle(store: Store) -> Settlement:
+    """Let them follow, and say so."""
+    closed, reopened = changed(store, store.items.settle())
+    again = (f"○ {item.issue_type} {item.title} is open again" for item in reopened)
+    return Settlement(tuple(closed), tuple(reopened), (*ended(store, closed), *again))
+
+
+def ended(store: Store, closed: Sequence[Item]) -> list[str]:
+    """`✓ convoy Launch: all 5 closed`; of a molecule its id, too, since many have the same name."""
+    followed = [item for item in closed if item.issue_type == CONVOY]
+    rows = [str(one) for one in progress(store, followed)] if followed else []
+    others = [item for item in closed if item.issue_type != CONVOY]
+    rows += [f"{item.issue_type} {item.id} ({item.title}): all closed" for item in others]
+    return [f"✓ {row}" for row in rows]

@@ -132,7 +132,7 @@ class Items(Protocol):
 
     def burn(self, ids: Sequence[str]) -> list[str]:
         """Remove wisps, beads and items, with everything below them, for good; the ids removed. All or
-        none: DATABASE.BEAD_NOT_FOUND for an id that is nothing, DATABASE.CONFLICT for what is no wisp,
+        none: DATABASE.BEAD_NOT_FOUND for an id that is nothing, DATABASE.CONFLICT for what is not a wisp,
         for one that is claimed, and for one that something outside of the burnt ones waits for."""
 
     def wisps(self) -> tuple[Listing, list[Item]]:

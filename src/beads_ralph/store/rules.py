@@ -259,7 +259,7 @@ def check_burnable(burning: Sequence[Burning]) -> None:
 
 def _against(thing: Burning, gone: Collection[str]) -> Iterator[str]:
     if not thing.ephemeral:
-        yield f"{thing.id} is no wisp; only wisps are burnt"
+        yield f"{thing.id} is not a wisp; only wisps are burnt"
     if thing.holder:
         yield f"{thing.id} is claimed by {thing.holder}"
     outside = [name for name in thing.dependents if name not in gone]

@@ -27,7 +27,7 @@ CONFIG_TEXT: Final = """\
 
 store: {store}            # auto | embedded | bd
 
-# What a sprint need not say itself; the front matter of a plan goes first.
+# What a sprint need not say itself; the front matter of a plan takes precedence.
 plan:
   rig: {rig}
   source_branch: {source_branch}

@@ -10,6 +10,7 @@ from beads_ralph.bead.standing import Standing, standing, told_standing
 
 if TYPE_CHECKING:
     from beads_ralph.bead.model import Bead
+    from beads_ralph.store.people import PersonsItem
     from beads_ralph.store.protocol import Listing, Store
     from beads_ralph.store.query import Query, StoreInfo, UnreadableBead
 
@@ -173,3 +174,14 @@ class StoreViews:
 
 def _viewed(listing: Listing) -> ViewListing:
     return ViewListing(tuple(map(view_of, listing.beads)), listing.unreadable, listing.people)
+
+
+def peoples(
+    views: Views, found: ViewListing, *, only_open: bool = False, plan_file: str | None = None
+) -> list[PersonsItem]:
+    """The steps of people; where the store has none, nothing is loaded for them."""
+    if not found.people:
+        return []
+    from beads_ralph.store.people import peoples_items
+
+    return peoples_items(views.store, only_open=only_open, plan_file=plan_file)

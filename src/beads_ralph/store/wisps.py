@@ -82,5 +82,5 @@ def tree_at(found: Sequence[Tree], identity: str) -> Tree:
         wisps = {wisp.id: wisp for wisp in tree.wisps}
         if identity in wisps:
             return _trees(wisps, [wisps[identity]])[0]
-    message = f"there is no wisp {identity}"
+    message = f"there is not a wisp {identity}"
     raise RalphError(Code.BEAD_NOT_FOUND, message, suggested_action="List them: beads-ralph wisp list")

@@ -223,7 +223,7 @@ class PullDirectory:
             wrong = problem.errors()[0]
             said = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".removeprefix(": ")
             message = f"{path} is not a pull request's record"
-            action = f"Mend the file, or move it away: {path}"
+            action = f"Fix the file, or move it away: {path}"
             raise RalphError(Code.FORGE_FAILED, message, details=said, suggested_action=action) from None
 
 

@@ -135,7 +135,7 @@ def _load(file: str, unreadable: Unreadable) -> dict[str, Any] | None:
     else:
         if _is_record(raw):
             return raw  # type: ignore[no-any-return]
-        unreadable(Path(file), "no run or result record: it names no bead and status")
+        unreadable(Path(file), "not a run or result record: it names no bead and status")
     return None
 
 
@@ -302,7 +302,7 @@ def _cut(value: str | None) -> str | None:
 
 
 def _int(value: Any) -> int | None:
-    if type(value) is int:  # not isinstance: True is no number here
+    if type(value) is int:  # not isinstance: True is not a number here
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
 

@@ -270,7 +270,7 @@ class Keeper:
             return
         extra = run.ours.model_copy(update={"failure_detail": run.failure_reason})
         self.folder.write(changed(run, failure_reason=reason, extra=extra))
-        self.folder.write(changed(result, will_retry=False, reason=f"{text}; the last: {result.reason}"))
+        self.folder.write(changed(result, will_retry=False, reason=f"{text}; last failure: {result.reason}"))
 
     def _given_back(self, bead: str, event: BeadParked | BeadReleased) -> None:
         """The attempt begins again some time, so there is no result of it."""

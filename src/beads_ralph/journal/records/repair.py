@@ -126,7 +126,7 @@ def _read(path: Path) -> str:
     except OSError:
         return text_files.read_text(path)  # which says what is wrong
     if not stat.S_ISREG(said.st_mode) and path.parent.name in FOLDER_OF.values():
-        raise RalphError(Code.NOT_TEXT, f"{path} is no regular file", suggested_action="Move it elsewhere")
+        raise RalphError(Code.NOT_TEXT, f"{path} is not a regular file", suggested_action="Move it elsewhere")
     return text_files.read_text(path)
 
 
@@ -143,7 +143,7 @@ def _fault(path: Path, message: str, name: str | None = None, code: Code = Code.
 def _of_file(error: RalphError, path: Path) -> tuple[Fault, ...]:
     """The faults of an error, each with its file and what to do."""
     known = error.faults or (Fault(error.code, error.message.removeprefix(f"{path}: "), file=str(path)),)
-    action = error.suggested_action if not error.faults else "Mend the file, or move it elsewhere"
+    action = error.suggested_action if not error.faults else "Fix the file, or move it elsewhere"
     return tuple(
         replace(one, file=str(path), suggested_action=one.suggested_action or action) for one in known
     )

@@ -96,7 +96,7 @@ def _compare(bd: Bd, ids: Sequence[str], done: Exit) -> None:
 def _refused(bd: Bd, ids: Sequence[str], done: Exit) -> RalphError:
     said = error_text(done)
     code = next((code for phrase, code in REFUSALS if phrase in said), Code.INSERT_FAILED)
-    action = f"Mend what bd says, and see whether it is there: bd show {ids[0]} --json"
+    action = f"Fix what bd says, and see whether it is there: bd show {ids[0]} --json"
     return bd.error(code, f"bd refused the beads, none was inserted: {said}", COMMAND, done, action)
 
 
@@ -143,7 +143,7 @@ def _pour_refused(bd: Bd, formula: str, words: Sequence[str], done: Exit) -> Ral
         cooked = bd.run(("cook", formula, "--dry-run"), reading=True)
         said = said if cooked.ok else _said(cooked)
     message = f"bd does not pour {formula}, and nothing was made: {said}"
-    action = f"Mend the formula or its variables: beads-ralph formula check {formula}"
+    action = f"Fix the formula or its variables: beads-ralph formula check {formula}"
     return bd.error(Code.POUR_FAILED, message, words, done, action)
 
 

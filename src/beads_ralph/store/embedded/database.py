@@ -269,7 +269,7 @@ def _explanation(problem: sqlite3.Error, path: Path) -> Exception:
 
 
 _SPACE: Final = "Free some space on the disk of {folder}, then run the command again"
-_ACCESS: Final = "Give yourself the right to write in {folder}"
+_ACCESS: Final = "Make sure you may write in {folder}"
 _WAIT: Final = "See which process holds {path} (fuser {path}), then run the command again"
 _MEANINGS: Final = {
     sqlite3.SQLITE_FULL: (Code.WRITE_FAILED, "the disk is full; nothing was changed", _SPACE),

@@ -1,0 +1,55 @@
+"""A journal read to its end, and then only what is new: late comers get all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+PART: Final = 1 << 20
+"""So many bytes are held at a time, however long the journal is."""
+LONGEST: Final = 64 << 20
+"""A line longer than that is none of ours."""
+
+
+class JournalTail:
+    """Yields the whole lines of a journal that it has not yielded before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+        """Bytes of whole lines that were read."""
+        self.broken = 0
+        """Lines among them that are no JSON object."""
+
+    def new_rows(self) -> Iterator[dict[str, Any]]:
+        try:
+            file = self.path.open("rb")
+        except OSError:
+            return
+        with file:
+            self.offset = min(self.offset, file.seek(0, 2))
+            file.seek(self.offset)
+            rest = b""
+            while part := file.read(PART):
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    self.offset += len(line) + 1
+                    row = self._row(line)
+                    if row is not None:
+                        yield row
+                if len(rest) > LONGEST:
+                    self.offset += len(rest)
+                    self.broken += 1
+                    rest = b""
+
+    def _row(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            return row
+        self.broken += bool(line.strip())
+        return None
