@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from beads_ralph.errors import RalphError
 from bench import (
@@ -23,9 +24,11 @@ from bench import (
     analyses,
     chaos,
     loops,
+    peers,
     plan_check,
     pours,
     records,
+    run_start,
     startup,
     stores,
     watching,
@@ -54,17 +57,24 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "chaos": chaos.kills,
     "agents": agents.agents,
     "memory": watching.share,
+    "first-agent": run_start.first_agent,
+    "full-store": run_start.full_store,
+    "long-run": run_start.long_run,
+    "peers": peers.side_by_side,
 }
+ON_REQUEST = {"long-run", "peers"}
+"""Measured where they are named, and not among the rest."""
 
 
 def main() -> int:
     arguments = _parser().parse_args()
-    names = arguments.names or list(MEASUREMENTS)
+    names = arguments.names or [name for name in MEASUREMENTS if name not in ON_REQUEST]
     unknown = [name for name in names if name not in MEASUREMENTS]
     if unknown:
         sys.stderr.write(f"bench: no such measurement: {', '.join(unknown)}; there are: {_listed()}\n")
         return 2
     MEASUREMENTS["bd-pour"] = partial(pours.bd, count=arguments.rows)
+    MEASUREMENTS["long-run"] = partial(run_start.long_run, count=arguments.beads)
     MEASUREMENTS["chaos"] = partial(chaos.kills, count=arguments.kills, seed=arguments.seed)
     with tempfile.TemporaryDirectory(prefix="beads-ralph-bench-") as folder:
         scratch = Scratch(Path(folder).resolve())
@@ -78,9 +88,15 @@ def main() -> int:
     over = [row for row in rows if row.ok is False]
     if arguments.json:
         report = {"machine": machine, "quick": arguments.quick, "rows": [row.to_json() for row in rows]}
-        arguments.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        _write(arguments.json, report)
+        if scratch.kept:
+            _write(arguments.json.with_suffix(".profile.json"), {"machine": machine, **scratch.kept})
     print(f"\n{len(over)} over their bound or failed" if over else "\nno bound broken")
     return 1 if over else 0
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    path.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,9 +106,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; times are not judged")
     parser.add_argument("--rows", type=int, metavar="N", help="how many rows bd-pour pours; 40 without it")
+    parser.add_argument(
+        "--beads", type=int, metavar="N", help="how many beads long-run works on; 600 without it"
+    )
     parser.add_argument("--kills", type=int, metavar="N", help="how often chaos kills the loop")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="which moments chaos chooses")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the rows there too, and the profile beside it"
+    )
     return parser
 
 

@@ -1,7 +1,7 @@
-"""What a claim on bd takes at least, by hand: python bare_bd.py BD ROOT FILE EARLIER BEAD TYPES.
+"""What the next bead on bd takes at least, by hand: python bare_bd.py BD ROOT FILE EARLIER BEAD TYPES.
 
-Closes the earlier bead, then lists what is ready and claims the next one, and adds to the file how long the
-last two took.
+Closes the earlier bead, then lists what is ready and claims the next one, and adds to the file how long each
+of them took.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def main(bd: str, root: str, file: str, earlier: str, bead: str, excluded: str) 
     if not earlier:
         taken("update", bead, "--claim")
         return
-    taken("update", earlier, "--status=closed")
-    pair = (taken("ready", "--limit=0", f"--exclude-type={excluded}"), taken("update", bead, "--claim"))
+    ready = ("ready", "--limit=0", f"--exclude-type={excluded}")
+    times = [taken(*words) for words in (("close", earlier), ready, ("update", bead, "--claim"))]
     with Path(file).open("a", encoding="utf-8") as lines:
-        lines.write(f"{json.dumps(pair)}\n")
+        lines.write(f"{json.dumps(times)}\n")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.bd.cli import FOREIGN_TYPES
-from bench import places, rehearsals
+from bench import git_processes, places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
 from bench.report import Judge, Row, seconds
@@ -32,6 +32,7 @@ PARALLEL = 4
 OVERHEAD = 1.5
 DISPATCH_MS = 50.0
 BD_DISPATCH = 1.2
+BD_START = 2.2
 FLAT = 1.25
 SAMPLE_SECONDS = 0.1
 PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.adapters.scripted")
@@ -64,8 +65,11 @@ def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     yield Row(f"beads-ralph run, {count} beads, {PARALLEL} at once", _spent(ours.wall, ours.cpu, count))
     of = f" (processor {ours.cpu / work:.2f} x)"
     yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
+    yield git_processes.row(folder / "traced")
     yield Row("of the time that its beads are at work:", "")
-    yield from (Row(f"… {name}", f"{part:.0%}") for name, part in _shares(rehearsal.told()) if part >= SHOWN)
+    shares = _shares(rehearsal.told())
+    scratch.kept["overhead"] = {"beads": count, "wall": ours.wall, "cpu": ours.cpu, "shares": dict(shares)}
+    yield from (Row(f"… {name}", f"{part:.0%}") for name, part in shares if part >= SHOWN)
 
 
 def _spent(wall: float, work: float, count: int) -> str:
@@ -215,8 +219,8 @@ def dispatch(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     """From a bead's close to the claim of the one that waited for it."""
     tracks, length = (2, 4) if judge.quick else (PARALLEL, 25)
     folder = scratch.folder / "dispatch"
-    parts = rehearsals.chains(tracks, length)
-    rehearsal = _compiled(rehearsals.stage(folder / "embedded" / "app", parts, parallel=tracks))
+    staged = rehearsals.stage(folder / "embedded" / "app", rehearsals.chains(tracks, length), parallel=tracks)
+    rehearsal = _compiled(staged)
     places.run([COMMAND, "run", "--json"], rehearsal.root)
     claimed = _latencies(rehearsal, "bead_claimed")
     worked = _latencies(rehearsal, "agent_started")
@@ -229,10 +233,10 @@ def dispatch(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     yield from _bd_dispatch(judge, folder)
 
 
-def _latencies(rehearsal: Rehearsal, kind: str) -> list[float]:
-    """For every bead but the first of its line: from the close of the one before it."""
+def _latencies(rehearsal: Rehearsal, kind: str, since: str = "bead_closed") -> list[float]:
+    """For every bead but the first of its line: from the close, or the proof, of the one before it."""
     told = rehearsal.told()
-    closed = {_sprint(event): seconds_of(event) for event in told if event.kind == "bead_closed"}
+    closed = {_sprint(event): seconds_of(event) for event in told if event.kind == since}
     began: dict[str, float] = {}
     for event in told:
         if event.kind == kind:
@@ -256,9 +260,9 @@ def _p99(values: Sequence[float]) -> float:
 
 
 def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
-    """The same on bd, one line alone, against the two commands that it takes at least.
+    """The same on bd, one line alone, against the commands that it takes at least; then four lines at once.
 
-    They take turns: the agent of each bead runs the two by hand on a database that the same plan made and in
+    They take turns: the agent of each bead runs them by hand on a database that the same plan made and in
     which as many beads are closed, while the loop itself waits for it and has no bd at work.
     """
     bd = places.bd()
@@ -268,12 +272,17 @@ def _bd_dispatch(judge: Judge, folder: Path) -> Iterator[Row]:
     os.environ["PATH"] = f"{Path(bd).parent}{os.pathsep}{os.environ['PATH']}"
     plain = rehearsals.chains(1, 4 if judge.quick else 25)
     bare = _on_bd(folder / "bare-bd" / "app", plain, bd)
-    file = folder / "bare-bd" / "pairs"
+    file = folder / "bare-bd" / "times"
     parts = [_with_bare(plain, number, bd, bare.root, file) for number in range(len(plain))]
     rehearsal = _on_bd(folder / "bd" / "app", parts, bd)
     places.run([COMMAND, "run", "--json"], rehearsal.root)
-    pairs = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    yield from _compared(judge, rehearsal, pairs)
+    times = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    yield from _compared(judge, rehearsal, times)
+    at_once = _on_bd(folder / "bd-at-once" / "app", rehearsals.chains(4, 3 if judge.quick else 6), bd)
+    places.run([COMMAND, "run", "--json", "--max-parallel", "4"], at_once.root)
+    worked = _latencies(at_once, "agent_started", "verdict_given")
+    of = f"(longest {seconds(max(worked))}, of {len(worked)})"
+    yield Row("bd, four lines: proof to the next agent's start, p50", f"{seconds(median(worked))} {of}")
 
 
 def _on_bd(root: Path, parts: Sequence[Part], bd: str) -> Rehearsal:
@@ -295,9 +304,11 @@ def _bead(part: Part) -> str:
     return f"bd-{number}-part-{number}"
 
 
-def _compared(judge: Judge, rehearsal: Rehearsal, pairs: Sequence[Sequence[float]]) -> Iterator[Row]:
-    claimed, worked = _latencies(rehearsal, "bead_claimed"), _latencies(rehearsal, "agent_started")
-    ready, claim, bare = [one for one, _ in pairs], [other for _, other in pairs], list(map(sum, pairs))
+def _compared(judge: Judge, rehearsal: Rehearsal, times: Sequence[Sequence[float]]) -> Iterator[Row]:
+    claimed = _latencies(rehearsal, "bead_claimed")
+    worked = _latencies(rehearsal, "agent_started", "verdict_given")
+    _, ready, claim = zip(*times, strict=True)
+    bare, whole = [sum(one[1:]) for one in times], list(map(sum, times))
     parts = f"ready {seconds(median(ready))}, claim {seconds(median(claim))}"
     value = f"{seconds(median(bare))} (p99 {seconds(_p99(bare))}, of {len(bare)}; {parts})"
     yield Row("bd: ready and claim, run bare, p50", value)
@@ -305,8 +316,9 @@ def _compared(judge: Judge, rehearsal: Rehearsal, pairs: Sequence[Sequence[float
     ratio = median(claimed) / median(bare)
     yield judge.at_most("bd: close to the next claim against them, p50", ratio, BD_DISPATCH, of)
     yield Row("… p99", f"{_p99(claimed) / _p99(bare):.2f} x ({seconds(_p99(claimed))})")
-    value = f"{seconds(median(worked))} (p99 {seconds(_p99(worked))})"
-    yield Row("bd: close to the next agent's start, p50", value)
+    of = f" ({seconds(median(worked))}; bare close, ready and claim {seconds(median(whole))})"
+    name, ratio = "bd: proof to the next agent's start against all three, p50", median(worked) / median(whole)
+    yield judge.at_most(name, ratio, BD_START, of)
 
 
 # --- scale --------------------------------------------------------------------------------------------

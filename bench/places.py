@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "beads-ralph"
@@ -25,6 +26,8 @@ class Scratch:
     """A folder for one run; it goes away afterwards."""
 
     folder: Path
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What is written down beside the rows, by measurement."""
 
     def settle(self) -> None:
         """Keep the developer's own settings out of what is measured, and the run out of the real home.

@@ -18,7 +18,7 @@ from bench.report import Judge, Row, seconds
 RUNS = 40
 HELP_RUNS = 10  # only shown
 BOUND = 4.0
-LOOKS = {"list": 15.0, "status": 15.0, "show bd-1-1-setup": 15.0, "ready": 15.0, "--version": BOUND}
+LOOKS = {"list": 10.0, "status": 10.0, "show bd-1-1-setup": 10.0, "ready": 10.0, "--version": BOUND}
 LOOK_RUNS = 25
 PLAN = "### Sprint 1.1: Setup\n**Tasks**:\n- Do it\n"
 

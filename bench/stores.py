@@ -179,7 +179,7 @@ def _both(taken: Sequence[float]) -> str:
 def embedded_growth(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     """The same questions to a small and to a large store, by turns."""
     sizes = (1_000, 2_000) if judge.quick else (1_000, 100_000)
-    stores = {size: _filled(scratch.repository(), size) for size in sizes}
+    stores = {size: filled(scratch.repository(), size) for size in sizes}
     turns = (10, 10) if judge.quick else (READY_TURNS, CLAIM_TURNS)
     ready: dict[int, list[float]] = {size: [] for size in sizes}
     claim: dict[int, list[float]] = {size: [] for size in sizes}
@@ -200,7 +200,7 @@ def embedded_growth(judge: Judge, scratch: Scratch) -> Iterator[Row]:
         yield judge.at_most(f"embedded {what}, {against}", large / small, GROWTH, of)
 
 
-def _filled(root: Path, count: int) -> EmbeddedStore:
+def filled(root: Path, count: int) -> EmbeddedStore:
     store = EmbeddedStore(root)
     beads = chained(count, CHAIN, root)
     for start in range(0, count, BATCH):

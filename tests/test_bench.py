@@ -11,6 +11,8 @@ import pytest
 from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.plan import parse
 from bench import plans
+from bench.peer_adapters import BareMake, BeadsRalph, Task
+from bench.peers import staged
 from bench.report import Judge, Row, seconds, table
 from tests.real.clis import DEFAULT
 from tests.real.conftest import installed
@@ -70,6 +72,29 @@ def test_whole_runs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
     assert rows["a whole run against what it cannot avoid"]["value"]
     assert rows["… processes left"]["ok"]
     assert rows["… check-outs left"]["ok"]
+    profile = json.loads(target.with_suffix(".profile.json").read_text("utf-8"))["overhead"]
+    assert profile["beads"] > 0
+    assert sum(profile["shares"].values()) == pytest.approx(1)
+
+
+@pytest.mark.full
+def test_the_first_agent_is_timed_in_small_and_in_full_stores(tmp_path: Path) -> None:
+    target = tmp_path / "rows.json"
+    done = run("first-agent", "full-store", "--quick", "--json", str(target))
+    assert done.returncode == 0, done.stdout + done.stderr
+    values = {row["measurement"]: row["value"] for row in json.loads(target.read_text("utf-8"))["rows"]}
+    assert "nan" not in " ".join(values.values())
+    assert values["first agent, 100 beads in the store against 10"]
+
+
+def test_a_program_that_believes_its_agents_is_told_from_one_that_does_not(tmp_path: Path) -> None:
+    tasks = [Task("t1"), Task("t2", after="t1")]
+    for peer, believed in ((BareMake(), {"t1", "t2"}), (BeadsRalph(), set[str]())):
+        place = tmp_path / peer.program.rpartition("/")[2]
+        trial = staged(peer, place, tasks, "lies", 60.0).run()
+        assert trial.code is not None
+        assert {name for kind, name, _ in trial.log if kind == "start"} >= {"t1"}
+        assert peer.done(place / "app", tasks) == believed
 
 
 @pytest.mark.full

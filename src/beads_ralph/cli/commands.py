@@ -207,6 +207,16 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "bead_files:print_schema",
         "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
     ),
+    "notify": Group(
+        "Messages to you: what needs you, what is ready.",
+        {
+            "test": Command(
+                "notify:try_out",
+                "Send a message to every channel of the settings; exit 1 where one did not take it.",
+            ),
+        },
+        bare_is_help=True,
+    ),
     "config": Group(
         "See the settings, where they come from and what they mean.",
         {

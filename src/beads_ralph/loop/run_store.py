@@ -27,6 +27,7 @@ from beads_ralph.loop.known_beads import Known, neighbours
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
+from beads_ralph.loop.store_turns import StoreTurns
 from beads_ralph.loop.teams import Teams
 from beads_ralph.process.calls import Retry, in_thread
 from beads_ralph.session import Order, Outcome, Tools
@@ -57,6 +58,7 @@ class Pool:
         self.config = tools.config
         self.home = tools.folder.home
         self.journal = journal
+        self.turns = StoreTurns()
         self.known: dict[str, Known] = {}
         self.unmatched: set[str] = set()
         """The filters of the run without a bead."""
@@ -78,15 +80,18 @@ class Pool:
 
     async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
         """The store's answer; passing trouble is waited out, a bounded number of times."""
+        name = getattr(call, "__name__", "")
         for pause in RETRY.pauses():
             try:
-                return await in_thread(call, *args, **named)
+                async with self.turns.turn(name):
+                    return await in_thread(call, *args, **named)
             except RalphError as error:
                 if error.code not in PASSING:
                     raise
                 LOG.warning("the store failed, and is asked again: %s", error.message)
             await asyncio.sleep(pause)
-        return await in_thread(call, *args, **named)
+        async with self.turns.turn(name):
+            return await in_thread(call, *args, **named)
 
     # --- recovery -----------------------------------------------------------------------------------
 

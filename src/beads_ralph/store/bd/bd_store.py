@@ -18,6 +18,7 @@ from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.store import rules
 from beads_ralph.store.bd import items, setup, shape, write
 from beads_ralph.store.bd.cli import OURSELVES, Bd, sorted_ours
+from beads_ralph.store.bd.held_rows import HeldRows
 from beads_ralph.store.bd.setup import Preflight, initialise
 from beads_ralph.store.bd.shape import Row
 from beads_ralph.store.bd.write import Listed
@@ -56,6 +57,7 @@ class BdStore:
         self._opened: tuple[Bd, Preflight] | None = None
         self._snapshot_taken = False
         self._listed = Listed()
+        self._held = HeldRows(self._root / ".beads")
         self.items: Items = items.BdItems(self._root, lambda: self._bd, self._writing)
 
     # --- preflight ----------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ class BdStore:
         """Our turn to write; before the first time a snapshot is taken and our words are registered. Who only
         adds needs no snapshot: nothing is lost by that."""
         bd = self._bd
-        with setup.writer_turn(bd):
+        with setup.writer_turn(bd), self._held.turn():
             if not adds_only:
                 self._first_snapshot(bd)
             self._register(bd)
@@ -144,14 +146,20 @@ class BdStore:
 
     def update(self, bead_id: str, changes: Changes) -> Bead:
         with self._writing() as bd:
-            row = bd.one(bead_id)
+            row = self._row(bd, bead_id)
             write.check_changes(bd, row, changes, self._root)
             try:
                 row = write.edit(bd, row, changes)
             finally:
                 if changes.status is not None or changes.dependencies is not None:
                     setup.graph_changed(bd)
+                    self._held.forget(bead_id)
+            self._held.renew(row)
             return rules.sound(shape.seed(row), self._root)
+
+    def _row(self, bd: Bd, bead_id: str) -> Row:
+        """As bd has it now: what we hold is known, unless somebody has written since."""
+        return self._held.rows.get(bead_id) or bd.one(bead_id)
 
     def comment(self, bead_id: str, author: str, text: str) -> None:
         with self._writing() as bd:
@@ -171,6 +179,7 @@ class BdStore:
             taken = write.take(bd, known, actor, self._root)
             if isinstance(taken, Claim):
                 return taken
+            self._held.keep(taken)
             bead = self._with_comments(bd, taken)
             return Claim(bead, held_by=actor, lease_expires_at=taken.get("lease_expires_at"))
 
@@ -183,7 +192,7 @@ class BdStore:
     def heartbeat(self, bead_id: str, actor: str) -> bool:
         rules.check_actor(actor)
         with self._writing() as bd:
-            row = bd.by_ids([bead_id]).get(bead_id)
+            row = self._held.rows.get(bead_id) or bd.by_ids([bead_id]).get(bead_id)
             if row is None or not shape.is_ours(row) or shape.holder(row) != actor:
                 return False
             return write.beat(bd, row, actor)
@@ -193,7 +202,8 @@ class BdStore:
     ) -> None:
         rules.check_release(status)
         with self._writing() as bd:
-            row = bd.one(bead_id)
+            row = self._row(bd, bead_id)
+            self._held.forget(bead_id)
             self._check_end(bd, row, actor, found)
             if reason:  # before the release: after a crash in between the bead still has its worker
                 _comment(bd, bead_id, actor, reason)
@@ -204,13 +214,15 @@ class BdStore:
             rows = bd.ours()
             leased = [row["id"] for row in rows if shape.holder(row) and row.get("lease_expires_at")]
             reopened = write.reclaim(bd, leased, older_than)
+            self._held.rows.clear()
             strays = [row["id"] for row in rows if shape.is_stray(row)]
             write.return_to_pool(bd, [*reopened, *strays])
         return reopened
 
     def close(self, bead_id: str, actor: str, reason: str, found: Findings = NOTHING) -> Bead:
         with self._writing() as bd:
-            row = bd.one(bead_id)
+            row = self._row(bd, bead_id)
+            self._held.forget(bead_id)
             if row["status"] != "closed":
                 self._check_end(bd, row, actor, found)
                 write.check_far_blockers(bd, row)
