@@ -22,6 +22,8 @@ class Command:
     help: str
     changes: bool = False
     """It changes beads or starts agents: agents of a run may not call it on the run's own repository."""
+    examples: tuple[str, ...] = ()
+    """Words after `beads-ralph`, shown below its help."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "run:run",
         "Work through the ready beads with agents until nothing is left, and say why it ended.",
         changes=True,
+        examples=("run plan.md", "run --dry-run", "run --bead 1.2a"),
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
     "serve": Command(
@@ -101,13 +104,18 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Show the board in the browser: look at a run and steer it, until Ctrl-C.",
         changes=True,
     ),
-    "logs": Command("logs:logs", "Print what the agents and checks of a bead did, oldest first."),
+    "logs": Command(
+        "logs:logs",
+        "Print what the agents and checks of a bead did, oldest first.",
+        examples=("logs 1.2a", "logs 1.2a --role dev --attempt 2", "logs 1.2a --follow"),
+    ),
     "events": Command(
         "events:show_events", "Print the journal of a run; by default the latest that did something."
     ),
     "report": Command(
         "report:report",
         "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
+        examples=("report", "report latest --html run.html"),
     ),
     "runs": Group(
         "The runs of this repository: when, why each ended, what it closed and what it cost.",
@@ -126,6 +134,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "analyze": Command(
         "analyze:analyze",
         "Learn from the records of past runs: rates, times, costs, failures, recommendations.",
+    ),
+    "tune": Command(
+        "tune:tune",
+        "Propose settings from the records of past runs, as a diff, and tell what became of earlier ones.",
+        changes=True,
     ),
     "forecast": Command(
         "forecast:forecast",
@@ -155,6 +168,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "reopen:retry",
         "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
         changes=True,
+        examples=("retry 1.2a", "retry --failed"),
     ),
     "release": Command("reopen:release", "Give a bead back that a run holds which is no more.", changes=True),
     "clean": Command(
@@ -194,7 +208,9 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "ready": Command(
         "ready:ready", "List the beads that can start now, and the steps that a person can do now."
     ),
-    "show": Command("show:show", "Show beads in full."),
+    "show": Command(
+        "show:show", "Show beads in full.", examples=("show 1.2a", "show bd-1-2", "show 1.1 1.2a --json")
+    ),
     "validate": Command(
         "bead_files:validate",
         "Check bead files against the schema; every fault with its field path.",
@@ -354,3 +370,15 @@ def refuse_agents(name: str) -> None:
     if run_id:
         message = f"{PROGRAM} {name} is not for agents: this process works for run {run_id}"
         raise RalphError(Code.NOT_FOR_AGENTS, message)
+
+
+PANELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Start": ("init", "doctor", "agents", "demo", "config", "notify"),
+    "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
+    "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
+    "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),
+    "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "prove"),
+    "Files": ("import", "export", "validate", "migrate", "schema", "state"),
+}
+"""The commands in groups, as --help shows them."""
+PANEL_OF: Final = {name: panel for panel, names in PANELS.items() for name in names}
