@@ -280,6 +280,7 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
         "mason": answer(repo, "mason", "plan.md") | answer(repo, "mason", "plan.md", "--update"),
         "analyze": answer(repo, "analyze"),
         "forecast": answer(repo, "forecast", "plan.md"),
+        "tune": answer(repo, "tune"),
         "list, ready": answer(repo, "list"),
         "show": answer(repo, "show", dry["bead_ids"][0]),
         "exec": answer(repo, "exec", "ralph.json"),

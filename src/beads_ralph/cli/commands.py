@@ -135,6 +135,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "analyze:analyze",
         "Learn from the records of past runs: rates, times, costs, failures, recommendations.",
     ),
+    "tune": Command(
+        "tune:tune",
+        "Propose settings from the records of past runs, as a diff, and tell what became of earlier ones.",
+        changes=True,
+    ),
     "forecast": Command(
         "forecast:forecast",
         "Say how long what is left of a plan will take and cost, with a range, from the records of "
