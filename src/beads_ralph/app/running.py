@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beads_ralph import forge
 from beads_ralph.agents import players, probe
@@ -47,6 +48,9 @@ from beads_ralph.store.people import PersonsItem, peoples_items
 from beads_ralph.store.protocol import Progress, silent
 from beads_ralph.store.registry import OpenStore
 
+if TYPE_CHECKING:
+    from beads_ralph.notify.channels import Channel
+
 SPARE_THREADS = 8
 Watch = Callable[[Journal], AbstractContextManager[object]]
 
@@ -81,6 +85,7 @@ class PlannedRun:
         what a person should know."""
         beads = self.foreseen.scene.beads
         config, root, run_id = self.space.config, self.space.root, self.settings.run_id
+        receivers = _receivers(config)
         full = disk.named(root, self.space.home, self.space.state)
         with full, diagnosis.logged(config.logging, root), _alone(self.space, run_id) as (folder, journal):
             inputs = RunInputs.taken(root, self.space.home, self._named_files)
@@ -91,7 +96,8 @@ class PlannedRun:
             _tell_permissions(beads, tools, note)
             keeper = Keeper(StateFolder(self.space.state), root, run_id)
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
-            with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal):
+            telling = _telling(journal, receivers, note)
+            with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal), telling:
                 how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
                 for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
                     if told:
@@ -239,3 +245,25 @@ async def _warn_of_versions(programs: Iterable[str], journal: Journal) -> None:
             found = await in_thread(probe.look_at, cli, program)
             if found.untested:
                 journal.emit(WarningGiven(message=found.untested))
+
+
+# --- telling people -------------------------------------------------------------------------------------
+
+
+def _receivers(config: Config) -> list[Channel]:
+    """The ways to tell a person; one that cannot work here is a fault before anything starts."""
+    if not config.notify:
+        return []
+    from beads_ralph.notify import channels
+
+    return channels.opened(config.notify)
+
+
+def _telling(
+    journal: Journal, receivers: Sequence[Channel], note: Progress
+) -> AbstractContextManager[object]:
+    if not receivers:
+        return nullcontext()
+    from beads_ralph.notify import sender
+
+    return sender.listening(journal, receivers, note)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from beads_ralph.agents.bead_outputs import BeadOutput, OutputReader, chosen, outputs
 from beads_ralph.agents.transcript import as_text
 from beads_ralph.bead.words import COLOUR, several
@@ -27,7 +25,7 @@ from beads_ralph.journal import journal, runs
 
 
 def logs(
-    bead: Annotated[str, typer.Argument(help="The bead.")],
+    bead: options.BeadId,
     attempt: Annotated[int | None, Option("--attempt", min=1, help="Only this attempt.")] = None,
     role: Annotated[
         str | None, Option("--role", help="Only this role: dev, qa, …, or check for what no agent printed.")
@@ -39,6 +37,8 @@ def logs(
 ) -> Answer:
     """Print what the agents and checks of a bead did, oldest first."""
     space = workspace.find()
+    if next(_transcripts(space, bead), None) is None:
+        bead = _known_as(bead)
     wanted = _Wanted(space, bead, attempt, role)
     files, found = list(_transcripts(space, bead)), wanted.outputs()
     if not found and not (follow and executions.is_anything_running(space)):
@@ -49,6 +49,18 @@ def logs(
     if follow:
         return Answer(data, lambda _: _follow(wanted, tail))
     return Answer(data, lambda _: _print_tail(_rendered(found), tail))
+
+
+def _known_as(bead: str) -> str:
+    """Its id in full. Beads of `exec` are in no store, and need none."""
+    from beads_ralph.cli import bead_names
+
+    try:
+        return bead_names.resolved(bead)
+    except RalphError as problem:
+        if problem.code is Code.BEAD_NOT_FOUND:
+            raise
+        return bead
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,24 @@ Prefer = Annotated[
     Option("--prefer", help="Which value wins where both the plan and a person changed it."),
 ]
 Reason = Annotated[str, Option("--reason", help="Why, for whoever reads it later.")]
-BeadId = Annotated[str, Argument(help="The bead's id, in full.")]
-BeadIds = Annotated[list[str], Argument(metavar="BEAD…", help="Bead ids, in full.")]
+
+
+def bead_ids(incomplete: str) -> list[str]:
+    from beads_ralph.cli import bead_names
+
+    return bead_names.completions(incomplete)
+
+
+BEAD = "The bead: its id, the beginning of it, or its sprint."
+BeadId = Annotated[str, Argument(help=BEAD, autocompletion=bead_ids)]
+BeadIds = Annotated[
+    list[str],
+    Argument(
+        metavar="BEAD…",
+        help="Beads: their ids, the beginnings of them, or their sprints.",
+        autocompletion=bead_ids,
+    ),
+]
 RunName = Annotated[
     str | None,
     Argument(metavar="[RUN]", help="A run: its id, the beginning of it, or latest.", show_default=False),

@@ -12,11 +12,38 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from beads_ralph import __version__
+from beads_ralph.cli import bead_names
 from beads_ralph.cli.answer import INTERRUPTED, OK, Answer, out
-from beads_ralph.cli.commands import COMMANDS, PROGRAM, Command, Group, Option, Parameter, refuse_agents
+from beads_ralph.cli.commands import (
+    COMMANDS,
+    PANEL_OF,
+    PROGRAM,
+    Command,
+    Group,
+    Option,
+    Parameter,
+    refuse_agents,
+)
 from beads_ralph.errors import Code, RalphError
 
 MASON = "beads-mason"
+
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def _without_types(option: Any) -> Any:
+    """A flag takes no value, so its help names no type."""
+    if getattr(option, "is_flag", False):
+        option.metavar = ""
+    return option
+
+
+class FlagCommand(TyperCommand):
+    """A command whose flags are shown as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [_without_types(one) for one in super().get_params(ctx)]
 
 
 class LazyGroup(TyperGroup):
@@ -27,7 +54,13 @@ class LazyGroup(TyperGroup):
 
     def fill(self, table: Mapping[str, Command | Group], default: str = "") -> None:
         self.table, self.default = table, default
-        self.commands = {name: TyperCommand(name, help=row.help) for name, row in table.items()}
+        self.commands = {
+            name: TyperCommand(name, help=row.help, rich_help_panel=PANEL_OF.get(name))
+            for name, row in table.items()
+        }
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [_without_types(one) for one in super().get_params(ctx)]
 
     def load(self, name: str) -> Any:
         """The whole command, with its options."""
@@ -35,7 +68,7 @@ class LazyGroup(TyperGroup):
         return group_of(name, row) if isinstance(row, Group) else command_of(name, row)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if self.default and args and args[0] not in {*self.commands, "--help"}:
+        if self.default and args and args[0] not in {*self.commands, "-h", "--help"}:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
@@ -48,7 +81,10 @@ def command_of(name: str, row: Command) -> Any:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(_for_typer(found, name if row.changes else ""))
+    examples = "\n\n".join(f"{PROGRAM} {words}" for words in row.examples)
+    epilog = f"Examples:\n\n{examples}" if examples else None
+    made = _for_typer(found, name if row.changes else "")
+    alone.command(name, cls=FlagCommand, context_settings=HELP, epilog=epilog)(made)
     return typer.main.get_command(alone)
 
 
@@ -59,7 +95,7 @@ def _for_typer(command: Callable[..., Answer], changing: str) -> Callable[..., A
     def called(**said: Any) -> Answer:
         if changing:
             refuse_agents(changing)
-        return command(**said)
+        return bead_names.call(command, said)
 
     parameters = signature(command, eval_str=True).parameters.values()
     made = [one.replace(annotation=_typer_hint(one.annotation)) for one in parameters]
@@ -88,6 +124,7 @@ def group_of(name: str, group: Group, callback: Callable[..., None] | None = Non
         callback=callback,
         add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings=HELP,
     )
     made = typer.main.get_group(commands)
     assert isinstance(made, LazyGroup)  # noqa: S101 - tells the type checker what cls= says

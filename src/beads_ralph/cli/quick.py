@@ -18,6 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from beads_ralph.cli import bead_names
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.commands import COMMANDS, Command, refuse_agents
 
@@ -46,7 +47,7 @@ def understood(words: Sequence[str]) -> Callable[[], Answer] | None:
 def _called(command: Callable[..., Answer], said: Mapping[str, Any], changing: str) -> Answer:
     if changing:
         refuse_agents(changing)
-    return command(**said)
+    return bead_names.call(command, said)
 
 
 def parsed(command: Callable[..., Answer], words: Sequence[str]) -> dict[str, Any]:

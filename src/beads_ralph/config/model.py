@@ -157,6 +157,23 @@ class ModelPrice(Section):
     """For tokens read from a cache; the price of the input where nothing is said."""
 
 
+Urgency = Literal["needs_you", "ready", "warning", "info"]
+"""needs_you: nothing goes on without a person. ready: something is done. warning: it may need one. info: the
+rest."""
+
+USUALLY_TOLD: Final[tuple[Urgency, ...]] = ("needs_you", "ready")
+
+
+class NotifyChannel(Section):
+    """A way to tell a person what needs them."""
+
+    to: Filled
+    """`desktop`, `webhook`, `command`, or a URL of Apprise. `$NAME` is taken from the environment."""
+    url: Filled | None = None
+    command: list[Filled] | None = None
+    when: list[Urgency] = Field(default_factory=lambda: [*USUALLY_TOLD])
+
+
 class FormulaSettings(Section):
     """What becomes of the plain steps of a formula, which are for people otherwise."""
 
@@ -352,6 +369,11 @@ class Config(Section):
         description="What a run does when a source branch moves while it runs.",
         examples=["follow"],
     )
+    rerun_red_checks: bool = Field(
+        True,
+        description="Run a red check again on the same commit; green then, a third run decides.",
+        examples=[False],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What to do about changes to files that decide what passes.",
@@ -403,6 +425,11 @@ class Config(Section):
         "state",
         description="Where run and result records go, seen from the repository's root.",
         examples=["../state"],
+    )
+    notify: list[NotifyChannel] = Field(
+        default_factory=list,
+        description="How a run tells you what needs you: channels, each with `to` and `when`.",
+        examples=[[{"to": "desktop"}, {"to": "webhook", "url": "$HOOK_URL", "when": ["needs_you"]}]],
     )
     logging: Logging = Field(
         Logging.model_construct(), description="What a run writes down for finding faults."
