@@ -70,7 +70,8 @@ def full_store(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     sizes = (10, 100) if judge.quick else (100, 100_000)
     stores = {size: _small_plan(scratch.folder / f"full-{size}") for size in sizes}
     for size, work in stores.items():
-        filled(work.root, size)
+        places.run([COMMAND, "mason", "plan.md", "--json"], work.root)
+        filled(work.root, size, "another.md")
     taken: dict[int, list[float]] = {size: [] for size in sizes}
     for turn in range(1 if judge.quick else TURNS):
         for size, work in stores.items():
