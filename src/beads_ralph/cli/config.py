@@ -184,6 +184,8 @@ def kind(schema: Mapping[str, Any]) -> str:
         return " or ".join(words) + (", or nothing" if len(words) < len(schema["anyOf"]) else "")
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
+    if "$ref" in schema:
+        return "mapping"
     if schema["type"] == "array":
         return f"list of {kind(schema['items'])}s"
     return KINDS.get(schema["type"]) or _number(schema)
