@@ -395,7 +395,7 @@ def test_the_examples_run_and_print_what_is_shown(path: Path, tmp_path: Path, wi
         env={**os.environ, "PATH": programs + os.pathsep + os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

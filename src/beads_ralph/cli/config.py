@@ -34,7 +34,7 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
-    """Show every setting as it counts here, and where it comes from."""
+    """Show every setting in effect here, and where it comes from."""
     found = read(workspace.place().root, config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
@@ -112,7 +112,7 @@ def explain(
     key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
     json_: options.Json = False,
 ) -> Answer:
-    """Say what a setting means, what it may be, its default and an example."""
+    """Explain a setting: what it means, what it may be, its default, an example."""
     name = full_key(key)
     schema = schema_of(name)
     default = _plain(KEYS[name].model_fields[name.rpartition(".")[2]].get_default(call_default_factory=True))
@@ -184,6 +184,8 @@ def kind(schema: Mapping[str, Any]) -> str:
         return " or ".join(words) + (", or nothing" if len(words) < len(schema["anyOf"]) else "")
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
+    if "$ref" in schema:
+        return "mapping"
     if schema["type"] == "array":
         return f"list of {kind(schema['items'])}s"
     return KINDS.get(schema["type"]) or _number(schema)
