@@ -232,6 +232,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "See the settings, where they come from and what they mean.",
         {
             "show": Command("config:show", "Show every setting as it counts here, and where it comes from."),
+            "set": Command(
+                "config:set_key",
+                "Set one key in the settings file; comments and everything else stay as they are.",
+                changes=True,
+            ),
             "explain": Command(
                 "config:explain",
                 "Say what a setting means, what it may be, its default and an example.",
