@@ -79,22 +79,23 @@ WITH_BD = bd=$$(tools/bd/install) && \
 	if [ -n "$$bd" ]; then export BEADS_RALPH_BD="$$bd" PATH="$$(dirname "$$bd"):$$PATH"; fi
 WITH_AGENTS = BEADS_RALPH_AGENTS=$$(tools/agents/install) && export BEADS_RALPH_AGENTS
 WITH_EVERY_AGENT = BEADS_RALPH_AGENTS=$$(tools/agents/install --nightly) && export BEADS_RALPH_AGENTS
+WITH_AXE = BEADS_RALPH_AXE=$$(tools/axe/install) && export BEADS_RALPH_AXE
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test: venv ## Check what a change may break: lint, and tests that take minutes
 	@tools/system-packages
-	@$(WITH_BD) && $(WITH_AGENTS) && $(MAKE) lint && $(PYTEST) $(ARGS)
+	@$(WITH_BD) && $(WITH_AGENTS) && $(WITH_AXE) && $(MAKE) lint && $(PYTEST) $(ARGS)
 
 test-all: venv ## Check everything: every repeat, every agent CLI, chaos, benchmarks, coverage
 	@tools/system-packages
-	@$(WITH_BD) && $(WITH_EVERY_AGENT) && $(MAKE) lint && \
+	@$(WITH_BD) && $(WITH_EVERY_AGENT) && $(WITH_AXE) && $(MAKE) lint && \
 	BEADS_RALPH_TESTS=all $(PYTEST) -m "" --cov --cov-report=term $(ARGS)
 
 # One at a time in the order of their worth, since time may run out: make test-rest WITHIN=600
 WITHIN ?= 86400
 test-rest: venv ## Test what test-all has and test has not, for WITHIN seconds at most
 	@tools/system-packages
-	@$(WITH_BD) && $(WITH_AGENTS) && \
+	@$(WITH_BD) && $(WITH_AGENTS) && $(WITH_AXE) && \
 	BEADS_RALPH_TESTS=all $(BIN)/python -m pytest -n $(JOBS) --dist load --maxschedchunk 1 \
 	    -p no:randomly -m "full and not nightly" --timeout 300 --within $(WITHIN) $(ARGS)
 

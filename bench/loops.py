@@ -22,7 +22,7 @@ from beads_ralph.bead.agent_call import AgentCall
 from beads_ralph.journal.events import AgentEnded, AgentStarted, Event, VerifierEnded
 from beads_ralph.store.bd.bd_store import initialise
 from beads_ralph.store.bd.cli import FOREIGN_TYPES
-from bench import places, rehearsals
+from bench import git_processes, places, rehearsals
 from bench.places import COMMAND, Scratch
 from bench.rehearsals import Part, Rehearsal, seconds_of
 from bench.report import Judge, Row, seconds
@@ -65,6 +65,7 @@ def overhead(judge: Judge, scratch: Scratch) -> Iterator[Row]:
     yield Row(f"beads-ralph run, {count} beads, {PARALLEL} at once", _spent(ours.wall, ours.cpu, count))
     of = f" (processor {ours.cpu / work:.2f} x)"
     yield judge.at_most("a whole run against what it cannot avoid", ours.wall / wall, OVERHEAD, of)
+    yield git_processes.row(folder / "traced")
     yield Row("of the time that its beads are at work:", "")
     shares = _shares(rehearsal.told())
     scratch.kept["overhead"] = {"beads": count, "wall": ours.wall, "cpu": ours.cpu, "shares": dict(shares)}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from beads_ralph.git import settings
 from beads_ralph.process import sandbox
 from beads_ralph.process.reaper import STARTER
 
@@ -139,6 +140,7 @@ def no_process_left() -> Iterator[str]:
     marker = f"{MARKER}={identity}".encode()
     before = _descendants(_processes())
     yield identity
+    settings.forget_all()
     STARTER.close()
     until = time.monotonic() + PATIENCE_SECONDS
     while left := _left_behind(before, marker):

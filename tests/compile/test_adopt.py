@@ -59,7 +59,7 @@ def test_what_a_plan_marks_as_done_is_closed_and_the_rest_is_worked_on(make: Mak
     project = make(sprint("1.1", "Alpha"))
     path = half_done(project)
     data = adopt(project).data
-    assert data["adopted"] == [ALPHA, BETA, GAMMA]
+    assert (data["adopted"], data["warnings"]) == ([ALPHA, BETA, GAMMA], [])
     assert data["bead_ids"] == [ALPHA, BETA, GAMMA, DELTA]
     assert standing(project.bead(BETA).to_json()["metadata"]) == "accepted"
     assert adopt(project).data["adopted"] == [], "a second time nothing"

@@ -34,8 +34,8 @@ from tests.cli.running import ralph
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
-RUNNABLE = [PROJECT / "README.md", DOCS / "plan-format.md", DOCS / "formulas.md"]
+PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("how-to/*.md"))]
+RUNNABLE = [path for path in PAGES if "```sh run" in path.read_text("utf-8")]
 MARK = "=== end of block ==="
 
 

@@ -125,6 +125,7 @@ class BoardSource:
         """The same, with the store read again whatever the clock says: after an action."""
         self._looked_at = float("-inf")
         self._looked_after = -1
+        self._ends = {name: (revision, float("-inf")) for name, (revision, _) in self._ends.items()}
         return self.poll()
 
     # --- the run --------------------------------------------------------------------------------------

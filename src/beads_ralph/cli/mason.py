@@ -178,7 +178,10 @@ def _adopt(order: MasonRequest, space: Workspace, opened: OpenStore, met: Reconc
         for bead_id in adopted:
             console.print(f"[green]✓[/green] {bead_id} is closed: accepted on the plan's word, not proven")
 
-    return replace(inserted, data={**inserted.data, "adopted": adopted}, text=show)
+    marks = {mark.line for mark in met.done.values()}
+    warnings = [one for one in inserted.warnings if one.line not in marks]  # that is what --adopt is for
+    told = {"adopted": adopted, "warnings": [one.to_json() for one in warnings]}
+    return replace(inserted, data={**inserted.data, **told}, text=show, warnings=warnings)
 
 
 def _refuse_gaps(path: Path, met: Reconciled) -> None:

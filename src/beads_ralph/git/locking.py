@@ -36,6 +36,8 @@ HALF_WRITTEN: Final = re.compile(
     r"failed to read '?[^\n]*(commondir|gitdir|HEAD)|invalid gitfile|malformed gitdir", re.IGNORECASE
 )
 READS: Final = "cat-file"
+STAYING: Final[set[int]] = set()
+"""Processes of ours that wait for the next thing to do, and hold no lock meanwhile."""
 LOCK_FILE: Final = re.compile(r"'([^']*\.lock)'")
 
 
@@ -122,7 +124,8 @@ def gits_at(path: Path) -> list[int]:
 def _gits() -> Iterator[Process]:
     """Those that may write: who only answers questions about objects may stay for hours."""
     named = (one for one in process_table.read_table().values() if _is_git(one.pid))
-    return (one for one in named if READS not in process_table.words_of(one.pid))
+    others = (one for one in named if one.pid not in STAYING)
+    return (one for one in others if READS not in process_table.words_of(one.pid))
 
 
 def _is_git(pid: int) -> bool:

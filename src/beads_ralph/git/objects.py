@@ -77,12 +77,17 @@ class ObjectReader:
 
     def text_of(self, commit: str, path: str) -> str:
         """A file of a commit; empty where it has none."""
+        found = self.entry(commit, path)
+        return self.text(found.id) if found else ""
+
+    def entry(self, commit: str, path: str) -> TreeEntry | None:
+        """A file or folder of a commit; None where it has none."""
         *folders, name = path.split("/")
         tree = self._trees(self._root(commit))
         for folder in folders:
             below = tree.get(folder)
             tree = self._trees(below.id) if below and below.mode == FOLDER else {}
-        return self.text(tree[name].id) if name in tree else ""
+        return tree.get(name)
 
     def text(self, id_: str) -> str:
         """A file by its own id."""
@@ -92,6 +97,17 @@ class ObjectReader:
         """The same, as it is; empty where there is none."""
         found = self._asked(id_)
         return found[1] if found and found[0] == "blob" else b""
+
+    def whole(self, id_: str, kind: str) -> bytes | None:
+        """An object as git has it; None where there is none of the kind, or only the beginning of it was
+        kept."""
+        found = self._asked(id_)
+        return found[1] if found and found[0] == kind and len(found[1]) < LONGEST else None
+
+    def commit_of(self, name: str) -> str | None:
+        """The commit that a tag or a commit's own name leads to."""
+        found = self._asked(f"{name}^{{commit}}")
+        return found[2] if found else None
 
     # --- trees ---
 
@@ -106,7 +122,7 @@ class ObjectReader:
         found = self._asked(id_)
         if found is None or found[0] != "tree":
             raise RalphError(Code.GIT_ERROR, f"git cannot read the tree {id_}")
-        return dict(_entries(found[1], len(id_) // 2))
+        return dict(entries_of(found[1], len(id_) // 2))
 
     def _below(self, path: str, id_: str) -> Iterator[tuple[str, TreeEntry]]:
         for name, entry in self._trees(id_).items():
@@ -184,7 +200,8 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     return kept
 
 
-def _entries(tree: bytes, length: int) -> Iterator[tuple[str, TreeEntry]]:
+def entries_of(tree: bytes, length: int) -> Iterator[tuple[str, TreeEntry]]:
+    """What a tree says, with ids of so many bytes."""
     place = 0
     while place < len(tree):
         blank, end = tree.index(b" ", place), tree.index(b"\0", place)

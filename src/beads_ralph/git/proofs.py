@@ -13,8 +13,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,11 +23,13 @@ from beads_ralph.bead.words import several
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, scratch, text_files
 from beads_ralph.files.text_files import ralph_dir
-from beads_ralph.git import commands, git_files, large_files, settings
+from beads_ralph.git import commands, git_files, large_files, objects, settings
+from beads_ralph.git.checkout import Checkout
+from beads_ralph.git.objects import ObjectReader
+from beads_ralph.git.packing import NewObjects, Pack, TooMuchError
 from beads_ralph.git.settings import GitSettings
 
 NAME: Final = "proof.git"
-ATTRIBUTES: Final = ".gitattributes"
 FETCH_SECONDS: Final = 1800.0
 """The first fetch brings the whole history."""
 CHECKOUT_SECONDS: Final = 600.0
@@ -35,6 +37,7 @@ KEPT: Final = "refs/kept/"
 """By its own name, each commit that came in whole."""
 PROVEN: Final = "refs/proven/"
 STARTS: Final = "refs/start/"
+TAGS: Final = "refs/tags/"
 KEPT_SECONDS: Final = 14 * 24 * 3600
 MANY_PACKS: Final = 50
 MANY_LOOSE: Final = 27
@@ -42,9 +45,10 @@ MANY_LOOSE: Final = 27
 MOST_LENT: Final = 16
 """So many small packs a checkout is lent before they are joined: each is some links more."""
 SMALL: Final = 1024 * 1024
-MOST_NAMED: Final = 1000
-"""So many files one command line may name."""
 FORMAT: Final = ("core.repositoryformatversion", "extensions.objectformat")
+NOT_PLAIN: Final = re.compile(
+    r"(?:fetch|transfer)\.fsck|extensions\.partialclone|remote\..*\.promisor", re.IGNORECASE
+)
 STRICT: Final = ("-c", "fetch.fsckObjects=true")
 FETCH: Final = (
     *("-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false", "-c", "fetch.unpackLimit=1"),
@@ -58,72 +62,13 @@ class DamagedCommitError(RalphError):
     """A commit of which objects are missing, damaged, or not what git allows."""
 
 
-@dataclass(frozen=True)
-class Checkout:
-    """A commit as files. git of ours looks at it with an index of its own; the `.git` in it is for whoever
-    works there."""
-
-    path: Path
-    commit: str
-    env: Mapping[str, str]
-
-    def changed(self) -> list[str]:
-        """Files that differ from the commit, are gone, or are new and not ignored."""
-        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
-        listing = commands.output(*words, cwd=self.path, env=self.env)
-        return sorted({name for name in listing.split("\0") if name})
-
-    def put_back(self) -> tuple[list[str], set[str]]:
-        """Files of the commit that are not as they were put there; they are put back. With them, files and
-        folders that the commit does not have."""
-        files, new = self._look()
-        if files:
-            commands.output(
-                "checkout-index", "--force", "--", *files[:MOST_NAMED], cwd=self.path, env=self.env
-            )
-        return files, new
-
-    def untracked(self) -> set[str]:
-        """Files and folders that the commit does not have, ignored ones too; a folder is one of them."""
-        return self._look()[1]
-
-    def _look(self) -> tuple[list[str], set[str]]:
-        """Files of the commit that are not as they were put there, and what it does not have."""
-        words = ("ls-files", "-z", "-t", "--modified", "--others", "--directory", "--no-empty-directory")
-        rows = [row for row in commands.output(*words, cwd=self.path, env=self.env).split("\0") if row]
-        new = {row[2:] for row in rows if row.startswith("? ")}
-        return [row[2:] for row in rows if not row.startswith("? ")], new
-
-    def lay_over(self, base: str, old: Sequence[str], new: Sequence[str]) -> None:
-        """Put files of another commit here, and take out those that it does not have."""
-        if new:
-            words = ("--literal-pathspecs", "rm", "--quiet", "--force", "--", *new)
-            commands.output(*words, cwd=self.path, env=self.env)
-        if old:
-            words = ("--literal-pathspecs", "checkout", "--quiet", base, "--", *old)
-            commands.output(*words, cwd=self.path, env=self.env)
-        if any(name.endswith(ATTRIBUTES) for name in (*old, *new)):
-            self._archive_as(base)
-
-    def _archive_as(self, base: str) -> None:
-        """`git archive` goes by the attributes of the commit, unless these say something else."""
-        said = commands.run("show", f"{base}:{ATTRIBUTES}", cwd=self.path, env=self.env).stdout
-        place = self.path / ".git" / "info" / "attributes"
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(f"* !export-ignore !export-subst\n{said}", "utf-8", "surrogateescape")
-
-    def head(self) -> str | None:
-        """Where whoever works there has gone to."""
-        return git_files.commit_of("HEAD", self.path)
-
-
 @dataclass
 class Proofs:
     """The repository of proofs that belongs to one of the user's."""
 
     path: Path
     settings: GitSettings
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _turn: threading.RLock = field(default_factory=threading.RLock)
     _joined: set[str] = field(default_factory=set)
     """Packs whose objects are in a later one, too."""
 
@@ -141,8 +86,10 @@ class Proofs:
         for well-formed ones too, which those of an old history may not be."""
         with self._turn:
             self.make()  # somebody may have removed it
-        if missing := self._missing(commits):
-            self._fetch(missing, strict=strict)
+        with nullcontext() if self._has_some else self._turn:  # the first one brings the whole history
+            missing = self._missing(commits)
+            if missing and not self._take_in(missing, strict=strict):
+                self._fetch(missing, strict=strict)
         if strict and (wrong := large_files.forged(self.settings)):
             for path in wrong:
                 path.unlink()
@@ -152,6 +99,58 @@ class Proofs:
 
     def _missing(self, commits: Iterable[str]) -> list[str]:
         return [one for one in dict.fromkeys(commits) if self._commit(f"{KEPT}{one}") != one]
+
+    def _take_in(self, commits: list[str], *, strict: bool) -> bool:
+        """A few new objects on top of what is here, checked as a fetch does; False where git has to fetch
+        them, or to say what is wrong."""
+        if not self._is_plain or not self._has_some:
+            return False
+        try:
+            with objects.of(self.settings.root) as reader:
+                new = NewObjects(reader, lambda one: not self._missing([one]))
+                for commit in commits:
+                    new.add(commit)
+                if self._tagged(reader, new.commits):
+                    return False
+        except (RalphError, TooMuchError):
+            return False
+        if not new.found:
+            return not self._missing(commits)
+        pack = new.packed()
+        if not (self._checked(pack) if strict else pack.put(self.path / "objects" / "pack")):
+            return False
+        for commit in commits:
+            self._note(f"{KEPT}{commit}", commit, sync=False)
+        return True
+
+    @property
+    def _has_some(self) -> bool:
+        return any((self.path / KEPT).glob("*"))
+
+    @property
+    def _is_plain(self) -> bool:
+        """The user has all of the history, and no rules of their own about what is well formed."""
+        rows = (*self.settings.everywhere, *self.settings.local)
+        cut = [one for one in (self.settings.common, self.path) if (one / "shallow").exists()]
+        return not cut and not any(NOT_PLAIN.match(key) for key, _ in rows)
+
+    def _tagged(self, reader: ObjectReader, commits: Container[str]) -> bool:
+        """Whether a tag came with them, which a fetch brings along."""
+        here = git_files.refs(self.path, TAGS)
+        theirs = commands.refs_of(self.settings.root).items()
+        new = {to for ref, to in theirs if ref.startswith(TAGS) and here.get(ref) != to}
+        return any(reader.commit_of(to) in commits for to in new)
+
+    def _checked(self, pack: Pack) -> bool:
+        """git's own rules say whether all of it is well formed, and whether anything is missing."""
+        place = self.settings.folder / f"pack-{secrets.token_hex(8)}"
+        place.touch(mode=0o600)
+        try:
+            place.write_bytes(pack.content)
+            words = ("-c", "core.fsync=none", "index-pack", "--strict", "--stdin")
+            return commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env, stdin=place).ok
+        finally:
+            place.unlink(missing_ok=True)
 
     def _fetch(self, commits: list[str], *, strict: bool) -> None:
         """Several at once do not disturb one another, unless they bring the same: then one of them has."""
@@ -227,10 +226,10 @@ class Proofs:
     def forget_start(self, bead: str) -> None:
         (self.path / f"{STARTS}{bead}").unlink(missing_ok=True)
 
-    def _note(self, ref: str, commit: str) -> None:
+    def _note(self, ref: str, commit: str, *, sync: bool = True) -> None:
         """Loose refs of ours are written as files: nobody else writes here."""
         text_files.make_folder((self.path / ref).parent)
-        text_files.write_text(self.path / ref, f"{commit}\n")
+        text_files.write_text(self.path / ref, f"{commit}\n", sync=sync)
 
     def _commit(self, ref: str) -> str | None:
         return git_files.commit_in(self.path, ref)
@@ -287,7 +286,7 @@ class Proofs:
         (own / "HEAD").write_text(f"{checkout.commit}\n", "utf-8")
         self._lend_objects(own / "objects")
         settings.write(own / "config", [*self.settings.as_written, ("core.bare", "false")])
-        git_files.write_refs(own, {**git_files.refs(self.path, "refs/tags/"), **refs})
+        git_files.write_refs(own, {**git_files.refs(self.path, TAGS), **refs})
         shutil.copyfile(index, own / "index")
         view = self.settings.view / "info"
         for file in (self.path / "shallow", view / "exclude", view / "attributes"):

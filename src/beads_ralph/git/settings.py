@@ -257,6 +257,12 @@ def take(root: Path) -> GitSettings:
     return found
 
 
+def forget_all() -> None:
+    """As at the end of a process: nobody obeys any of them, and nothing of theirs is left running."""
+    for root in tuple(_taken):
+        _forget(root)
+
+
 def _forget(root: Path) -> None:
     from beads_ralph.files import scratch
 

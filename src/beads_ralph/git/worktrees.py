@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from beads_ralph.errors import BeadRefused, Code, RalphError
-from beads_ralph.git import commands, git_files, locking, merges, worktree_status
+from beads_ralph.git import commands, git_files, locking, merges, ref_changes, worktree_status
 from beads_ralph.git.git_files import HEADS
 from beads_ralph.git.merges import NOTHING, Branch, Conflict, MergeOutcome, Proven
 
 INITIALIZING: Final = "initializing"
 """What git writes into a worktree's lock until it is whole; it stays when git is killed."""
+
+NOT_PLAIN: Final = ("reftable", "config.worktree")
+"""Where these are, git alone knows all that belongs to a new worktree."""
 
 
 @dataclass(frozen=True)
@@ -273,24 +280,60 @@ def _foreign(path: Path) -> RalphError:
 def _add(repo_root: Path, path: Path, branch: str, start: Branch) -> str:
     """A branch that exists is taken as it is; otherwise it starts at `start`. The commit checked out."""
     if start.ref != f"{HEADS}{branch}":
-        # By itself and not with `add -b`, which cannot be tried again once the branch is there.
-        made = locking.run("branch", "--no-track", branch, start.commit, cwd=repo_root)
+        made = ref_changes.make(repo_root, f"{HEADS}{branch}", start.commit)
         # The last git of a killed run may have been a step ahead of us.
         ahead = None if made.ok else merges.find_branches(repo_root, [branch]).get(branch)
         start = ahead or start
         if not made.ok and ahead is None:
             locking.printed(made, ("branch", branch, start.commit))
     # Without files and locked as git itself does it, until they are there: filters are those of the run.
-    marked = ("--no-checkout", "--lock", "--reason", INITIALIZING)
-    words = ("worktree", "add", "--quiet", *marked, str(path), branch)
-    ended = locking.run(*words, cwd=repo_root)
-    if not ended.ok:
-        locking.wait_for_orphans(path)
-        tree = find(repo_root, path)
-        if tree is None or tree.branch != branch or tree.missing or not tree.half_made:
-            locking.printed(ended, words)
+    if not _enter(repo_root, path, branch):
+        marked = ("--no-checkout", "--lock", "--reason", INITIALIZING)
+        words = ("worktree", "add", "--quiet", *marked, str(path), branch)
+        ended = locking.run(*words, cwd=repo_root)
+        if not ended.ok:
+            locking.wait_for_orphans(path)
+            tree = find(repo_root, path)
+            if tree is None or tree.branch != branch or tree.missing or not tree.half_made:
+                locking.printed(ended, words)
     _fill(path)
     return start.commit
+
+
+def _enter(repo_root: Path, path: Path, branch: str) -> bool:
+    """Enter a worktree without files into git's list, as `git worktree add` does; False where it has to do
+    that itself. The entry is whole before anybody can see it."""
+    common = Path(os.path.realpath(repo_root)) / ".git"
+    if any((common / name).exists() for name in NOT_PLAIN) or not (common / "HEAD").is_file():
+        return False
+    tree = Path(os.path.realpath(path))
+    new = common / "beads-ralph" / f"{hashlib.sha256(branch.encode()).hexdigest()[:16]}.worktree"
+    try:
+        shutil.rmtree(new, ignore_errors=True)  # a killed run may have left it
+        new.mkdir(parents=True)
+        facts = {"locked": INITIALIZING, "HEAD": f"ref: {HEADS}{branch}", "gitdir": f"{tree}/.git"}
+        for name, text in {**facts, "commondir": "../.."}.items():
+            (new / name).write_text(f"{text}\n", "utf-8", "surrogateescape")
+        own = _named(new, common / "worktrees", tree.name)
+        tree.mkdir(parents=True, exist_ok=True)
+        (tree / ".git").write_text(f"gitdir: {own}\n", "utf-8", "surrogateescape")
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        return False
+    return True
+
+
+def _named(new: Path, folder: Path, name: str) -> Path:
+    """Move it into the folder under a name that is free."""
+    folder.mkdir(exist_ok=True)
+    for number in count():
+        place = folder / f"{name}{number or ''}"
+        try:
+            return new.rename(place)
+        except OSError as problem:
+            if problem.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+    raise AssertionError
 
 
 def _fill(path: Path) -> None:

@@ -13,7 +13,7 @@ from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import ParkedUntil, RunState
 from beads_ralph.errors import Code, RalphError
-from beads_ralph.git import objects
+from beads_ralph.git import objects, ref_changes
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
     BeadBlocked,
@@ -133,6 +133,7 @@ class Loop:
             await self.waiting.end()
             await asyncio.gather(*self.tidying.values())
             await in_thread(objects.rest, self.tools.root)
+            await in_thread(ref_changes.rest, self.tools.root)
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
         if not self.cancelling:
             remains.untrue.update(await self.published.settle(self.pool.watch.block))

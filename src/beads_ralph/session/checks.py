@@ -10,7 +10,7 @@ from functools import partial
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.words import several
 from beads_ralph.files import scratch
-from beads_ralph.git.proofs import Checkout
+from beads_ralph.git.checkout import Checkout
 from beads_ralph.journal.events import BaselineTaken, WarningGiven
 from beads_ralph.process import opened_files
 from beads_ralph.process.calls import in_thread

@@ -13,9 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from beads_ralph.bead.model import Verifier
-from beads_ralph.files import scratch
-from beads_ralph.git import commands, objects, settings, worktree_status
-from beads_ralph.session import manifests
+from beads_ralph.git import commands, objects
+from beads_ralph.session import ignored_files, manifests
 from beads_ralph.session.gate_patterns import (
     CI,
     SCRIPTS,
@@ -37,7 +36,6 @@ NAMED_PLUGINS: Final = re.compile(r"^pytest_plugins\s*(?::[^=\n]+)?=\s*([\[(][^\
 PYTEST: Final = re.compile(r"\bpy\.?test\b")
 PYTEST_FILES: Final = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
 NAMED: Final = "is named by a verifier"
-IGNORE: Final = ".gitignore"
 LONGEST_SCRIPT: Final = 256 * 1024
 
 
@@ -144,7 +142,7 @@ class _Gates:
             _plugins(repo, base, known, lines),
             frozenset(word for one in lines if MAKE.search(one) for word in _words(one)),
             _libraries(repo, base, known) if any(map(_is_importable, added)) else frozenset(),
-            _ignored(repo, base, known, added),
+            ignored_files.among(added, repo, base, known),
         )
 
     def reason(self, file: str, *, new: bool) -> str:
@@ -216,27 +214,6 @@ def _done(file: str, added: Collection[str]) -> str:
 
 def _libraries(repo: Path, base: str, known: Collection[str]) -> frozenset[str]:
     return manifests.libraries(repo, base, known) - {_top(file) for file in known}
-
-
-def _ignored(repo: Path, base: str, known: Collection[str], added: Collection[str]) -> frozenset[str]:
-    """Those of the new files that the base tells git to ignore: a build makes such files, and takes one that
-    is there for its own."""
-    rules = [PurePosixPath(file) for file in known if PurePosixPath(file).name == IGNORE]
-    near = {parent for file in added for parent in PurePosixPath(file).parents}
-    rules = [file for file in rules if file.parent in near]
-    if not rules:
-        return frozenset()
-    folder = scratch.make()
-    try:
-        for file in rules:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_text(_text(repo, base, str(file)), "utf-8", "surrogateescape")
-        own = {"GIT_DIR": str(worktree_status.git_dir(repo)), **settings.environment(repo)}
-        env, names = {**own, "GIT_WORK_TREE": str(folder)}, "\0".join(added)
-        words = ("check-ignore", "--no-index", "-z", "--stdin")
-        return frozenset(commands.run(*words, cwd=folder, env=env, stdin=names).stdout.split("\0")) - {""}
-    finally:
-        scratch.discard(folder)
 
 
 def _top(file: str) -> str:

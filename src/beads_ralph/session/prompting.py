@@ -19,7 +19,7 @@ from beads_ralph.agents.verdicts import Question
 from beads_ralph.bead.evidence import Evidence
 from beads_ralph.bead.model import AgentSpec
 from beads_ralph.bead.names import persona_name
-from beads_ralph.git import commands
+from beads_ralph.git import objects
 from beads_ralph.git.merges import Conflict
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.session.order import Neighbour
@@ -199,9 +199,9 @@ def _conventions(case: BeadSession) -> str:
     """The files of the base that say how things are done here, whichever program reads which by itself."""
     if not case.base:
         return ""
-    words = ("ls-tree", "--name-only", "-z", "--full-tree", case.base, *CONVENTIONS)
-    there = commands.output(*words, cwd=case.tools.root).split("\0")
-    return ", ".join(prompts.code_span(name) for name in CONVENTIONS if name in there)
+    with objects.of(case.tools.root) as reader:
+        there = [name for name in CONVENTIONS if reader.entry(case.base, name)]
+    return ", ".join(map(prompts.code_span, there))
 
 
 def besides_tasks(description: str, tasks: list[str]) -> str:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from beads_ralph.bead.words import several
 from beads_ralph.git import commands, locking, objects, worktree_status, worktrees
+from beads_ralph.git.checkout import Checkout
 from beads_ralph.git.git_files import HEADS
-from beads_ralph.git.proofs import Checkout
 from beads_ralph.session.merge_check import DISCARDED
 
 LOOKED_AT: Final = ("refs/heads/", "refs/tags/")

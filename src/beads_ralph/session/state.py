@@ -22,7 +22,8 @@ from beads_ralph.bead.redaction import redacted
 from beads_ralph.bead.usage import Budget
 from beads_ralph.files.snapshot import Snapshot
 from beads_ralph.git import proofs, worktree_status
-from beads_ralph.git.proofs import Checkout, Proofs
+from beads_ralph.git.checkout import Checkout
+from beads_ralph.git.proofs import Proofs
 from beads_ralph.journal.events import Event, VerdictGiven
 from beads_ralph.journal.records.model import Reason
 from beads_ralph.journal.runs import EVIDENCE, Shelf

@@ -17,7 +17,7 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.forge.network import Network, heads, holds, publish, put_back, require_target, target
 from beads_ralph.forge.protocol import Proposal, PullRequest, PushTarget, check_proposal, with_section
-from beads_ralph.git import commands, guard
+from beads_ralph.git import commands, guard, locking, ref_changes
 
 TURN_SECONDS: Final = 30.0
 
@@ -53,7 +53,7 @@ class LocalForge:
             pull = self._record(proposal)
             self.pulls.write(pull)
             guard.expect(self.root, {pull.ref: pull.commit})
-            commands.output("update-ref", pull.ref, pull.commit, cwd=self.root)
+            locking.printed(ref_changes.move(self.root, pull.ref, pull.commit), ("update-ref", pull.ref))
         return self._read_back(pull, proposal.commit)
 
     def find(self, branch: str) -> PullRequest | None:

@@ -8,11 +8,9 @@ import { onKey } from "./shell.js";
 const SHOWN = 60;
 const KINDS = {
   interrupted: ["Interrupted", "bad"], stalled: ["Stalled", "bad"], budget: ["Budget", "bad"], person: ["For a person", ""],
-  question: ["Question", ""], gate_red: ["Gate red", "bad"], blocked: ["Blocked", "bad"], failed_twice: ["Failed twice", ""],
+  gate_red: ["Gate red", "bad"], blocked: ["Blocked", "bad"], failed_twice: ["Failed twice", ""],
   limited: ["Limited", ""], plan_differs: ["Plan differs", ""], unreadable: ["Unreadable", "bad"], flagged: ["Look at", ""],
 };
-const ORDER_OF = { person: "close", question: "answer", blocked: "retry", budget: null };
-
 const parts = Object.fromEntries(["attention", "beads", "filters", "search", "views", "trouble"].map((id) => [id, document.getElementById(id)]));
 let state = null;
 let view = localStorage.getItem("view") || "lanes";
@@ -25,7 +23,7 @@ const whole = new Set();
 function alert(one) {
   const [name, look] = KINDS[one.kind] || [one.kind, ""];
   const bead = state.beads.find((row) => row.id === one.bead);
-  const orders = one.kind === "person" || one.kind === "question" ? [ORDER_OF[one.kind]] : bead ? ordersFor(bead, state.run).slice(0, 1) : [];
+  const orders = one.kind === "person" ? ["close", "answer"] : bead ? ordersFor(bead, state.run).slice(0, 1) : [];
   return h("li", { class: `alert ${look}` },
     h("div", { class: "row" },
       h("span", { class: `pill ${look || "warn"}` }, name),
@@ -34,13 +32,13 @@ function alert(one) {
     h("p", {}, one.text),
     h("div", { class: "row" },
       one.command ? h("code", {}, one.command) : null,
-      h("span", { class: "buttons acts" }, orders.filter(Boolean).map((order) => button(order, { bead: one.bead }, true)))));
+      h("span", { class: "buttons acts" }, orders.map((order, at) => button(order, { bead: one.bead }, at === 0)))));
 }
 
 function showAttention() {
   const rows = state.attention;
   parts.attention.hidden = rows.length === 0;
-  if (!rows.length) return;
+  if (!rows.length) return parts.attention.replaceChildren();
   if (!parts.attention.firstChild) parts.attention.append(h("h2", {}), h("ul", {}));
   const [head, list] = parts.attention.children;
   head.replaceChildren("Needs you", h("span", { class: "pill warn" }, String(rows.length)));
@@ -49,18 +47,27 @@ function showAttention() {
 
 // --- a bead ---
 
+// Beads by their short numbers, as the plan has them.
+function told(wait) {
+  if (wait.kind !== "bead" || !wait.ids.length) return wait.text;
+  const number = (id) => state.beads.find((bead) => bead.id === id)?.number || id;
+  return `waits for ${wait.ids.map(number).join(", ")}`;
+}
+
+const stageOf = (bead) => bead.stage.replace(/ \(.*\)$/, "");
+
 function why(bead, lane) {
   if (lane === "blocked") return bead.reason || bead.last_failure;
   if (lane === "running") return bead.last_failure && `before: ${bead.last_failure}`;
   if (lane === "done") return "";
-  return bead.waits.map((wait) => wait.text).join("; ");
+  return bead.waits.map(told).join("; ");
 }
 
 function facts(bead, lane) {
   const tries = bead.attempt > 1 || lane === "running" ? `attempt ${bead.attempt}${bead.max_attempts ? `/${bead.max_attempts}` : ""}` : "";
-  const who = [bead.role, bead.program, bead.model].filter(Boolean).join(" · ");
+  const who = [bead.program, bead.model].filter(Boolean).join(" · ");
   return [
-    lane === "running" ? h("span", {}, bead.stage) : null,
+    lane === "running" ? h("span", {}, stageOf(bead)) : null,
     lane === "running" && who ? h("span", {}, who) : null,
     tries ? h("span", {}, tries) : null,
     lane === "running" ? age(bead.since) : null,
@@ -86,7 +93,7 @@ function row(bead) {
     h("td", {}, mark(lane)),
     h("td", { class: "mono" }, bead.number),
     h("td", {}, h("a", { class: "title", href: beadAddress(bead.id) }, bead.title), why(bead, lane) ? h("div", { class: "why" }, why(bead, lane)) : null),
-    h("td", { class: "wide" }, lane === "running" ? bead.stage : LANES[lane].toLowerCase()),
+    h("td", { class: "wide" }, lane === "running" ? stageOf(bead) : LANES[lane].toLowerCase()),
     h("td", { class: "wide" }, [bead.program, bead.model].filter(Boolean).join(" · ")),
     h("td", { class: "doing wide", title: bead.last_activity }, lane === "running" ? bead.last_activity : ""),
     h("td", { class: "n" }, bead.attempt ? `${bead.attempt}${bead.max_attempts ? `/${bead.max_attempts}` : ""}` : ""),

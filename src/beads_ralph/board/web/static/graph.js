@@ -73,7 +73,8 @@ function edge(from, to, critical, ids) {
 function node(bead, place) {
   const box = s("a", { class: "node", href: beadAddress(bead.id), transform: `translate(${place.x} ${place.y})`, "data-bead": bead.id },
     s("title", {}), s("rect", { width: BOX.width, height: BOX.height, rx: 7 }),
-    s("text", { class: "mark", x: 10, y: 25 }), s("text", { class: "num", x: 28, y: 16 }, bead.number || bead.id),
+    s("text", { class: "mark", x: 10, y: 25, "aria-hidden": "true" }),
+    s("text", { class: "num", x: 28, y: 16 }, bead.number || bead.id),
     s("text", { x: 28, y: 31 }, short(bead.title, 25)));
   for (const event of ["mouseenter", "focus"]) box.addEventListener(event, () => light(bead.id));
   for (const event of ["mouseleave", "blur"]) box.addEventListener(event, () => light(null));
@@ -104,7 +105,6 @@ function paint() {
     const said = `${bead.number} ${bead.title}: ${LANES[lane].toLowerCase()}${bead.critical ? ", on the critical path" : ""}`;
     if (box.firstChild.textContent !== said) {
       box.firstChild.textContent = said;
-      box.setAttribute("aria-label", said);
       box.children[2].textContent = glyph(lane);
     }
   }
@@ -144,6 +144,20 @@ function fit() {
   const scale = Math.min(1.25, (width - 60) / extent.width, (height - 70) / extent.height);
   eye = { scale, x: Math.max(30, (width - extent.width * scale) / 2), y: 42 * Math.min(1, scale) + Math.max(10, (height - extent.height * scale) / 2 - 20) };
   look();
+}
+
+// At first what goes on is in the middle, large enough to be read; all of it where there is room for that.
+function begin() {
+  fit();
+  const at = state.beads.find((bead) => laneOf(bead) === "running") || state.beads.find((bead) => bead.status !== "closed");
+  if (eye.scale < 0.6 && at) {
+    eye.scale = 0.85;
+    centre(at.id);
+    const high = extent.height * eye.scale;
+    if (high < stage.clientHeight) eye.y = (stage.clientHeight - high) / 2 + 30;
+    moved = false;
+    look();
+  }
 }
 
 function zoom(by, x = stage.clientWidth / 2, y = stage.clientHeight / 2) {
@@ -208,7 +222,7 @@ stage.addEventListener("focusin", (event) => {
 
 const tool = (text, name, act) => h("button", { type: "button", class: "button", "aria-label": name, title: name, onclick: act }, text);
 stage.append(h("div", { class: "zoom" }, tool("−", "Farther", () => zoom(0.8)), tool("+", "Closer", () => zoom(1.25)),
-  tool("Fit", "Show all", () => { moved = false; fit(); })));
+  tool("Fit", "Fit: show all", () => { moved = false; fit(); })));
 onKey("+", () => zoom(1.25));
 onKey("-", () => zoom(0.8));
 onKey("0", () => { moved = false; fit(); });
@@ -235,14 +249,14 @@ search.addEventListener("keydown", (event) => {
   }
 });
 
-new ResizeObserver(() => !moved && fit()).observe(stage);
+new ResizeObserver(() => !moved && state && begin()).observe(stage);
 subscribe((now) => {
   state = now;
   const shape = JSON.stringify(now.beads.map((bead) => [bead.id, bead.wave, bead.depends_on, bead.critical, bead.title]));
   if (shape !== drawn) {
     drawn = shape;
     draw();
-    if (!moved) fit();
+    if (!moved) begin();
   }
   paint();
 });
