@@ -17,7 +17,7 @@ from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
 from beads_ralph.files import text_files
-from beads_ralph.files.text_files import RALPH_DIR, ralph_dir
+from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.registry import STORES, chosen, open_store
 
@@ -26,7 +26,7 @@ SCHEMA_NAME: Final = "beads-ralph.schema.json"
 REVIEWER: Final = "qa-code-review"
 """One of the agent files that come with the program."""
 CONFIG_TEXT: Final = """\
-# yaml-language-server: $schema={schema}
+# yaml-language-server: $schema=.ralph/beads-ralph.schema.json
 # Settings of beads-ralph for this repository. Every key is optional.
 # `beads-ralph config show` lists them all, and `beads-ralph config explain WORD` says what one means.
 
@@ -110,7 +110,6 @@ def _other_store(workspace: Workspace, choice: StoreChoice) -> list[Fault]:
 def _config_text(workspace: Workspace, choice: StoreChoice, reviewer: str, verify: str) -> str:
     branch = workspace.repository.current_branch() if workspace.repository else None
     return CONFIG_TEXT.format(
-        schema=f"{RALPH_DIR}/{SCHEMA_NAME}",
         store=choice,
         rig=_quoted(workspace.root.name),
         source_branch=_quoted(branch or "main"),
