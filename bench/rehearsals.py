@@ -138,6 +138,8 @@ def _settings(store: str, parallel: int, agent_timeout: float) -> dict[str, Any]
         "min_free_gb": 0.1,
         "max_interruptions": 0,  # whoever kills here is no agent
         "dev_agent_timeout": agent_timeout,
+        # On bd, agents run bd by hand in another repository.
+        "sandbox": "none" if store == "bd" else "auto",
         "plan": {
             "source_branch": "main",
             "dev_agents": [{"agent": "developer", **agent}],

@@ -53,7 +53,8 @@ def test_find_reports_the_pattern_and_the_line_to_type(repo: Path) -> None:
     assert (pattern["repeats"], pattern["beads"], pattern["bulk"]) == (3, 3, False)
     assert pattern["constant"]["issue_type"] == "beads-ralph-work"
     assert pattern["varying"]["title"] == ["Users endpoint", "Orders endpoint", "Bills endpoint"]
-    assert pattern["vars"]["sprint_id"]["required"] is True
+    assert pattern["vars"]["resource"]["required"] is True
+    assert pattern["score"] > 0.3
     line = "beads-ralph formula make endpoint --from plan.md --sprints 2.1,2.2,3.1"
     assert pattern["command"] == line
     (repo / "plan.md").unlink()
@@ -72,7 +73,7 @@ def test_find_tells_a_person_what_varies(repo: Path) -> None:
     told = ralph("formula", "find", "plan.md", cwd=repo)
     assert told.code == 0
     assert "1. phase-of-2: 2 repeats, replaces 4 beads" in told.out
-    assert "variable  title: Build users, Build bills" in told.out
+    assert "variable  subject: users, bills" in told.out
     assert "→ beads-ralph formula make phase-of-2 --from plan.md --sprints 2.1+2.2,3.1+3.2" in told.out
 
 
@@ -81,9 +82,16 @@ def test_s1_fr6_5_nothing_found_is_said_plainly_and_leaves_it_to_mason(repo: Pat
     told = ralph("formula", "find", "plan.md", cwd=repo)
     assert (told.code, told.out) == (
         0,
-        "no sprints of plan.md repeat (2 sprints): mason is the way for them\n",
+        "nothing here is worth a formula (2 sprints of plan.md): mason is the way for them\n",
     )
     assert ralph("formula", "find", "plan.md", "--json", cwd=repo).data["patterns"] == []
+
+
+def test_looking_needs_no_agents(repo: Path) -> None:
+    things = (("1.1", "users"), ("1.2", "bills"))
+    text = plan(*(endpoint(number, thing, dev_agents="nobody-here (opus)") for number, thing in things))
+    write(repo / "plan.md", text)
+    assert len(ralph("formula", "find", "plan.md", "--json", cwd=repo).data["patterns"]) == 1
 
 
 def test_a_faulty_plan_is_refused_with_its_faults(repo: Path) -> None:
@@ -100,7 +108,8 @@ def test_s1_fr6_1_s1_fr6_2_make_writes_the_formula_and_the_rows_and_pours_nothin
     data = make(repo, "--rows", "rows.csv").data
     assert data["formula_name"] == "endpoint"
     assert data["formula_path"] == str(repo / FORMULA)
-    assert data["steps"] == [{"id": "work", "title": "{{title}}", "type": "beads-ralph-work", "needs": []}]
+    title = "{{resource_sentence_case}} endpoint"
+    assert data["steps"] == [{"id": "work", "title": title, "type": "beads-ralph-work", "needs": []}]
     assert data["sprints"] == [["2.1"], ["2.2"], ["3.1"]]
     assert (data["beads"], data["format"], data["rows_path"]) == (3, "toml", "rows.csv")
     assert data["pour_command"] == "beads-ralph pour endpoint --vars-file rows.csv"
@@ -113,8 +122,8 @@ def test_s1_fr6_1_s1_fr6_2_make_writes_the_formula_and_the_rows_and_pours_nothin
         "liquid",
     )
     rows = (repo / "rows.csv").read_text(encoding="utf-8").splitlines()
-    assert rows[0] == "sprint_id,title,task,after,plan_file"
-    assert rows[1] == "2.1,Users endpoint,Write users/model.py,,plan.md"
+    assert rows[0] == "sprint_id,resource,after,plan_file"
+    assert rows[1] == "2.1,users,,plan.md"
     assert not (repo / ".ralph" / "beads.db").exists()
 
 
@@ -215,7 +224,7 @@ def test_sprints_that_are_not_there(repo: Path, sprints: str, code: str, said: s
 
 def test_a_sprint_that_a_formula_gives_already_is_left_out(repo: Path) -> None:
     make(repo)
-    poured = sprint("3.4", "Parts", tasks=["x", "y"], formula="endpoint", pour="task=z")
+    poured = sprint("3.4", "Parts", tasks=["x", "y"], formula="endpoint", pour="resource=parts")
     data = find(repo, PLAN + poured).data
     assert data["patterns"][0]["sprints"] == [["2.1"], ["2.2"], ["3.1"]]
     error = make(repo, "--force", text=PLAN + poured, sprints="2.1,3.4").error

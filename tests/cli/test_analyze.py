@@ -141,11 +141,12 @@ def test_a_forecast_draws_from_the_records(repo: Path) -> None:
     for number in range(6):
         put(repo, f"bd-{number}", duration_seconds=60, extra={"kind": "work", "usage": {"cost_usd": 0.25}})
     found = ralph("forecast", "plan.md", "--max-parallel", "2", "--json", cwd=repo).data
-    assert found["seconds"] == {"p10": 120.0, "p50": 120.0, "p90": 120.0}
-    assert found["cost_usd"] == {"p10": 0.5, "p50": 0.5, "p90": 0.5}
+    assert 60 < found["seconds"]["p10"] < 120 < found["seconds"]["p90"] < 600
+    assert 0.25 < found["cost_usd"]["p10"] < 0.5 < found["cost_usd"]["p90"] < 2.5
     assert found["basis"]["1.1"] == {"from": "kind work, agent claude, model sonnet", "attempts": 6}
-    assert (found["all_closed_percent"], found["max_parallel"]) == (100.0, 2)
-    assert "2 min  (8 of 10 times between 2 min and 2 min)" in ralph("forecast", "plan.md", cwd=repo).out
+    assert (found["max_parallel"], found["parallelism"]) == (2, 1.0)
+    assert found["all_closed_percent"] > 80
+    assert "(8 of 10 times between " in ralph("forecast", "plan.md", cwd=repo).out
 
 
 def test_a_forecast_is_about_what_is_left(repo: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_forecast_is_about_what_is_left(repo: Path) -> None:
     close(store, "bd-1-1-data-model")
     found = ralph("forecast", "plan.md", "--json", cwd=repo).data
     assert (found["sprints"], found["closed"], found["critical_path"]) == (2, 1, ["1.2"])
-    assert (found["seconds"]["p50"], found["cost_usd"]["p50"]) == (60.0, 0.25)
+    assert found["seconds"]["p10"] < 60.0 < found["seconds"]["p90"]
     text = ralph("forecast", "plan.md", cwd=repo).out
     assert "1 of 2 sprints closed already; what follows is about the other 1" in text
     close(store, "bd-1-2-search")
@@ -180,7 +181,7 @@ def test_a_forecast_knows_how_many_attempts_a_bead_has_left(
     tried = {"attempt_count": count, "attempts_forgiven": forgiven}
     store.update("bd-1-1-data-model", Changes(metadata=tried))
     found = ralph("forecast", "plan.md", "--json", cwd=repo).data
-    assert found["attempts"] == {"p10": left, "p50": left, "p90": left}
+    assert found["attempts"]["p90"] == left
 
 
 def close(store: EmbeddedStore, bead: str) -> None:

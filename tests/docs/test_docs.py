@@ -280,6 +280,7 @@ def test_the_answers_have_the_documented_keys(repo: Path) -> None:
         "mason": answer(repo, "mason", "plan.md") | answer(repo, "mason", "plan.md", "--update"),
         "analyze": answer(repo, "analyze"),
         "forecast": answer(repo, "forecast", "plan.md"),
+        "tune": answer(repo, "tune"),
         "list, ready": answer(repo, "list"),
         "show": answer(repo, "show", dry["bead_ids"][0]),
         "exec": answer(repo, "exec", "ralph.json"),
@@ -394,7 +395,7 @@ def test_the_examples_run_and_print_what_is_shown(path: Path, tmp_path: Path, wi
         env={**os.environ, "PATH": programs + os.pathsep + os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

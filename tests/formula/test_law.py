@@ -19,14 +19,15 @@ from beads_ralph.compile.build import Built, build
 from beads_ralph.compile.molecule import compose
 from beads_ralph.compile.setting import Place, Setting, root_id
 from beads_ralph.config.model import Config
+from beads_ralph.formula import spellings
 from beads_ralph.formula.check import check
-from beads_ralph.formula.definitions import Instance, find_parting, instance_shape
+from beads_ralph.formula.definitions import Instance, by_shape, find_parting, instance_shape
 from beads_ralph.formula.file_format import Format, dumps, null_in, read_text, sheet
-from beads_ralph.formula.patterns import find, make
+from beads_ralph.formula.patterns import make
 from beads_ralph.formula.variables import values
 from beads_ralph.plan import At, Plan, Sprint
 from beads_ralph.plan.model import SprintCheck
-from tests.compile.plans import beads_of
+from tests.compile.plans import beads_of, plan, sprint
 from tests.formula.plans import SETTING, sample, surroundings
 from tests.selection import examples
 
@@ -229,6 +230,43 @@ def test_the_assay_sees_every_change(found: list[Any]) -> None:
     assert (loss.bead, loss.field) == (first["id"], "description")
 
 
+# --- names in many spellings ------------------------------------------------------------------------
+
+NAMES = ("user", "order item", "bill", "http route", "key", "tax", "page view", "branch")
+SPELLINGS = ("lower", "snake", "kebab", "constant", "sentence_case", "title_case", "pascal", "camel")
+PHRASES = (
+    "Serve /{} at once",
+    "Write api/{}.py",
+    "Add class {}",
+    "Test {} in tests/test_{}.py",
+    "Keep it small",
+)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(st.sampled_from(NAMES), min_size=2, max_size=5, unique=True),
+    st.lists(st.tuples(st.sampled_from(PHRASES), st.sampled_from(SPELLINGS)), min_size=1, max_size=4),
+    st.sampled_from(("_plural", "")),
+)
+def test_what_is_spelt_in_many_ways_is_one_variable_and_comes_back(
+    names: list[str], phrases: list[tuple[str, str]], number: str
+) -> None:
+    """However a name is spelt: the same beads, and one more row needs nothing but the name."""
+    sprints = [
+        sprint(
+            f"1.{at}",
+            f"{spellings.RULES['sentence_case' + number](name)} endpoint",
+            tasks=[text.replace("{}", spellings.RULES[style + number](name)) for text, style in phrases],
+        )
+        for at, name in enumerate(names, 1)
+    ]
+    instances = [[bead.to_json()] for bead in beads_of(plan(*sprints), UNCHECKED).values()]
+    assert_law(instances, "toml", "csv", UNCHECKED)
+    made = make(instances, surroundings(setting=UNCHECKED)).formula
+    assert [name for name, said in made["vars"].items() if said.get("required")] == ["resource"]
+
+
 # --- plans that people wrote ------------------------------------------------------------------------
 
 DEFAULTS = {"dev_agents": ["claude (sonnet)"], "qa_agents": ["claude (haiku)"]}
@@ -246,14 +284,13 @@ def test_every_choice_of_one_shape_from_the_plans_at_hand_comes_back(name: str) 
 
 
 @pytest.mark.parametrize("name", ["service.md", "todo-app.md"])
-def test_every_pattern_that_is_found_comes_back(name: str) -> None:
+def test_every_group_of_one_shape_comes_back(name: str) -> None:
     setting = replace(UNCHECKED, config=Config.model_validate({"plan": DEFAULTS}))
     found = {sprint: bead.to_json() for sprint, bead in beads_of(sample(name), setting).items()}
-    patterns = find(found, lambda called: surroundings(called, setting))
-    assert patterns
-    for pattern in patterns:
-        groups = [[found[sprint] for sprint in instance] for instance in pattern.instances]
-        assert_law(groups, "toml", "json", setting)
+    groups = [group for group in by_shape([bead] for bead in found.values()) if len(group) > 1]
+    assert groups
+    for group in groups:
+        assert_law(group, "toml", "json", setting)
 
 
 def test_a_null_inside_is_kept_where_the_format_has_one() -> None:

@@ -12,6 +12,13 @@ from tests.formula.plans import SETTING, endpoint, made
 
 THREE = plan(endpoint("2.1", "users"), endpoint("2.2", "orders"), endpoint("3.1", "bills"))
 
+APART = plan(
+    sprint("2.1", "Search", tasks=["Read every note", "Document it"]),
+    sprint("2.2", "Basket", tasks=["Add prices up", "Document it"]),
+    sprint("3.1", "Bills", tasks=["Send one a month", "Document it"]),
+)
+"""Three that have little in common but their form."""
+
 
 def variables(text: str, *groups: str) -> dict[str, Any]:
     found = made(text, *groups).formula["vars"]
@@ -26,7 +33,7 @@ def step(text: str, *groups: str) -> dict[str, Any]:
 
 
 def test_the_names_of_a_sprint_follow_from_its_number_and_title() -> None:
-    found = step(THREE, "2.1", "2.2", "3.1")
+    found = step(APART, "2.1", "2.2", "3.1")
     assert found["id"] == "work"
     assert found["bead_id"] == "bd-{{sprint_slug}}-{{name}}"
     assert found["title"] == "{{title}}"
@@ -37,7 +44,7 @@ def test_the_names_of_a_sprint_follow_from_its_number_and_title() -> None:
     assert metadata["scrum_master_agent"]["context"] == "Sprint {{sprint_id}} - {{title}}"
     assert metadata["plan_section"] == "### Sprint {{sprint_id}}: {{title}}"
     assert (metadata["phase"], metadata["sprint"]) == ("{{phase}}", "{{sprint_id}}")
-    known = variables(THREE, "2.1", "2.2", "3.1")
+    known = variables(APART, "2.1", "2.2", "3.1")
     assert known["sprint_id"]["pattern"] == r"^\d+[a-z]*\.\d+[a-z]*$"
     assert known["sprint_slug"]["derive"] == "dashed(sprint_id)"
     assert known["name"]["derive"] == "slug(title)"
@@ -56,7 +63,7 @@ def test_a_worktree_of_its_own_is_said_from_the_root() -> None:
         endpoint("2.1", "users", worktree="../elsewhere/users-endpoint"),
         endpoint("2.2", "orders", worktree="../elsewhere/orders-endpoint"),
     )
-    assert step(text, "2.1", "2.2")["metadata"]["worktree_path"] == "../elsewhere/{{name}}"
+    assert step(text, "2.1", "2.2")["metadata"]["worktree_path"] == "../elsewhere/{{resource}}-endpoint"
 
 
 def test_a_phase_that_all_share_is_bound_to_the_number_all_the_same() -> None:
@@ -94,8 +101,8 @@ def test_dependencies_become_a_list_that_may_be_empty() -> None:
 
 
 def test_tasks_that_stay_stay_and_the_one_that_varies_is_a_variable() -> None:
-    assert step(THREE, "2.1", "2.2", "3.1")["metadata"]["dev_prompts"] == ["{{task}}", "Document it"]
-    assert step(THREE, "2.1", "2.2", "3.1")["description"] == "{{task}}. Document it."
+    assert step(APART, "2.1", "2.2", "3.1")["metadata"]["dev_prompts"] == ["{{task}}", "Document it"]
+    assert step(APART, "2.1", "2.2", "3.1")["description"] == "{{task}}. Document it."
 
 
 def test_tasks_of_different_number_are_a_list_and_the_description_follows() -> None:
@@ -175,11 +182,15 @@ def test_whole_phases_need_their_number_alone() -> None:
     first, second = found["steps"]
     assert (first["id"], second["id"]) == ("work", "check")
     assert (first["metadata"]["sprint"], second["metadata"]["sprint"]) == ("{{phase}}.1", "{{phase}}.2")
-    assert (first["bead_id"], second["bead_id"]) == ("bd-{{phase}}-1-{{name}}", "bd-{{phase}}-2-check")
+    assert (first["bead_id"], second["bead_id"]) == (
+        "bd-{{phase}}-1-build-{{subject}}",
+        "bd-{{phase}}-2-check",
+    )
     assert second["needs"] == ["work"]
     assert "after" not in second
     assert "sprint_id" not in found["vars"]
-    assert found["vars"]["phase"]["required"] is True
+    assert found["vars"]["phase"]["default"] == "4", "the phase after the last one"
+    assert [name for name, said in found["vars"].items() if said.get("required")] == ["subject"]
 
 
 def test_groups_that_lie_elsewhere_name_each_sprint() -> None:
@@ -202,3 +213,63 @@ def test_one_sprint_alone_makes_a_formula_of_its_names() -> None:
 def test_the_description_of_the_formula_holds_no_variable(name: str) -> None:
     found = made(THREE, "2.1", "2.2", setting=replace(SETTING, plan_file=f"plans/{name}.md")).formula
     assert "{{" not in found["description"]
+
+
+# --- names inside of texts --------------------------------------------------------------------------
+
+
+def several(number: str, thing: str, port: int) -> str:
+    """An endpoint whose name is spelt in many ways, as people do."""
+    words = thing.split()
+    camel = "".join(word.capitalize() for word in words)
+    tasks = (
+        f"Serve GET /{'-'.join(words)} in api/{'_'.join(words)}.py on port {port}",
+        f"Class {camel}Handler reads {'_'.join(words).upper()}_TABLE",
+        f"Document {thing}",
+    )
+    check = f"`pytest tests/test_{'_'.join(words)}.py`"
+    return sprint(number, f"{thing.capitalize()} endpoint", tasks=tasks, verify=check)
+
+
+SPELT = plan(
+    several("2.1", "users", 8001), several("2.2", "order items", 8002), several("2.3", "bills", 8003)
+)
+
+
+def test_one_name_in_many_spellings_is_one_variable() -> None:
+    found = made(SPELT, "2.1", "2.2", "2.3")
+    needed = {name for name, said in found.formula["vars"].items() if said.get("required")}
+    assert needed == {"resource", "number"}, "the name, and the port"
+    assert [row["resource"] for row in found.rows] == ["users", "order_items", "bills"]
+    said = found.formula["steps"][0]
+    assert said["title"] == "{{resource_sentence_case}} endpoint"
+    assert (
+        said["metadata"]["dev_prompts"][1]
+        == "Class {{resource_pascal}}Handler reads {{resource_constant}}_TABLE"
+    )
+    assert said["metadata"]["dod"]["verifiers"][0]["command"] == "pytest tests/test_{{resource}}.py"
+
+
+def test_three_endpoints_need_one_variable_and_one_more_needs_it_alone() -> None:
+    found = made(THREE, "2.1", "2.2", "3.1")
+    assert [name for name, said in found.formula["vars"].items() if said.get("required")] == ["resource"]
+    assert found.formula["vars"]["sprint_id"]["default"] == "3.2", "the number after the last one"
+    assert found.formula["steps"][0]["metadata"]["dev_prompts"] == [
+        "Write {{resource}}/model.py",
+        "Document it",
+    ]
+
+
+def test_singular_and_plural_are_one_variable() -> None:
+    text = plan(
+        *(
+            sprint(
+                f"1.{at}",
+                f"{one.capitalize()}s endpoint",
+                tasks=[f"Add class {one.capitalize()}", f"Serve /{one}s"],
+            )
+            for at, one in enumerate(("user", "order", "bill"), 1)
+        )
+    )
+    found = made(text, "1.1", "1.2", "1.3").formula
+    assert [name for name, said in found["vars"].items() if said.get("required")] == ["resource"]

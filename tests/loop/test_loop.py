@@ -129,6 +129,7 @@ def test_s1_n1_2_the_loop_in_its_order(repo: Path) -> None:
         ("agent_ended", "dev"),
         ("agent_started", "qa"),
         ("agent_ended", "qa"),
+        ("review_given", None),
         ("verdict_given", None),
         ("pull_request_opened", None),
         ("bead_closed", None),

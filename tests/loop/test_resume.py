@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,25 @@ def test_a_reviewers_objection_outlives_a_kill(repo: Path) -> None:
     ran = project.run()
     assert (ran.data["closed"], project.metadata(BEAD)["attempt_count"]) == ([BEAD], 2), ran.out
     assert asked(project) == {"claude": 2, "careful": 2, "quick": 3}
+
+
+def test_a_run_that_a_person_ends_at_once_pays_nobody_again(repo: Path) -> None:
+    """The second Ctrl-C, while a reviewer is at work: what the developer did and cost is kept."""
+    mark = repo.parent / "mark"
+    cost = {"usage": {"cost_usd": 0.5}}
+    script = {"*": {"dev": [cost, *work()], "qa": waits_once(mark, passes())}}
+    project = Project.make(repo, ONE, script=script)
+    with project.running() as process:
+        soon(mark.exists)
+        process.send_signal(signal.SIGINT)
+        soon(lambda: project.events("run_draining"))
+        process.send_signal(signal.SIGINT)
+        assert project.finished(process).data["ended"] == "interrupted"
+    left = project.metadata(BEAD)
+    assert (left["attempt_count"], left["spent"]["cost_usd"], left["reached"]["developers"]) == (0, 0.5, 1)
+    assert project.run().data["closed"] == [BEAD]
+    assert [row["role"] for row in project.events("agent_started")] == ["dev", "qa", "qa"]
+    assert project.metadata(BEAD)["spent"]["cost_usd"] == 0.5
 
 
 # --- what a stage rests on ------------------------------------------------------------------------------

@@ -43,6 +43,11 @@ def test_what_others_wait_for_goes_first_and_the_rest_as_it_came() -> None:
     assert asyncio.run(served(*came)) == ordered
 
 
+def test_a_heartbeat_is_not_put_off_for_ever() -> None:
+    order = asyncio.run(served("heartbeat", *["close"] * 100))
+    assert 0 < order.index("heartbeat") < 50
+
+
 def test_who_gives_up_while_it_waits_holds_nobody_up() -> None:
     assert asyncio.run(served("update", "close", "claim", cancelled=1)) == ["claim", "update"]
 

@@ -234,6 +234,14 @@ def test_a_verifier_is_flaky_where_it_says_both_of_one_commit() -> None:
     assert tests["beads"] == ["bd-1"]
 
 
+def test_where_work_lies_that_nobody_committed_no_verifier_is_called_flaky() -> None:
+    """`exec` works in a repository whose HEAD stays: red, then green after real edits."""
+    extra = [{"source": "exec", "checks": [check(ruling)]} for ruling in ("fail", "pass")]
+    found = figures(failed(latest=False, extra=extra[0]), attempt(attempt=2, extra=extra[1]))
+    (seen,) = found["verifiers"]
+    assert (seen["runs"], seen["red"], seen["commits_repeated"], seen["commits_flaky"]) == (2, 1, 0, 0)
+
+
 def test_one_absurd_duration_moves_no_figure_that_is_shown() -> None:
     rows = [attempt(f"bd-{n}", seconds=300.0) for n in range(9)]
     plain, odd = (figures(*rows, attempt("odd", seconds=seconds)) for seconds in (300.0, 3e9))

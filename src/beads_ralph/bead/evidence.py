@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from beads_ralph.bead import json_fields
 from beads_ralph.bead.json_fields import Argument
@@ -41,19 +41,32 @@ class Evidence:
         said = self.details.get("reason")
         return said if isinstance(said, str) else None
 
+    @property
+    def rulings(self) -> Sequence[Ruling]:
+        """What each run of it said, where it was run more than once on the same commit."""
+        said = self.details.get("rulings")
+        return [one for one in said if one in get_args(Ruling)] if isinstance(said, list) else ()
+
+    @property
+    def is_flaky(self) -> bool:
+        return "pass" in self.rulings and len(set(self.rulings)) > 1
+
     def to_json(self) -> dict[str, Any]:
         return {**json_fields.to_json(self), "seconds": round(self.seconds, 3)}
 
     def summary(self) -> dict[str, Any]:
         """What there is to count: neither what was printed nor what else was found."""
         short = {key: value for key, value in self.to_json().items() if key not in LONG}
-        return short | {"message": self.message[:SUMMARY], "reason": self.reason}
+        again = {"rulings": list(self.rulings)} if self.rulings else {}
+        return short | {"message": self.message[:SUMMARY], "reason": self.reason, **again}
 
     @staticmethod
     def of_summary(row: Any) -> Any:
         """What a summary says, under the names of the fields."""
-        known = isinstance(row, Mapping) and row.get("reason")
-        return {**row, "details": {"reason": row["reason"]}} if known else row
+        if not isinstance(row, Mapping):
+            return row
+        known = {key: row[key] for key in ("reason", "rulings") if row.get(key)}
+        return {**row, "details": known} if known else row
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, table
-from beads_ralph.config import edit, workspace
+from beads_ralph.config import one_key, workspace
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, parse, read
@@ -36,7 +36,7 @@ UNITS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
 
 
 def show(config: options.ConfigFile = None, json_: options.Json = False) -> Answer:
-    """Show every setting as it counts here, and where it comes from."""
+    """Show every setting in effect here, and where it comes from."""
     found = read(workspace.place().root, config)
     file = str(found.file) if found.file else None
     rows = [_row(found, key) for key in KEYS]
@@ -128,7 +128,7 @@ def set_key(
     parse(before, str(path))
     try:
         said = yaml.safe_load(value)
-        after = edit.with_key(before, name, said)
+        after = one_key.with_key(before, name, said)
     except (yaml.YAMLError, ValueError) as problem:
         raise RalphError(Code.USAGE, f"the value is not YAML: {problem}".splitlines()[0]) from None
     parse(after, str(path))
@@ -145,7 +145,7 @@ def explain(
     key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig, or a word to look for.")],
     json_: options.Json = False,
 ) -> Answer:
-    """Say what a setting means, what it may be, its default and an example."""
+    """Explain a setting: what it means, what it may be, its default, an example."""
     found = [] if not key or _is_key(key) else _search(key)
     if len(found) > 1:
         rows = [{"key": one, "description": schema_of(one)["description"]} for one in found]

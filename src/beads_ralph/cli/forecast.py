@@ -21,7 +21,8 @@ from beads_ralph.journal import records
 from beads_ralph.journal.records.projection import NO_MODEL
 from beads_ralph.report import forecast as forecasting
 from beads_ralph.report.figures import money_text, time_text
-from beads_ralph.report.forecast import DEFAULT_MEDIAN, DEFAULT_PASS, Forecast, History, Likeness, Range
+from beads_ralph.report.forecast import Forecast, Range
+from beads_ralph.report.past import DEFAULT_MEDIAN, DEFAULT_PASS, History, Likeness
 from beads_ralph.store import registry
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ def forecast(
     plan: options.PlanFile,
     max_parallel: Annotated[
         int | None, typer.Option("--max-parallel", min=1, help="Beads at work at once.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="As if every agent had this model.")
     ] = None,
     store: options.Store = None,
     config: options.ConfigFile = None,
@@ -46,11 +50,27 @@ def forecast(
     left = {name: bead for name, bead in beads.items() if bead.id not in closed}
     sprints = [_sprint(name, bead, stored.get(bead.id), space) for name, bead in left.items()]
     history = History.of(records.read_all(space.state))
-    width = max_parallel or space.config.max_parallel_sessions
+    usual = space.config.max_parallel_sessions
+    width = max_parallel or usual
     done = len(beads) - len(left)
-    found = forecasting.forecast(sprints, _inner(left), history, width, closed=done)
-    data = {"plan": str(plan), **found.to_json()}
-    return Answer(data, lambda console: _show(plan, found, console), met.built.warnings)
+    asked = [_with_model(sprint, model) for sprint in sprints] if model else sprints
+    found = forecasting.forecast(asked, _inner(left), history, width, closed=done)
+    plain = None
+    if sprints and (asked != sprints or width != usual):
+        plain = forecasting.forecast(sprints, _inner(left), history, usual, closed=done)
+    instead = _told(plain) if plain else None
+    data = {"plan": str(plan), "model": model, **found.to_json(), "as_set": instead}
+    return Answer(data, lambda console: _show(plan, found, plain, console), met.built.warnings)
+
+
+def _with_model(sprint: forecasting.ForecastSprint, model: str) -> forecasting.ForecastSprint:
+    return sprint._replace(likeness=sprint.likeness._replace(model=model))
+
+
+def _told(plain: Forecast) -> dict[str, Any]:
+    """The forecast as the settings and the plan have it, to compare with what was asked for."""
+    told = plain.to_json()
+    return {key: told[key] for key in ("max_parallel", "seconds", "cost_usd", "all_closed_percent")}
 
 
 def _known_as(bead: Bead) -> str:
@@ -101,7 +121,7 @@ def _program(spec: AgentSpec, space: Workspace) -> str:
 # --- for people -----------------------------------------------------------------------------------
 
 
-def _show(plan: Path, found: Forecast, console: Console) -> None:
+def _show(plan: Path, found: Forecast, plain: Forecast | None, console: Console) -> None:
     console.print(f"{plan}: {_what_is_left(found)}", markup=False)
     if not found.sprints:
         return
@@ -114,6 +134,13 @@ def _show(plan: Path, found: Forecast, console: Console) -> None:
         partly = "" if share == 1 else f"; only {100 * share:.0f} % of the attempts have a known price"
         console.print(f"  [bold]cost[/bold]      {_between(cost, money_text)}{partly}")
     console.print(f"  [bold]attempts[/bold]  {_between(found.attempts, lambda value: f'{value:.0f}')}")
+    if plain is not None:
+        cost_ = f", {money_text(plain.cost.p50)}" if plain.cost else ""
+        console.print(
+            f"  as it is set, with {plain.max_parallel} at once: {time_text(plain.seconds.p50)}{cost_}",
+            markup=False,
+        )
+    console.print(f"  on average {found.parallelism:.1f} at work at once")
     path = " → ".join(found.path)
     console.print(
         f"  longest chain {path}: {time_text(found.path_seconds)}, with one attempt each", markup=False

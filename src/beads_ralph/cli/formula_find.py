@@ -14,8 +14,8 @@ from beads_ralph.cli.formula_make import derived, plain_beads, short, surroundin
 from beads_ralph.cli.plan import compiled
 from beads_ralph.cli.text import escape
 from beads_ralph.config import workspace
-from beads_ralph.formula import patterns
-from beads_ralph.formula.patterns import Pattern
+from beads_ralph.formula import repeats
+from beads_ralph.formula.repeats import Pattern
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +32,9 @@ def find(
 ) -> Answer:
     """Report sprints and phases that repeat, and the formulas that could replace them."""
     space = workspace.find(config_file=config)
-    setting, built = compiled(space, plan, agent_check=not no_agent_check)
+    setting, built = compiled(space, plan, agent_check=False)
     beads = plain_beads(built)
-    found = patterns.find(beads, lambda name: surroundings(name, "toml", space, setting))
+    found = repeats.find(beads, lambda name: surroundings(name, "toml", space, setting))
     rows = [_pattern_json(pattern, plan) for pattern in found]
     data = {
         "plan": str(plan),
@@ -53,6 +53,7 @@ def _pattern_json(pattern: Pattern, plan: Path) -> dict[str, Any]:
         "steps": list(pattern.steps),
         "beads": pattern.beads,
         "bulk": pattern.is_bulk,
+        "score": pattern.score,
         "constant": dict(pattern.constant),
         "varying": {field: list(values) for field, values in pattern.varying.items()},
         "vars": pattern.made.formula["vars"],
@@ -75,13 +76,15 @@ def _show(console: Console, plan: Path, sprints: int, patterns: Sequence[Pattern
     if patterns:
         console.print(f"✓ {plural(len(patterns), 'pattern')} in {every}; nothing was written")
     else:
-        console.print(f"no sprints of {escape(str(plan))} repeat ({every}): mason is the way for them")
+        looked = f"{every} of {escape(str(plan))}"
+        console.print(f"nothing here is worth a formula ({looked}): mason is the way for them")
 
 
 def _show_pattern(console: Console, number: int, pattern: Pattern, plan: Path) -> None:
     bulk = ", bulk" if pattern.is_bulk else ""
-    repeats, beads = plural(len(pattern.instances), "repeat"), plural(pattern.beads, "bead")
-    console.print(f"[bold]{number}. {escape(pattern.name)}[/bold]: {repeats}, replaces {beads}{bulk}")
+    times, beads = plural(len(pattern.instances), "repeat"), plural(pattern.beads, "bead")
+    said = f"{times}, replaces {beads}{bulk}, saves {pattern.score:.0%}"
+    console.print(f"[bold]{number}. {escape(pattern.name)}[/bold]: {said}")
     for word, text in _facts(pattern):
         console.print(f"   {word:9} {escape(text)}")
     console.print(f"   → {escape(_make_line(pattern, plan))}")

@@ -369,6 +369,11 @@ class Config(Section):
         description="What a run does when a source branch moves while it runs.",
         examples=["follow"],
     )
+    rerun_red_checks: bool = Field(
+        True,
+        description="Run a red check again on the same commit; green then, a third run decides.",
+        examples=[False],
+    )
     gate_changes: Literal["rerun", "flag", "fail"] = Field(
         "rerun",
         description="What to do about changes to files that decide what passes.",

@@ -96,6 +96,11 @@ def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:
     return settings.config, list(settings.warnings)
 
 
+def of_text(text: str, file: str = CONFIG_NAME) -> LoadedConfig:
+    """The same of a text, with the line of every key."""
+    return _read(text, file)
+
+
 def _read(text: str, file: str) -> LoadedConfig:
     return _together([_entries_of(text, file)])
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from beads_ralph.bead.names import AGENTS_DIR, persona_name
 from beads_ralph.formula.expressions import DERIVATIONS
 from beads_ralph.formula.model import PLACEHOLDER
+from beads_ralph.formula.spellings import VaryingName
 
 # --- templates --------------------------------------------------------------------------------------
 
@@ -33,6 +35,8 @@ class Variable:
     derive: tuple[str, Variable] | None = None
     """The rule and the variable that it is derived from, so that nobody needs to give it."""
     name: str = ""
+    varies: bool = False
+    """A name found inside of texts: whoever pours again gives another one."""
 
     @property
     def placeholder(self) -> str:
@@ -49,10 +53,12 @@ class Ingredient:
 
     pieces: Template
     values: Sequence[str]
+    inner: bool = False
+    """It may be part of a word, where that goes on with a capital: `Users` of `UsersHandler`."""
 
 
-def known(variable: Variable) -> Ingredient:
-    return Ingredient((variable,), variable.values)
+def known(variable: Variable, *, inner: bool = False) -> Ingredient:
+    return Ingredient((variable,), variable.values, inner)
 
 
 def macro(pieces: Template, count: int) -> Ingredient:
@@ -81,7 +87,7 @@ def express(values: Sequence[str], words: Sequence[Ingredient]) -> Template | No
     """
     sample = _spread(len(values))
     for _ in range(TRIES):
-        sampled = [Ingredient(word.pieces, [word.values[at] for at in sample]) for word in words]
+        sampled = [replace(word, values=[word.values[at] for at in sample]) for word in words]
         template = _parse([values[at] for at in sample], sampled)
         if template is None or not _is_sound(template):
             return None
@@ -128,19 +134,24 @@ def _parse(values: Sequence[str], words: Sequence[Ingredient]) -> Template | Non
 
 def _by_word(values: Sequence[str], words: Sequence[Ingredient], state: _State) -> Iterator[_State]:
     for word in words:
-        if all(map(_stands_alone, values, word.values, state.at)):
+        if all(map(partial(_stands_alone, inner=word.inner), values, word.values, state.at)):
             at = tuple(at + len(part) for part, at in zip(word.values, state.at, strict=True))
             yield _State(at, word.pieces, state)
 
 
-def _stands_alone(value: str, part: str, at: int) -> bool:
+def _stands_alone(value: str, part: str, at: int, *, inner: bool) -> bool:
     """True where `part` stands there as a whole word: `2` is not in `12` nor in `v2`."""
     if not value.startswith(part, at):
         return False
     end = at + len(part)
-    before = at > 0 and value[at - 1].isalnum() and part[0].isalnum()
-    after = end < len(value) and value[end].isalnum() and part[-1].isalnum()
+    before = at > 0 and _goes_on(value[at - 1], part[0], inner)
+    after = end < len(value) and _goes_on(part[-1], value[end], inner)
     return not (before or after)
+
+
+def _goes_on(one: str, other: str, inner: bool) -> bool:
+    """True where two characters belong to one word, or to one part of a word in camel case."""
+    return one.isalnum() and other.isalnum() and not (inner and one.islower() and other.isupper())
 
 
 def _by_character(values: Sequence[str], state: _State) -> Iterator[_State]:
@@ -234,6 +245,15 @@ class Columns:
             values = [DERIVATIONS[rule](value) for value in source.values]
             self.followers[key] = Variable(base, values, "string", source.step, (rule, source))
         return self.followers[key]
+
+    def take_names(self, names: Iterable[VaryingName]) -> None:
+        """Names that were found inside of texts, in all the spellings that they may have there."""
+        for name in names:
+            source = Variable(name.base, name.values, varies=True)
+            self.variables.append(source)
+            self.words.append(known(source, inner=True))
+            for rule, _ in name.spellings():
+                self.words.append(known(self.derived(f"{name.base}_{rule}", rule, source), inner=True))
 
     # --- texts
 

@@ -295,6 +295,10 @@ PARTS: Final[Mapping[str, str]] = {
 def described(variable: Variable, field: str) -> str:
     """One line for people; `field` is where the value goes."""
     base = re.sub(r"_\d+$", "", variable.base)
+    if variable.varies:
+        return f"The {base} that it is about, such as {variable.values[0]}"
+    if variable.derive is not None and variable.derive[1].varies:
+        return f"The {variable.derive[1].base} in another spelling, such as {variable.values[0]}"
     if base in DESCRIPTIONS:
         return DESCRIPTIONS[base]
     who, _, part = base.partition("_")
@@ -326,6 +330,8 @@ def pattern(variable: Variable) -> str | None:
 def enum(variable: Variable) -> list[str] | None:
     """A list that is closed by nature, or a few words that come again and again."""
     kind = _kind(variable)
+    if variable.varies:
+        return None
     if kind == "priority":
         return ["0", "1", "2", "3", "4"]
     if kind in CLOSED and all(value in CLOSED[kind] for value in variable.values):
@@ -339,6 +345,8 @@ def enum(variable: Variable) -> list[str] | None:
 
 def default(variable: Variable) -> str | None:
     """The value that most instances have. An empty one needs it, since nothing given counts as missing."""
+    if variable.varies:
+        return None
     if variable.kind == "list":
         return "" if any(not value for value in variable.values) else None
     counts = Counter(map(_said, variable.values))

@@ -7,13 +7,14 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Final
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
 from beads_ralph.bead.names import branch_slug, slug
+from beads_ralph.formula import spellings
 
 # --- conditions -------------------------------------------------------------------------------------
 
@@ -178,6 +179,10 @@ def _phase_number(value: Source) -> str:
     return f"{int(digits[0]):02d}" if digits else ""
 
 
+def _spelt(rule: Callable[[str], str], value: Source) -> str:
+    return rule(_text(value))
+
+
 DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
     "dashed": lambda value: _text(value).replace(".", "-"),
     "phase": lambda value: _text(value).partition(".")[0],
@@ -187,6 +192,7 @@ DERIVATIONS: Final[Mapping[str, Callable[[Source], str]]] = {
     "quoted": lambda value: shlex.quote(_text(value)),
     "sentences": lambda value: ". ".join(entry.rstrip(". ") for entry in _entries(value)) + ".",
     "bullets": lambda value: "\n".join(f"- {entry}" for entry in _entries(value)),
+    **{name: partial(_spelt, rule) for name, rule in spellings.RULES.items()},
 }
 """The rules that `derive = "slug(title)"` can name."""
 DERIVATION: Final = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*", re.ASCII)

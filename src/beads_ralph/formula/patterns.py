@@ -1,14 +1,14 @@
-"""Repeated work in a plan: sprints and whole phases of one shape, and the formula that gives them back."""
+"""Sprints and whole phases of one shape → the formula that gives them back."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from beads_ralph.bead.names import ASSIGNEE, MERGE, slug
+from beads_ralph.bead.names import ASSIGNEE
+from beads_ralph.formula import worth
 from beads_ralph.formula.columns import (
     Columns,
     Ingredient,
@@ -22,17 +22,16 @@ from beads_ralph.formula.columns import (
 from beads_ralph.formula.definitions import (
     BeadJson,
     Instance,
-    by_shape,
     definition,
     essence,
     fields_of,
     inner_edges,
     name_all,
-    numbered,
     ordered,
     step_keys,
     written,
 )
+from beads_ralph.formula.spellings import VaryingName, varying_names
 
 SHOWN_SPRINTS: Final = 8
 
@@ -62,12 +61,19 @@ class Made:
 
 
 def make(instances: Sequence[Instance], around: InferenceContext) -> Made:
-    """Infer the formula of instances of one shape."""
-    return _Making(instances, around).made()
+    """Infer the formula of instances of one shape: with names found inside of their texts as variables
+    where less has to be given then."""
+    plain = _Making(instances, around).made()
+    names = varying_names(worth.text_columns(instances)) if len(instances) > 1 else []
+    if not names:
+        return plain
+    return min(plain, _Making(instances, around, names).made(), key=worth.to_give)
 
 
 class _Making:
-    def __init__(self, instances: Sequence[Instance], around: InferenceContext) -> None:
+    def __init__(
+        self, instances: Sequence[Instance], around: InferenceContext, names: Sequence[VaryingName] = ()
+    ) -> None:
         self.instances = instances
         self.around = around
         self.count = len(instances)
@@ -75,9 +81,10 @@ class _Making:
         self.plan_file = Variable("plan_file", self._column("plan_file"))
         shared = Columns(self.count, None)
         self.steps: list[_Step] = []
+        shared.take_names(names)
         for at in range(len(self.keys)):
             own = at if len(self.keys) > 1 else None
-            columns = Columns(self.count, own, [], shared.variables, shared.followers)
+            columns = Columns(self.count, own, list(shared.words), shared.variables, shared.followers)
             self.steps.append(_Step(at, [instance[at] for instance in instances], columns))
 
     def made(self) -> Made:
@@ -89,6 +96,7 @@ class _Making:
         variables = ordered(found)
         # What is poured later is not a sprint of that plan, and waits for nothing unless somebody says so.
         usual = {"plan_file": self.around.file, "plan_section": self.around.name, "after": ""}
+        usual |= self._next_number()
         formula = {
             "formula": self.around.name,
             "description": self._description(),
@@ -115,6 +123,15 @@ class _Making:
         own = [list(step.columns.words) for step in self.steps]
         for at, step in enumerate(self.steps):
             step.columns.words += [word for other, words in enumerate(own) if other != at for word in words]
+
+    def _next_number(self) -> dict[str, str]:
+        """The number after the last one, for what is poured later: there a name tells beads apart."""
+        if not any(variable.varies for variable in used(list(self.steps[0].bead_id))):
+            return {}
+        phase, _, number = self.steps[0].sprints[-1].partition(".")
+        if len(self.steps) == 1:
+            return {"sprint_id": f"{phase}.{_number(number) + 1}"}
+        return {"phase": str(_number(phase) + 1)} if self._shared_phase() is not None else {}
 
     def _shared_phase(self) -> Variable | None:
         """Where the sprints of every instance have the same places in one phase, its number says it all."""
@@ -284,6 +301,12 @@ class _Step:
         return found
 
 
+def _number(text: str) -> int:
+    """The number that a part of a sprint's begins with: 2 of `2b`."""
+    found = re.match(r"[0-9]+", text)
+    return int(found[0]) if found else 0
+
+
 def _in_order(metadata: Mapping[str, Any]) -> list[str]:
     """Names before what is named after them, tasks and criteria before what repeats them."""
     first = ("branch", "dev_prompts", "acceptance_criteria")
@@ -292,108 +315,3 @@ def _in_order(metadata: Mapping[str, Any]) -> list[str]:
 
 def _sole(template: Template) -> Variable | None:
     return template[0] if len(template) == 1 and isinstance(template[0], Variable) else None
-
-
-WORTHWHILE: Final = 2
-BULK: Final = 10
-SHORTEST: Final = 3
-"""Words below that name nothing."""
-WHOLE: Final = frozenset({"output_schema", "env"})
-"""Objects that nobody wants to see taken apart."""
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """Instances of one shape, and the formula that they would make."""
-
-    name: str
-    instances: Sequence[Sequence[str]]
-    """The sprints of each instance."""
-    steps: Sequence[str]
-    constant: Mapping[str, Any]
-    """Field → the value that it has everywhere."""
-    varying: Mapping[str, Sequence[Any]]
-    """Field → its values, one for each instance."""
-    made: Made
-
-    @property
-    def beads(self) -> int:
-        return len(self.instances) * len(self.steps)
-
-    @property
-    def is_bulk(self) -> bool:
-        return self.beads >= BULK
-
-    @property
-    def sprints(self) -> str:
-        """As `formula make --sprints` takes them."""
-        return ",".join("+".join(instance) for instance in self.instances)
-
-
-def find(beads: Mapping[str, BeadJson], around: Callable[[str], InferenceContext]) -> list[Pattern]:
-    """Every pattern that comes at least twice, those that would replace most beads first."""
-    phases: dict[str, list[BeadJson]] = defaultdict(list)
-    for bead in beads.values():
-        phases[bead["metadata"]["phase"]].append(bead)
-    sprints = by_shape([bead] for bead in beads.values())
-    groups = [*sprints, *by_shape(phase for phase in phases.values() if len(phase) > 1)]
-    groups = [group for group in groups if len(group) >= WORTHWHILE]
-    groups.sort(key=lambda group: (-sum(map(len, group)), -len(group[0])))
-    names = numbered([_name(group) for group in groups])
-    return [_pattern(name, group, around(name)) for name, group in zip(names, groups, strict=True)]
-
-
-def _pattern(name: str, group: Sequence[Instance], around: InferenceContext) -> Pattern:
-    columns = dict(_columns(group, around))
-    constant = {name: values[0] for name, values in columns.items() if values.count(values[0]) == len(values)}
-    return Pattern(
-        name,
-        [[bead["metadata"]["sprint"] for bead in instance] for instance in group],
-        step_keys(group),
-        constant,
-        {field: values for field, values in columns.items() if field not in constant},
-        make(group, around),
-    )
-
-
-# --- fields -----------------------------------------------------------------------------------------
-
-
-def _columns(group: Sequence[Instance], around: InferenceContext) -> Iterator[tuple[str, list[Any]]]:
-    """Field → its values; behind the step's name where there are several steps."""
-    keys = step_keys(group)
-    for at, key in enumerate(keys):
-        prefix = f"{key}." if len(keys) > 1 else ""
-        rows = [dict(_leaves(_facts(instance[at], around))) for instance in group]
-        yield from ((prefix + field, [row.get(field) for row in rows]) for field in rows[0])
-
-
-def _facts(bead: BeadJson, around: InferenceContext) -> dict[str, Any]:
-    found = essence(bead)
-    place = around.relative(found["metadata"]["worktree_path"])
-    metadata = {**found["metadata"], "worktree_path": place}
-    return {"id": bead["id"], **found, "dependencies": bead["dependencies"], "metadata": metadata}
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict) and path.rpartition(".")[2] not in WHOLE:
-        inner = value.items()
-    elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-        inner = enumerate(value)
-    else:
-        yield path, value
-    for key, entry in inner:
-        yield from _leaves(entry, f"{path}.{key}" if path else str(key))
-
-
-def _name(group: Sequence[Instance]) -> str:
-    """Made of the words that all its titles have."""
-    if len(group[0]) > 1:
-        return f"phase-of-{len(group[0])}"
-    words = slug(group[0][0]["title"]).split("-")
-    for instance in group:
-        own = set(slug(instance[0]["title"]).split("-"))
-        words = [word for word in words if word in own]
-    kind = "merge-sprint" if group[0][0]["issue_type"] == MERGE else "work-sprint"
-    return "-".join(word for word in words if len(word) >= SHORTEST) or kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,3 +62,18 @@ def neighbours(bead: Bead, known: Mapping[str, Known]) -> tuple[Neighbour, ...]:
     near = [one for one in found if one.tasks or one.status == "in_progress"]
     far = [one for one in found if one not in near]
     return (*far[-MOST_NEIGHBOURS:], *near)
+
+
+def branches_of(beads: Iterable[Known], besides: str) -> Sequence[str]:
+    """Beads on one branch follow one another there, so that there is nothing to merge."""
+    names = dict.fromkeys(bead.branch for bead in beads)
+    return [name for name in names if name != besides]
+
+
+def proven_on(beads: Iterable[Known]) -> dict[str, tuple[str, ...]]:
+    """By branch: the proven commits of the beads there."""
+    found: dict[str, dict[str, None]] = {}
+    for bead in beads:
+        if bead.commit:
+            found.setdefault(bead.branch, {})[bead.commit] = None
+    return {branch: tuple(commits) for branch, commits in found.items()}

@@ -23,7 +23,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
 from beads_ralph.loop.blockers import NOT_CLOSED
-from beads_ralph.loop.known_beads import Known, neighbours
+from beads_ralph.loop.known_beads import Known, branches_of, neighbours, proven_on
 from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
 from beads_ralph.loop.published import Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
@@ -75,6 +75,8 @@ class Pool:
         """All beads that could not be read when the run began."""
         self.stages: dict[str, tuple[object, ...]] = {}
         """By bead: the stages that a run has noted, before this one began or in it."""
+        self.kept: dict[str, RunState] = {}
+        """By bead: what was last kept of it in this run."""
         self.teams = Teams()
         self.watch = ProofWatch(self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home))
 
@@ -195,7 +197,10 @@ class Pool:
         self._note_unreadable(listing)
         sound = await self.watch.sound(self.asked_for(listing.beads))
         ready = [bead for bead in sound if not self._builds_on_unreadable(bead)]
-        return sorted(ready, key=lambda bead: (bead.priority, -self.depth.get(bead.id, 1)))
+        return sorted(ready, key=self.place_in_line)
+
+    def place_in_line(self, bead: Bead) -> tuple[int, int]:
+        return bead.priority, -self.depth.get(bead.id, 1)
 
     def _builds_on_unreadable(self, bead: Bead) -> bool:
         """Whether nobody knows which branch the work of a dependency is on."""
@@ -225,6 +230,7 @@ class Pool:
             await self.ask(self.store.release, bead.id, self.actor, status="open", reason=ALTERED)
             return None
         self.known[bead.id] = Known.of(claim.bead)
+        self.kept.pop(bead.id, None)
         self.unmatched -= {f"--team {bead.metadata.team_name}", " ".join(self.scope.filters)}
         return claim.bead
 
@@ -246,8 +252,8 @@ class Pool:
             f"team-{self.run_id}-{bead.metadata.team_name}",
             self.root,
             self.config,
-            tuple(_branches(before, besides=bead.metadata.branch)),
-            _proven([*before, *self._merged(bead)]),
+            tuple(branches_of(before, besides=bead.metadata.branch)),
+            proven_on([*before, *self._merged(bead)]),
             tuple(verifier for other in self._held(bead) for verifier in other.verifiers),
             self.teams.before(bead),
             self.teams.own(bead),
@@ -281,11 +287,17 @@ class Pool:
     async def keep(self, bead: Bead, state: RunState) -> None:
         self.teams.note(bead, state, finished=False)
         self._note_stages(bead.id, state)
+        self.kept[bead.id] = state
         await self.ask(self.store.update, bead.id, Changes(metadata=metadata_of(bead, state)))
 
     def _note_stages(self, bead_id: str, state: RunState) -> None:
         if state.stages is not None:
             self.stages[bead_id] = state.stages.mark
+
+    def as_kept(self, bead: Bead) -> Bead:
+        """A bead that was claimed, as the store has it by now."""
+        state = bead.metadata.changed(self.kept.get(bead.id, RunState()))
+        return bead.model_copy(update={"metadata": state})
 
     async def holds(self, bead: Bead) -> bool:
         return await self.ask(self.store.heartbeat, bead.id, self.actor)
@@ -374,21 +386,6 @@ def _without(bead: Bead, untrue: RunState) -> Bead:
 
 def _why_unreadable(broken: UnreadableBead) -> str:
     return f"cannot be read: {broken.faults[0].message}"
-
-
-def _branches(beads: Iterable[Known], besides: str) -> Sequence[str]:
-    """Beads on one branch follow one another there, so that there is nothing to merge."""
-    names = dict.fromkeys(bead.branch for bead in beads)
-    return [name for name in names if name != besides]
-
-
-def _proven(beads: Iterable[Known]) -> dict[str, tuple[str, ...]]:
-    """By branch: the proven commits of the beads there."""
-    found: dict[str, dict[str, None]] = {}
-    for bead in beads:
-        if bead.commit:
-            found.setdefault(bead.branch, {})[bead.commit] = None
-    return {branch: tuple(commits) for branch, commits in found.items()}
 
 
 def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:

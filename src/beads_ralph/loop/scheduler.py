@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from beads_ralph.agents.players import of_bead
 from beads_ralph.bead.model import Bead
-from beads_ralph.bead.run_state import ParkedUntil, RunState
-from beads_ralph.errors import Code, RalphError
+from beads_ralph.errors import RalphError
 from beads_ralph.git import objects, ref_changes
 from beads_ralph.journal import runs
 from beads_ralph.journal.events import (
-    BeadBlocked,
-    BeadClosed,
-    BeadParked,
-    BeadReleased,
-    Event,
     ProgramRecovered,
     RunDraining,
     RunPaused,
@@ -41,17 +33,13 @@ from beads_ralph.loop.run_end import Why
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, taken_up
 from beads_ralph.loop.run_store import Pool
 from beads_ralph.loop.session_host import LoopHost
+from beads_ralph.loop.settling import Settling
 from beads_ralph.process.calls import in_thread
 from beads_ralph.process.sandbox import Sandbox
 from beads_ralph.session import Outcome, RunSession, Tools, confinement
 from beads_ralph.session.program_limits import ProgramLimits
-from beads_ralph.session.worktree import tidy
 from beads_ralph.store.protocol import Store
 
-MOST_REFUSALS: Final = 3
-"""So often the store may refuse to close a bead of ours; then a person should look."""
-SNATCHED: Final = "it was closed while its agents were at work, which proves nothing"
-CANCELLED: Final = Outcome("paused", "the run was cancelled")
 LOOK_SECONDS: Final = 0.5
 """How often orders from outside are looked for."""
 
@@ -82,10 +70,6 @@ class Loop:
         self.running: dict[asyncio.Task[Outcome], Bead] = {}
         self.beside: dict[str, list[str]] = {}
         """The branches that were worked on while a bead was, in the order of their start."""
-        self.tidying: dict[str, asyncio.Task[None]] = {}
-        """By branch: what is left to do behind a closed bead, while others start."""
-        self.lost: set[str] = set()
-        self.refusals: Counter[str] = Counter()
         self.gating = Gating.of(store, tools, journal, settings)
         self.waiting = Waiting(self.pool, look, journal, settings.poll_seconds)
         self.round: frozenset[str] | None = None
@@ -101,6 +85,8 @@ class Loop:
         self.closing_remarks: Callable[[], Sequence[str]] = tuple
         """Asked once when no agent is at work any more: what a person should look at."""
         self.published = Published(tools.root, tools.forge, journal, self.tally.remarks)
+        shared = (self.tally, self.gating, self.parking, self.programs, self.published)
+        self.settling = Settling(self.pool, tools, journal, *shared, self.drain, settings.stop_on_failure)
         self.halt: tuple[Why, str] | None = None
         self.interrupted = False
         """Whether a person has asked once for the end."""
@@ -115,7 +101,7 @@ class Loop:
         """Until nothing is left that may start. Whatever happens, no agent is left, nor a bead in hand."""
         self.journal.emit(self._started())
         self.journal.listeners.append(self.meter.hear)
-        held = (self.pool, self.running, self.lost, self.settings.heartbeat_seconds)
+        held = (self.pool, self.running, self.settling.lost, self.settings.heartbeat_seconds)
         beats = asyncio.create_task(leases.keep(*held))
         try:
             found = await self.pool.recover()
@@ -131,7 +117,7 @@ class Loop:
             await self._abandon()
             await self.gating.end()
             await self.waiting.end()
-            await asyncio.gather(*self.tidying.values())
+            await asyncio.gather(*self.settling.tidying.values())
             await in_thread(objects.rest, self.tools.root)
             await in_thread(ref_changes.rest, self.tools.root)
         remains = self.remains or Remains(await self.pool.left(self.round or None), await self.pool.account())
@@ -226,7 +212,7 @@ class Loop:
     def _await_team(self, bead: Bead, other: Bead) -> None:
         """Told once: it is ready, and its turn comes when the other one has ended, however that ends."""
         if self.pool.teams.awaits(bead, other):
-            self._tell(bead, TeamAwaited(by=other.id))
+            self.settling.tell(bead, TeamAwaited(by=other.id))
 
     async def _candidates(self) -> list[Bead]:
         ready = await self.pool.candidates()
@@ -243,12 +229,12 @@ class Loop:
             for bead in ready
             if bead.id not in at_work
             and bead.id not in self.pool.unreadable
-            and bead.id not in self.lost
+            and bead.id not in self.settling.lost
             and not self.parking.holds(bead.id, of_bead(bead, self.tools))
         ]
 
     async def _claim(self, bead: Bead) -> None:
-        if tidying := self.tidying.pop(bead.metadata.branch, None):
+        if tidying := self.settling.tidying.pop(bead.metadata.branch, None):
             await tidying
         claimed = await self.pool.claim(bead)
         if claimed is None:
@@ -256,7 +242,7 @@ class Loop:
         self.tally.blocked.pop(bead.id, None)  # somebody has opened it again meanwhile
         if refused := await in_thread(self.refusal, claimed):
             self.changed = True
-            await self._block(claimed, refused)
+            await self.settling.block(claimed, refused)
             return
         self.journal.emit(taken_up(claimed))
         order = await self.pool.order(claimed)
@@ -280,122 +266,14 @@ class Loop:
     # --- settling -----------------------------------------------------------------------------------
 
     async def _reap(self) -> None:
-        """An end is noticed at once; orders and parked beads are looked for between."""
+        """An end is noticed at once; orders and parked beads are looked for between. What the longest chain
+        hangs on is settled first."""
         done, _ = await asyncio.wait(self.running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
+        for task in sorted(done, key=lambda one: self.pool.place_in_line(self.running[one])):
             self.changed = self.waiting.stale = True
-            await self._settle(task)
+            # Anything but an outcome is a bug of ours, and goes up.
+            await self.settling.settle(self.running[task], None if task.cancelled() else task.result())
             del self.running[task]  # not before: what goes wrong above leaves the bead to be given back
-
-    async def _settle(self, task: asyncio.Task[Outcome]) -> None:
-        bead = self.running[task]
-        # Anything but an outcome is a bug of ours, and goes up.
-        outcome = None if task.cancelled() else task.result()
-        self.tally.attempts += outcome.attempts if outcome else 0
-        try:
-            await (self._let_go(bead) if outcome is None else self._conclude(bead, outcome))
-        except RalphError as error:
-            if error.code.startswith("VALIDATION."):  # somebody has spoiled the bead meanwhile
-                await self.pool.let_go(bead, error.message)
-                self._tell(bead, BeadReleased(reason=error.message))
-            elif error.code in (Code.CONFLICT, Code.BEAD_NOT_FOUND):
-                await self._refused(bead, error, outcome or CANCELLED)
-            else:
-                raise
-
-    async def _conclude(self, bead: Bead, outcome: Outcome) -> None:
-        if outcome.ending == "done":
-            await self._close(bead, outcome)
-        elif outcome.ending == "parked":
-            await self._park(bead, outcome)
-        elif outcome.ending in ("blocked", "stopped"):
-            await self._block(bead, outcome)
-        else:
-            await self.pool.give_back(bead, "open", outcome)
-            self._tell(bead, BeadReleased(reason=outcome.reason))
-            reason = f"{bead.id}: {outcome.reason}" if outcome.ending == "broken" else outcome.reason
-            self.drain("stopped", reason)
-
-    async def _close(self, bead: Bead, outcome: Outcome) -> None:
-        await self.pool.close(bead, outcome)
-        self.tally.closed.append(bead.id)
-        self.gating.stale = True
-        if outcome.pull_request is not None:
-            self.tally.pulls.append((bead.id, outcome.pull_request))
-            self.published.expect(bead.id, outcome.pull_request)
-        if outcome.state.standing is not None:
-            self.tally.standing[bead.id] = outcome.state.standing
-        if outcome.state.flags:
-            self.tally.flags[bead.id] = outcome.state.flags
-        self._tell(bead, BeadClosed(reason=outcome.reason, standing=outcome.state.standing))
-        remove = self.tools.config.cleanup_on_complete
-        work = in_thread(tidy, self.tools.root, bead, remove_worktree=remove)
-        self.tidying[bead.metadata.branch] = asyncio.create_task(work)
-
-    async def _park(self, bead: Bead, outcome: Outcome) -> None:
-        """Given back until one of its programs can go on; whatever else needs them waits, too."""
-        waits = outcome.state.parked or ParkedUntil()
-        lasts = any(self.programs.is_down(name) for name in waits.programs or ())
-        until = self.parking.park(bead.id, outcome.retry_at, lasts=lasts)
-        if until is None:
-            await self._block(bead, replace(outcome, reason=f"{outcome.reason}, again and again"))
-            return
-        text = f"{until:%Y-%m-%dT%H:%M:%SZ}"
-        state = outcome.state.changed(RunState(parked=waits.model_copy(update={"until": text})))
-        await self.pool.give_back(bead, "open", replace(outcome, state=state))
-        self._tell(bead, BeadParked(reason=outcome.reason, until=text))
-
-    async def _block(self, bead: Bead, outcome: Outcome) -> None:
-        await self.pool.give_back(bead, "blocked", outcome)
-        self._blocked(bead, outcome)
-
-    def _blocked(self, bead: Bead, outcome: Outcome) -> None:
-        self.tally.blocked[bead.id] = outcome.reason
-        self._tell(bead, BeadBlocked(reason=outcome.reason, failure_reason=outcome.failure))
-        if outcome.ending == "stopped" or self.settings.stop_on_failure:
-            self.drain("stopped", f"{bead.id}: {outcome.reason}")
-
-    async def _let_go(self, bead: Bead) -> None:
-        """Cancelled by us, or taken from us."""
-        if bead.id in self.lost:
-            await self._taken(bead, "it is held by another now; nothing of it was closed here", CANCELLED)
-            return
-        await self.pool.give_back(bead, "open", CANCELLED)
-        self._tell(bead, BeadReleased(reason="the run was cancelled", cancelled=True))
-
-    async def _refused(self, bead: Bead, error: RalphError, outcome: Outcome) -> None:
-        """Mostly somebody else has it by now, and it is theirs to end. Where it is ours still, it waits
-        again: something that it depends on was opened meanwhile."""
-        if error.code != Code.CONFLICT or not await self.pool.holds(bead):
-            await self._taken(bead, error.message, outcome)
-            return
-        self.refusals[bead.id] += 1
-        if self.refusals[bead.id] >= MOST_REFUSALS:  # what keeps it open will not go away by itself
-            await self._block(bead, Outcome("blocked", f"the store will not take its end: {error.message}"))
-        else:
-            await self.pool.give_back(bead, "open", Outcome("paused", error.message))
-            self._tell(bead, BeadReleased(reason=error.message))
-
-    async def _taken(self, bead: Bead, reason: str, outcome: Outcome) -> None:
-        """Another holds the bead now, and it is theirs to end; or its agent has closed it, which counts for
-        nothing: it is opened again, and ends as its work did."""
-        if not await self.pool.watch.snatched(bead):
-            self.lost.add(bead.id)
-            self.tally.blocked.pop(bead.id, None)
-            self._tell(bead, BeadReleased(reason=reason, cancelled=True))
-            return
-        self.lost.discard(bead.id)
-        self.refusals[bead.id] += 1
-        await self.pool.watch.reopen(bead, SNATCHED, outcome.state)
-        if outcome.ending in ("blocked", "stopped") or self.refusals[bead.id] >= MOST_REFUSALS:
-            why = outcome.reason if outcome.ending in ("blocked", "stopped") else SNATCHED
-            await self.pool.watch.set_aside(bead)
-            self._blocked(bead, replace(outcome, reason=why))
-        else:
-            self._tell(bead, BeadReleased(reason=outcome.reason))
-
-    def _tell(self, bead: Bead, event: Event) -> None:
-        self.journal.emit(replace(event, bead=bead.id, team=bead.metadata.team_name))
 
     # --- ending -------------------------------------------------------------------------------------
 
@@ -425,8 +303,7 @@ class Loop:
         await asyncio.gather(*self.running, return_exceptions=True)
         for bead in self.running.values():
             with suppress(RalphError):  # what it is that failed is on its way up already
-                await self.pool.give_back(bead, "open", Outcome("paused", "the run failed"))
-                self._tell(bead, BeadReleased(reason="the run failed", cancelled=True))
+                await self.settling.give_back(bead, Outcome("paused", "the run failed"))
         self.running.clear()
 
     def _heed_orders(self) -> None:

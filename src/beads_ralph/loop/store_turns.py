@@ -14,6 +14,8 @@ FIRST: Final = ("close", "ready", "claim")
 claim."""
 LAST: Final = ("heartbeat", "comment")
 """What may be some seconds later: a lease lasts for minutes."""
+MOST_PASSED: Final = 8
+"""So many later calls that are more urgent by one step go before another one: nobody waits for ever."""
 
 
 def urgency(name: str) -> int:
@@ -33,7 +35,7 @@ class StoreTurns:
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
-        """For a call of that name: the most urgent first, and those of the same kind as they came."""
+        """For a call of that name: the most urgent first, those of the same kind as they came."""
         if self.busy:
             await self._wait(name)
         self.busy = True
@@ -45,7 +47,7 @@ class StoreTurns:
     async def _wait(self, name: str) -> None:
         self.count += 1
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self.waiting, (urgency(name), self.count, mine))
+        heapq.heappush(self.waiting, (self.count + MOST_PASSED * urgency(name), self.count, mine))
         try:
             await mine
         except asyncio.CancelledError:

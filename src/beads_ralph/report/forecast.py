@@ -1,134 +1,25 @@
-"""Forecast a plan's time and cost, with a range: rehearse the loop with attempts of the past."""
+"""Forecast a plan's time and cost, with a range: rehearse the loop with what the past leaves possible."""
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, NamedTuple
 
 from beads_ralph.bead import graph
-from beads_ralph.journal.records import Attempt
-from beads_ralph.journal.records.model import UNJUDGED
-from beads_ralph.report.figures import amount, quantile, shortened
-
-# --- attempts of the past ---------------------------------------------------------------------------
-
-
-ENOUGH: Final = 5
-"""Fewer attempts than this are no history: the next wider circle is asked."""
-DEFAULT_MEDIAN: Final = 600.0
-DEFAULT_SIGMA: Final = 0.6
-DEFAULT_PASS: Final = 0.75
-
-
-class Past(NamedTuple):
-    """One attempt that was judged."""
-
-    seconds: float
-    passed: bool
-    cost: float | None
-
-
-class Likeness(NamedTuple):
-    """Traits that attempts share; None stands for anything."""
-
-    kind: str | None = None
-    agent: str | None = None
-    model: str | None = None
-
-    def wider(self) -> tuple[Likeness, ...]:
-        """From most to least alike."""
-        kind, agent, model = self
-        return (
-            self,
-            Likeness(kind, agent, None),
-            Likeness(kind, None, None),
-            Likeness(None, agent, model),
-            Likeness(None, agent, None),
-            Likeness(),
-        )
-
-    def __str__(self) -> str:
-        said = [f"{name} {value}" for name, value in self._asdict().items() if value is not None]
-        return ", ".join(said) or "all attempts"
-
-
-@dataclass(frozen=True)
-class AttemptPool:
-    """The past attempts that a sprint's are drawn from: first ones, and ones after feedback."""
-
-    first: tuple[Past, ...] = ()
-    later: tuple[Past, ...] = ()
-    likeness: Likeness | None = None
-    """None where nothing is known, so that the stated defaults are drawn from."""
-    attempts: int = 0
-
-    @classmethod
-    def of(cls, first: Sequence[Past], later: Sequence[Past], likeness: Likeness) -> AttemptPool:
-        """Where too few are known of one kind, all of them stand in for it."""
-        both = (*first, *later)
-        few_first, few_later = len(first) < ENOUGH, len(later) < ENOUGH
-        return cls(
-            both if few_first else tuple(first), both if few_later else tuple(later), likeness, len(both)
-        )
-
-    @property
-    def mean_seconds(self) -> float:
-        if self.likeness is None:
-            return DEFAULT_MEDIAN * math.exp(DEFAULT_SIGMA**2 / 2)
-        return math.fsum(past.seconds for past in self.first) / len(self.first)
-
-    def draw(self, attempt: int, chance: Random) -> Past:
-        if self.likeness is None:
-            seconds = DEFAULT_MEDIAN * math.exp(DEFAULT_SIGMA * chance.gauss(0.0, 1.0))
-            return Past(seconds, chance.random() < DEFAULT_PASS, None)
-        rows = self.first if attempt == 1 else self.later
-        return rows[chance.randrange(len(rows))]
-
-
-@dataclass
-class History:
-    """All attempts that were judged, by every likeness."""
-
-    attempts: int = 0
-    costs: int = 0
-    _first: dict[Likeness, list[Past]] = field(default_factory=lambda: defaultdict(list))
-    _later: dict[Likeness, list[Past]] = field(default_factory=lambda: defaultdict(list))
-
-    @classmethod
-    def of(cls, attempts: Iterable[Attempt]) -> History:
-        history = cls()
-        for attempt in attempts:
-            history.add(attempt)
-        return history
-
-    def add(self, attempt: Attempt) -> None:
-        """Skip what still runs or was ended by something other than its work."""
-        if attempt.status == "running" or attempt.seconds is None or attempt.failure_reason in UNJUDGED:
-            return
-        usage = attempt.extra.get("usage")
-        cost = amount(usage.get("cost_usd")) if isinstance(usage, dict) else None
-        kind = attempt.extra.get("kind")
-        past = Past(attempt.seconds, attempt.status == "done", cost)
-        self.attempts += 1
-        self.costs += cost is not None
-        place = self._first if attempt.attempt == 1 else self._later
-        likeness = Likeness(kind if isinstance(kind, str) else None, attempt.agent, attempt.model)
-        for circle in dict.fromkeys(likeness.wider()):
-            place[circle].append(past)
-
-    def pool(self, likeness: Likeness) -> AttemptPool:
-        """The most alike of which there are enough; nothing at all where there is too little."""
-        for circle in likeness.wider():
-            first, later = self._first.get(circle, ()), self._later.get(circle, ())
-            if len(first) + len(later) >= ENOUGH:
-                return AttemptPool.of(first, later, circle)
-        return AttemptPool()
-
+from beads_ralph.report.figures import quantile, shortened
+from beads_ralph.report.past import (
+    DEFAULT_MEDIAN,
+    DEFAULT_PASS,
+    DEFAULT_SIGMA,
+    ENOUGH,
+    AttemptPool,
+    History,
+    Likeness,
+    RunDraw,
+)
 
 # --- the forecast -----------------------------------------------------------------------------------
 
@@ -182,6 +73,8 @@ class Rehearsal(NamedTuple):
     priced: int
     attempts: int
     gave_up: int
+    worked: float = 0.0
+    """Seconds of all attempts together; with `seconds`, how many were at work at once."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +110,11 @@ class Forecast:
         return Range.of([end.cost for end in self.ends]) if known else None
 
     @property
+    def parallelism(self) -> float:
+        """How many beads are at work at once, on average: what the plan allows, of what was asked for."""
+        return sum(end.worked for end in self.ends) / max(sum(end.seconds for end in self.ends), 1e-9)
+
+    @property
     def all_closed_percent(self) -> float:
         return round(100 * sum(end.gave_up == 0 for end in self.ends) / len(self.ends), 1)
 
@@ -235,6 +133,7 @@ class Forecast:
             "cost_usd": cost.to_json(4) if cost else None,
             "cost_known_percent": round(100 * self.priced_share, 1),
             "attempts": self.attempts.to_json(1),
+            "parallelism": round(self.parallelism, 2),
             "all_closed_percent": self.all_closed_percent,
             "critical_path": list(self.path),
             "critical_path_seconds": shortened(self.path_seconds, 1),
@@ -269,7 +168,7 @@ def forecast(
     is how many of the plan that are."""
     pools = {sprint.name: history.pool(sprint.likeness) for sprint in sprints}
     known = {sprint.name: [other for other in edges[sprint.name] if other in pools] for sprint in sprints}
-    path, seconds = _longest(known, {name: pool.mean_seconds for name, pool in pools.items()})
+    path, seconds = _longest(known, {name: pool.middle_seconds for name, pool in pools.items()})
     stage = _Stage(sprints, known, pools, max_parallel)
     count = min(max(SPRINTS_IN_ALL // max(len(sprints), 1), FEWEST_REHEARSALS), MOST_REHEARSALS)
     chance = Random(SEED)  # noqa: S311 - dice, no secret
@@ -278,7 +177,7 @@ def forecast(
 
 
 def _longest(edges: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> tuple[list[str], float]:
-    """The chain that takes longest if each of its sprints needs one attempt of the mean length."""
+    """The chain that takes longest if each of its sprints needs one attempt of the median length."""
     end: dict[str, float] = {}
     before: dict[str, str | None] = {}
     for node in (node for wave in graph.waves(edges) for node in wave):
@@ -305,6 +204,7 @@ class _Stage:
     ) -> None:
         self.sprints = {sprint.name: sprint for sprint in sprints}
         self.pools = pools
+        self.distinct = list({id(pool): pool for pool in pools.values()}.values())
         self.max_parallel = max_parallel
         self.waiting = {name: len(others) for name, others in edges.items()}
         self.dependents: dict[str, list[str]] = {name: [] for name in edges}
@@ -321,11 +221,13 @@ class _Stage:
 
     def rehearse(self, chance: Random) -> Rehearsal:
         """A sprint that uses up its attempts holds nobody up: time and cost are those of the whole plan."""
+        run = chance.gauss(0.0, 1.0)
+        draws = {id(pool): pool.draw(run, chance) for pool in self.distinct}
         waiting = dict(self.waiting)
         ready = list(self.roots)
         working: list[tuple[float, str]] = []
         taken: set[tuple[str, str]] = set()
-        now = cost = 0.0
+        now = cost = worked = 0.0
         priced = attempts = gave_up = 0
         while ready or working:
             held: list[tuple[int, str]] = []
@@ -336,7 +238,8 @@ class _Stage:
                     held.append((place, name))
                     continue
                 taken |= lanes
-                work = self._work(name, chance)
+                work = self._work(name, draws[id(self.pools[name])], chance)
+                worked += work.seconds
                 cost, priced = cost + work.cost, priced + work.priced
                 attempts, gave_up = attempts + work.attempts, gave_up + work.gave_up
                 heapq.heappush(working, (now + work.seconds, name))
@@ -348,15 +251,12 @@ class _Stage:
                 waiting[other] -= 1
                 if waiting[other] == 0:
                     heapq.heappush(ready, (self.rank[other], other))
-        return Rehearsal(now, cost, priced, attempts, gave_up)
+        return Rehearsal(now, cost, priced, attempts, gave_up, worked)
 
-    def _work(self, name: str, chance: Random) -> Rehearsal:
+    def _work(self, name: str, truth: RunDraw, chance: Random) -> Rehearsal:
         """Attempts at one sprint until one passes."""
-        pool, sprint, drawn = self.pools[name], self.sprints[name], list[Past]()
-        for attempt in range(sprint.begun + 1, sprint.max_attempts + 1):
-            drawn.append(pool.draw(attempt, chance))
-            if drawn[-1].passed:
-                break
+        sprint = self.sprints[name]
+        drawn = truth.work(sprint.begun, sprint.max_attempts, chance)
         costs = [past.cost for past in drawn if past.cost is not None]
         gave_up = not any(past.passed for past in drawn)
         return Rehearsal(sum(past.seconds for past in drawn), sum(costs), len(costs), len(drawn), gave_up)

@@ -93,6 +93,9 @@ class Tally:
     setbacks: Counter[str] = field(default_factory=Counter)
     """Why attempts failed, also those that a later one made good."""
     days: dict[date, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    """By the number of an attempt: how many passed, and how many were judged."""
+    passed_seconds: list[float] = field(default_factory=list)
     undated: int = 0
     """Finished runs that no day can be given."""
     bad_timestamps: int = 0
@@ -110,7 +113,8 @@ class Tally:
         self.attempts += 1
         if attempt.started_at is None or (attempt.finished_at is None and attempt.status != "running"):
             self.bad_timestamps += 1
-        self.verifiers.add(attempt.bead, attempt.extra.get("checks"))
+        extra = attempt.extra
+        self.verifiers.add(attempt.bead, extra.get("checks"), in_place=extra.get("source") == "exec")
         reason = None
         if attempt.status in ("failed", "timeout"):
             reason = attempt.failure_reason or attempt.reason or UNKNOWN
@@ -140,6 +144,11 @@ class Tally:
         if is_judged(attempt):
             passed = attempt.status == "done"
             whole.failures += not passed
+            number = self.numbers[attempt.attempt]
+            number[0] += passed
+            number[1] += 1
+            if passed and attempt.seconds is not None:
+                self.passed_seconds.append(attempt.seconds)
             whole.too_large += attempt.status == "timeout" or reason in TOO_LARGE
             if attempt.attempt == 1:
                 whole.first, whole.first_passed = cell, passed
@@ -166,6 +175,10 @@ class Tally:
     @cached_property
     def runs(self) -> RunGroup:
         return self.by().get((), RunGroup())
+
+    @property
+    def by_number(self) -> dict[int, Rate]:
+        return {number: Rate(hits, of) for number, (hits, of) in self.numbers.items()}
 
     @property
     def spending(self) -> AttemptCosts:

@@ -41,6 +41,12 @@ class SeenCheck:
         }
 
 
+def _rulings(said: Any) -> list[int]:
+    """What each run of a check said, where it was run again on the same commit."""
+    rows = said if isinstance(said, list) else []
+    return [RULINGS[one] for one in rows if type(one) is str and one in RULINGS]
+
+
 class Verifiers:
     """Every verifier, by its name and its command."""
 
@@ -50,8 +56,9 @@ class Verifiers:
         """By commit three bits a verifier: RED, GREEN, and AGAIN where it was asked more than once. There may
         be a hundred thousand commits, each judged by the same few verifiers."""
 
-    def add(self, bead: str, checks: Any) -> None:
-        """The checks of one attempt."""
+    def add(self, bead: str, checks: Any, *, in_place: bool = False) -> None:
+        """The checks of one attempt. Those that ran `in_place`, among changes that nobody committed, say
+        nothing of a commit."""
         for check in checks if isinstance(checks, list) else ():
             if not isinstance(check, dict) or check.get("kind") != "verifier":
                 continue
@@ -59,11 +66,13 @@ class Verifiers:
             ruling = RULINGS.get(said) if type(said) is str else None
             seen = self._named(check.get("name"), check.get("command") or "")
             if ruling is not None and seen is not None:
-                seen.runs += 1
-                seen.red += ruling == RED
+                rulings = _rulings(check.get("rulings")) or [ruling]
+                seen.runs += len(rulings)
+                seen.red += rulings.count(RED)
                 commit = check.get("commit")
-                if type(commit) is str and commit:  # else something may have been changed between
-                    self._judge(bead, seen, ruling, commit)
+                if type(commit) is str and commit and not in_place:
+                    for one in rulings:
+                        self._judge(bead, seen, one, commit)
 
     def _named(self, name: Any, command: Any) -> SeenCheck | None:
         if type(name) is not str or type(command) is not str or not name:

@@ -20,6 +20,7 @@ from beads_ralph.session import (
     check_data,
     confinement,
     gate_files,
+    reruns,
     runner_reports,
     verify,
     worktree_setup,
@@ -55,11 +56,25 @@ async def run(
     gates: GateChanges | None = None,
     opened: OpenedFiles | None = None,
 ) -> list[Evidence]:
-    """Run the verifiers on a clean checkout; with `gates`, those files of it are as the base has them. What
-    they open of it goes into `opened`."""
-    verifiers = case.verifiers
-    if not verifiers:
+    """Run the verifiers on a clean checkout, and again where they are red; with `gates`, those files of it
+    are as the base has them. What they open of it goes into `opened`."""
+    if not case.verifiers:
         return []
+    again = case.tools.config.rerun_red_checks and stage != "baseline"
+    return await reruns.settled(
+        lambda label: _run(case, commit, attempt, f"{stage}{label}", gates, opened), again=again
+    )
+
+
+async def _run(
+    case: BeadSession,
+    commit: str,
+    attempt: int,
+    stage: str,
+    gates: GateChanges | None,
+    opened: OpenedFiles | None,
+) -> list[Evidence]:
+    verifiers = case.verifiers
     if stage == "baseline":  # each of them is asked, whatever the others say
         verifiers = [one.model_copy(update={"on_failure": "continue"}) for one in verifiers]
     async with case.clean_checkout(commit) as clean, _around(case, clean) as look:

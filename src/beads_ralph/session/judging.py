@@ -25,6 +25,7 @@ from beads_ralph.session import (
     gate_files,
     lent_files,
     outward,
+    reruns,
     reviews,
     verify,
     worktree_rest,
@@ -88,7 +89,7 @@ async def check(case: BeadSession, attempt: int, before: Surroundings) -> Verdic
     evidence += await in_thread(_lost, case, commit)
     leaning, told = await in_thread(outward.look, case, commit)
     evidence += leaning
-    flags += [*told, *_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
+    flags += [*told, *reruns.flags(evidence), *_rewritings(evidence), *baseline.fewer_tests(case, evidence)]
     flags += await in_thread(_only_merged, case, commit)
     if (now := await case.head()) != commit:  # by a verifier, or by what an agent left running
         text = f"{case.metadata.branch} moved on to {now[:12]} while {commit[:12]} was checked"

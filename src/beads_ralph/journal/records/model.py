@@ -177,6 +177,8 @@ class Checked(Part):
     seconds: Amount = 0.0
     exit_code: Whole | None = None
     red_before: bool | None = None
+    rulings: tuple[Literal["pass", "fail", "stop"], ...] = NOT_STRICT
+    """What each run of it said, where it was run more than once on the commit."""
 
 
 class Broken(Part):

@@ -86,7 +86,7 @@ def called(call: AgentCall) -> Called:
 def checked(row: Evidence) -> Checked:
     """The same of a check."""
     said = row.summary()
-    kept = {name: said[name] for name in Checked.model_fields if said[name] is not None}
+    kept = {name: said[name] for name in Checked.model_fields if said.get(name) is not None}
     texts = {name: plain(value) for name, value in kept.items() if isinstance(value, str)}
     return Checked.model_validate({**kept, **texts})
 
