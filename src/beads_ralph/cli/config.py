@@ -250,6 +250,8 @@ def kind(schema: Mapping[str, Any]) -> str:
         return KINDS["object"]
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
+    if "$ref" in schema:
+        return "mapping"
     if schema["type"] == "array":
         return f"list of {kind(schema['items'])}s"
     return KINDS.get(schema["type"]) or _number(schema)
