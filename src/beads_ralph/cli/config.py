@@ -246,8 +246,6 @@ def kind(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         words = [kind(one) for one in schema["anyOf"] if one.get("type") != "null"]
         return " or ".join(words) + (", or nothing" if len(words) < len(schema["anyOf"]) else "")
-    if "$ref" in schema:
-        return KINDS["object"]
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
     if "$ref" in schema:
