@@ -52,8 +52,9 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 demo: venv ## Run the demonstration
 	@$(BIN)/beads-ralph demo
 
-picture: venv ## Record the demonstration anew for the README
+picture: venv ## Record the demonstration anew for the README, at a terminal and in the browser
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/web_picture.py
 
 metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names what is counted
 	@$(BIN)/python tools/metrics.py --trace $(ARGS)

@@ -61,7 +61,7 @@ def of_a_bead(processes: list[GitProcess], closed: list[str]) -> dict[str, float
 
 def row(folder: Path) -> Row:
     """Those of a small run of its own, since telling of each costs time."""
-    rehearsal = rehearsals.stage(folder / "app", rehearsals.chains(2, 4), parallel=2)
+    rehearsal = rehearsals.stage(folder / "app", rehearsals.chains(1, 6), parallel=2)
     places.run([COMMAND, "mason", rehearsals.PLAN, "--json"], rehearsal.root)
     traces = folder / "traces"
     traces.mkdir()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -20,6 +21,7 @@ from bench.report import Judge, Row, seconds
 from bench.stores import filled
 
 RUNS = 15
+TURNS = 5
 FIRST_AGENT = 45.0
 """0.4 s where an empty python takes 9 ms."""
 IDLE_SHARE = 0.003
@@ -53,23 +55,31 @@ def _nothing(folder: Path) -> float:
     return time.perf_counter() - start
 
 
-def _started(place: Path, fill: int = 0) -> Trial:
-    tasks = [Task("a"), Task("b"), Task("c")]
-    work = staged(BeadsRalph(), place, tasks, "works", 60.0, 0.0)
-    if fill:
-        filled(work.root, fill)
-    trial = work.run()
+def _started(place: Path) -> Trial:
+    trial = _small_plan(place).run()
     shutil.rmtree(place)
     return trial
 
 
+def _small_plan(place: Path) -> Staged:
+    return staged(BeadsRalph(), place, [Task("a"), Task("b"), Task("c")], "works", 60.0, 0.0)
+
+
 def full_store(judge: Judge, scratch: Scratch) -> Iterator[Row]:
-    """The same with beads of another plan in the store, by turns."""
+    """The same with beads of another plan in the store, by turns, each with a copy of the same store."""
     sizes = (10, 100) if judge.quick else (100, 100_000)
+    stores = {size: _small_plan(scratch.folder / f"full-{size}") for size in sizes}
+    for size, work in stores.items():
+        places.run([COMMAND, "mason", "plan.md", "--json"], work.root)
+        filled(work.root, size, "another.md")
     taken: dict[int, list[float]] = {size: [] for size in sizes}
-    for turn in range(1 if judge.quick else 5):
-        for size in sizes:
-            taken[size].append(_started(scratch.folder / f"full-{turn}-{size}", size).first)
+    for turn in range(1 if judge.quick else TURNS):
+        for size, work in stores.items():
+            place = scratch.folder / f"full-{size}-{turn}"
+            shutil.copytree(work.root, place / "app")
+            work.agent.log.write_text("", encoding="utf-8")
+            taken[size].append(replace(work, root=place / "app").run().first)
+            shutil.rmtree(place)
     small, large = (min(taken[size]) for size in sizes)
     name = f"first agent, {sizes[1]:,} beads in the store against {sizes[0]:,}"
     of = f" ({seconds(small)}, {seconds(large)})"

@@ -52,9 +52,12 @@ def compiled(sprints: int, root: Path) -> list[Bead]:
     return [bead for bead in planned(sprints, root).beads if isinstance(bead, Bead)]
 
 
-def chained(count: int, length: int, root: Path) -> list[Bead]:
+def chained(count: int, length: int, root: Path, plan_file: str = "") -> list[Bead]:
     """Beads in chains: each waits for the one before, so that one in `length` is ready."""
     pattern = compiled(1, root)[0]
+    if plan_file:
+        metadata = pattern.metadata.model_copy(update={"plan_file": plan_file})
+        pattern = pattern.model_copy(update={"metadata": metadata})
     return [
         pattern.model_copy(
             update={
@@ -200,9 +203,9 @@ def embedded_growth(judge: Judge, scratch: Scratch) -> Iterator[Row]:
         yield judge.at_most(f"embedded {what}, {against}", large / small, GROWTH, of)
 
 
-def filled(root: Path, count: int) -> EmbeddedStore:
+def filled(root: Path, count: int, plan_file: str = "") -> EmbeddedStore:
     store = EmbeddedStore(root)
-    beads = chained(count, CHAIN, root)
+    beads = chained(count, CHAIN, root, plan_file)
     for start in range(0, count, BATCH):
         store.create(beads[start : start + BATCH])
     return store

@@ -119,7 +119,7 @@ OTHERS = {
     "dod/gates.py": {"gate_override"},
     "session/order.py": {"parked"},  # an ending
     "session/session.py": {"parked", "pr_url"},  # … and the answer of a scrum-master agent
-    "loop/scheduler.py": {"parked"},
+    "loop/settling.py": {"parked"},
     # The JSON of a sound bead, looked at without the models.
     "store/views.py": {
         *("attempt_count", "pr_url", "parked", "scrum_result", "last_verdict", "dev_agent_executions"),
@@ -128,6 +128,14 @@ OTHERS = {
     "compile/item_diff.py": {"planned"},  # what `plan diff` prints
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},
+    # Words for how a bead stands, as people are shown it.
+    "board/told.py": {"parked"},
+    "cli/runs.py": {"parked"},
+    "journal/accounts.py": {"parked"},
+    "session/before_and_after.py": {"proven"},
+    # The JSON of a bead, as boards get it.
+    "board/composing.py": {"parked", "spent", "last_verdict"},
+    "board/web/bead_page.py": {"pr_number", "proven", "last_verdict"},
 }
 
 

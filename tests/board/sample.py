@@ -52,7 +52,7 @@ def large_run(root: Path, phases: int = 5, letters: int = 6) -> Iterator[Sample]
     """A third of the phases is done, the next one is at work, and one bead of it is blocked."""
     compiled_here(root, plan(*sprints(phases, letters)))
     store = EmbeddedStore(root)
-    beads = sorted(store.find(Query()).beads, key=lambda bead: bead.metadata.sprint)
+    beads = sorted(store.find(Query()).beads, key=_place)
     done = phases // 3 * (letters + 2) + 1
     names = [bead.id for bead in beads]
     sample = Sample(
@@ -70,6 +70,11 @@ def large_run(root: Path, phases: int = 5, letters: int = 6) -> Iterator[Sample]
     folder.journal.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
     with runs.exclusive(root / ".ralph", RUN):
         yield sample
+
+
+def _place(bead: Bead) -> tuple[int, str]:
+    phase, _, rest = bead.metadata.sprint.partition(".")
+    return int(phase), rest
 
 
 def _fill(store: EmbeddedStore, actor: str, sample: Sample) -> None:

@@ -93,6 +93,19 @@ def test_the_whole_story_is_told_and_orders_are_obeyed(served: Served) -> None:
     assert served.order("accept", {"bead": SECOND, "reason": "by hand"}).json["data"]["bead"] == SECOND
 
 
+@pytest.mark.bd
+def test_the_same_is_told_of_beads_in_bd(bd_repo: Path) -> None:
+    project = Project.make(bd_repo, sprint("1.1", "One"), sprint("1.2", "Two"), store="bd")
+    assert project.ralph("mason", "plan.md", "--json").code == 0
+    with serving(bd_repo) as served:
+        state = served.ask("/api/v1/state").json
+        assert [bead["id"] for bead in state["beads"]] == [FIRST, SECOND]
+        assert state["run"]["store"] == "bd"
+        assert served.ask(f"/api/v1/beads/{SECOND}").json["waits_for"] == [FIRST]
+        assert served.order("accept", {"bead": FIRST, "reason": "by hand"}).status == 200
+        assert served.ask("/api/v1/state").json["beads"][0]["status"] == "closed"
+
+
 # --- the feed -----------------------------------------------------------------------------------------
 
 

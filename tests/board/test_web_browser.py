@@ -157,6 +157,7 @@ def test_a_real_run_is_watched_and_steered_from_two_browsers(
     ):
         for one in (page, other):
             expect(one.locator("[data-lane=running] .card")).to_contain_text("One", timeout=PATIENCE)
+            expect(one.locator("#filters")).to_have_text(re.compile("All 2.*At work 1.*Waiting 1"))
         assert other.locator("button[data-order]:visible").count() == 0  # without the token one only looks
         shot(page, "run-1280")
         page.keyboard.press("p")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from beads_ralph.board.web import security, server
 from beads_ralph.board.web.security import Access
 from beads_ralph.errors import RalphError
 from beads_ralph.journal import runs
-from tests.board.web_server import Served, serving
+from tests.board.web_server import Got, Served, serving
 from tests.cli.running import compiled_here
 from tests.compile.plans import plan, sprint
 
@@ -136,18 +137,53 @@ def test_a_stale_token_gives_no_cookie(served: Served) -> None:
     assert "set-cookie" not in got.headers
 
 
-def test_without_proof_of_the_user_everything_needs_the_token(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("client", [("192.0.2.7", 50_000), ("127.0.0.1", 1), ("::1", 1), None])
+def test_whoever_is_not_known_as_the_same_user_needs_the_token(
+    served: Served, client: tuple[str, int] | None
 ) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 12_345_678)
+    """From elsewhere, or over a connection that the system knows nobody of."""
     for path in (*PAGES, *READ, "/api/v1/events"):
-        assert served.ask(path).status == 401, path
-    page = served.ask("/?token=stale")
+        assert asked_by(served, client, path).status == 401, path
+    page = asked_by(served, client, "/", b"token=stale")
     assert page.status == 401
     assert "beads-ralph serve" in page.text
-    stale = served.ask("/api/v1/state", headers={"Cookie": f"{served.access.cookie}=old"})
+    stale = asked_by(served, client, "/api/v1/state", cookie=f"{served.access.cookie}=old")
     assert "earlier server" in stale.error["message"]
-    assert served.ask("/api/v1/state", headers=served.bearer).status == 200
+    assert (
+        asked_by(served, client, "/api/v1/runs", authorization=served.bearer["Authorization"]).status == 200
+    )
+
+
+def asked_by(
+    served: Served, client: tuple[str, int] | None, path: str, query: bytes = b"", **headers: str
+) -> Got:
+    """What the server would answer to this client."""
+    sent: list[Any] = []
+    names = {"host": f"127.0.0.1:{served.access.port}", **headers}
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "root_path": "",
+        "client": client,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in names.items()],
+        "server": ("127.0.0.1", served.access.port),
+    }
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app: Any = served.running.config.app
+    asyncio.run(app(scope, receive, send))
+    head = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Got(sent[0]["status"], head, b"".join(one.get("body", b"") for one in sent[1:]))
 
 
 def test_what_is_served_to_others_knows_its_addresses_but_no_foreign_name() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.git import git_files
+from beads_ralph.git import commands, git_files
 from beads_ralph.git.commands import commit_of
 from beads_ralph.git.worktree_status import current_branch, head
 from tests.git.repos import commit, git, on_branch
@@ -80,3 +80,27 @@ def test_a_repository_of_another_ref_format_is_left_to_git(repo: Path) -> None:
     (repo / ".git" / "reftable").mkdir()
     assert git_files.commit_of("HEAD", repo) is None
     assert git_files.branch_at(repo) is None
+
+
+def test_refs_below_a_name_are_those_of_all_of_them(repo: Path) -> None:
+    main = git(repo, "rev-parse", "main")
+    for ref in (
+        "refs/heads/a/b",
+        "refs/heads/ab",
+        "refs/pull/1/head",
+        "refs/remotes/origin/x",
+        "refs/tags/v1",
+    ):
+        git(repo, "update-ref", ref, main)
+    git(repo, "symbolic-ref", "refs/heads/leads", "refs/pull/1/head")
+    git(repo, "symbolic-ref", "refs/heads/nowhere", "refs/pull/2/head")
+    for again in range(2):
+        every = commands.refs_of(repo)
+        assert every == dict(
+            row.split() for row in git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        )
+        for below in (("refs/heads/",), ("refs/heads/a/",), ("refs/pull/", "refs/tags/"), ("refs/none/",)):
+            found = {ref: to for ref, to in every.items() if ref.startswith(below)}
+            assert commands.refs_of(repo, *below) == found
+        if not again:
+            git(repo, "pack-refs", "--all")

@@ -78,6 +78,7 @@ def _writes(args: tuple[Any, ...]) -> bool:
 
 def install(points: Points) -> None:
     """Put points around the few places where git, the store, the journal and the ledger are written."""
+    from beads_ralph.git.ref_changes import RefWriter
     from beads_ralph.journal.journal import Journal
     from beads_ralph.journal.proofs import Ledger
     from beads_ralph.process import jobs, reaper
@@ -94,6 +95,7 @@ def install(points: Points) -> None:
     said: list[tuple[Any, str, Callable[..., str]]] = [
         (jobs, "run", lambda job, *_, **__: " ".join(job.argv)[:120]),
         (reaper, "start", lambda job, *_: f"job {job.name or job.argv[0]}"),
+        (RefWriter, "write", lambda _, change: f"ref {change}"),
         (Journal, "_write", lambda _, line, **__: f"journal {json.loads(line)['kind']}"),
         (Ledger, "_append", lambda _, row: f"ledger {row.kind}"),
     ]

@@ -177,7 +177,7 @@ def test_what_is_accepted_during_a_run_lets_it_go_on_next_time(repo: Path) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((ONE, "--reason", " "), "an empty reason"),
+        ((ONE, "--reason", " "), "the reason is empty"),
         ((TWO, "--reason", "done"), "cannot be closed yet"),
         (("bd-nothing", "--reason", "done"), "bd-nothing"),
     ],

@@ -233,7 +233,7 @@ def test_the_envelope_of_run(repo: Path) -> None:
     assert data["ended"] == "blocked"
     assert data["closed"] == ["bd-1-1a-good"]
     (blocked,) = data["blocked"]
-    assert (blocked["id"], blocked["reason"][:30]) == ("bd-1-1b-bad", "blocked after 1 attempt; last f")
+    assert (blocked["id"], blocked["reason"][:31]) == ("bd-1-1b-bad", "blocked after 1 attempt; last f")
     (pull,) = data["pull_requests"]
     assert pull == {
         "bead": "bd-1-1a-good",

@@ -86,9 +86,10 @@ def tags(text: str) -> Tags:
 def test_the_page_needs_nothing_else_and_runs_no_script() -> None:
     found = tags(page(many()))
     assert not found.names & {"script", "link", "img", "iframe", "object"}
-    assert [
-        value for name, value in found.attributes if name in ("src", "href") or name.startswith("on")
-    ] == []
+    assert [value for name, value in found.attributes if name == "src" or name.startswith("on")] == []
+    links = [value or "" for name, value in found.attributes if name == "href"]
+    assert links, "beads that failed lead to their records"
+    assert all(link.startswith("file:///") and link.endswith(".json") for link in links)
     assert "url(" not in page(many())
 
 
@@ -107,6 +108,16 @@ def test_every_plot_has_a_title_and_the_same_figures_as_a_table() -> None:
     for _, body in figures:
         assert re.search(r'<svg role="img"[^>]*aria-label="[^"]+"><title>[^<]+</title>', body)
         assert body.count("<tr>") > 1
+
+
+def test_axes_count_whole_runs_and_long_ones_have_dates() -> None:
+    rows = [attempt(f"bd-{n}", extra={"run_id": "r"}) for n in range(273)]
+    rows.append(attempt("late", started_at=START + timedelta(days=72), extra={"run_id": "r"}))
+    text = page(rows)
+    assert "136.5" not in text
+    assert f"{START:%Y-%m-%d %H:%M}</text>" in text
+    assert "passed at first" in text
+    assert "for each closed bead" in text
 
 
 def test_a_page_without_records_says_so_and_draws_nothing() -> None:

@@ -149,7 +149,7 @@ def _healed(store: Store, broken: UnreadableBead) -> ActionResult:
 
 
 def release(space: Workspace, bead: str, choice: StoreChoice | None) -> ActionResult:
-    """Give a bead back that a run holds which is no more."""
+    """Release a bead held by a run that died."""
     opened = registry.open_store(space, choice)
     found = opened.store.show(bead)
     holder = (found.model_extra or {}).get("claimed_by")

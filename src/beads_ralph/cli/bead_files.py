@@ -128,7 +128,7 @@ def migrate(
     stdout: Annotated[bool, typer.Option("--stdout", help="Print instead of rewriting the files.")] = False,
     json_: options.Json = False,
 ) -> Answer:
-    """Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are."""
+    """Convert beads older than schema 4.1a to 4.1a, in place; those that are 4.1a stay as they are."""
     root = workspace.place().root
     moved = _all_migrated(paths, root)
     for path, old, new in moved:

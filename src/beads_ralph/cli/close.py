@@ -29,5 +29,5 @@ def accept(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Accept a bead as done that no run has proven; it is shown as accepted, by whom and why."""
+    """Accept as done a bead that no run has proven; it is shown as accepted, by whom and why."""
     return acted(actions.accept(workspace.find(), bead, reason, store))

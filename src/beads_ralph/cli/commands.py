@@ -69,12 +69,12 @@ class Argument(Parameter):
 COMMANDS: Final[Mapping[str, Command | Group]] = {
     "init": Command(
         "init:init",
-        "Set this repository up: settings, folders, store, agent files. What exists is kept.",
+        "Set up this repository: settings, folders, store, agent files. What exists is kept.",
         changes=True,
     ),
     "doctor": Command(
         "doctor:doctor",
-        "Look at everything the program needs, and say what to do about what is missing.",
+        "Check everything the program needs, and say how to fix what is missing.",
     ),
     "agents": Command(
         "agents:agents",
@@ -82,7 +82,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "demo": Command(
         "demo:demo",
-        "See the main job done: a sample plan worked through in a scratch repository, without any model.",
+        "Watch the main job: a sample plan worked through in a scratch repository, without any model.",
     ),
     "mason": Command(
         "mason:mason",
@@ -146,7 +146,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "past runs.",
     ),
     "prompt": Command(
-        "prompt:prompt", "Print what an agent of a bead would be told now; nothing is started."
+        "prompt:prompt", "Print the prompt that an agent of a bead would get now; nothing is started."
     ),
     "sessions": Command(
         "sessions:sessions",
@@ -154,23 +154,23 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "ask": Command(
         "sessions:ask",
-        "Take an agent's recorded session up again, and print its answer to a question.",
+        "Ask an agent a question in its recorded session, and print the answer.",
         changes=True,
     ),
     "pause": Command(
         "orders:pause",
-        "Let the running loop start nothing more until it is resumed; what runs goes on.",
+        "Pause the running loop: what runs goes on, nothing new starts until it is resumed.",
         changes=True,
     ),
-    "resume": Command("orders:resume", "Let a paused loop go on.", changes=True),
-    "stop": Command("orders:stop", "Let the running loop finish what runs, and end.", changes=True),
+    "resume": Command("orders:resume", "Resume a paused loop.", changes=True),
+    "stop": Command("orders:stop", "Stop the running loop once what runs has finished.", changes=True),
     "retry": Command(
         "reopen:retry",
         "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
         changes=True,
         examples=("retry 1.2a", "retry --failed"),
     ),
-    "release": Command("reopen:release", "Give a bead back that a run holds which is no more.", changes=True),
+    "release": Command("reopen:release", "Release a bead held by a run that died.", changes=True),
     "clean": Command(
         "clean:clean",
         "Remove the worktrees of closed beads whose work is merged or pushed; keep all others.",
@@ -183,7 +183,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "accept": Command(
         "close:accept",
-        "Accept a bead as done that no run has proven; it is shown as accepted, by whom and why.",
+        "Accept as done a bead that no run has proven; it is shown as accepted, by whom and why.",
         changes=True,
     ),
     "exec": Command(
@@ -217,7 +217,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "migrate": Command(
         "bead_files:migrate",
-        "Turn beads from before schema 4.1a into 4.1a, in place; those that are 4.1a stay as they are.",
+        "Convert beads older than schema 4.1a to 4.1a, in place; those that are 4.1a stay as they are.",
     ),
     "schema": Command(
         "bead_files:print_schema",
@@ -236,10 +236,15 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "config": Group(
         "See the settings, where they come from and what they mean.",
         {
-            "show": Command("config:show", "Show every setting as it counts here, and where it comes from."),
+            "show": Command("config:show", "Show every setting in effect here, and where it comes from."),
+            "set": Command(
+                "config:set_key",
+                "Set one key in the settings file; comments and everything else stay as they are.",
+                changes=True,
+            ),
             "explain": Command(
                 "config:explain",
-                "Say what a setting means, what it may be, its default and an example.",
+                "Explain a setting: what it means, what it may be, its default, an example.",
             ),
         },
     ),
@@ -257,12 +262,12 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
             ),
             "status": Command(
                 "plan:status",
-                "Say what has become of each sprint of a plan, and with --write mark it in the plan.",
+                "Show what became of each sprint of a plan; --write marks it in the plan.",
             ),
         },
     ),
     "formula": Group(
-        "Patterns of work: list, look at, check, find in a plan, make.",
+        "Patterns of work: list, show, check, find in a plan, make.",
         {
             "list": Command(
                 "formula:list_formulas",
@@ -288,7 +293,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         bare_is_help=True,
     ),
     "wisp": Group(
-        "Pours that do not stay: kept out of runs until they are removed.",
+        "Temporary pours, kept out of runs until they are removed.",
         {
             "pour": Command(
                 "pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it.", changes=True
@@ -313,7 +318,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
             "create": Command("convoy:create", "Make a convoy that follows these beads.", changes=True),
             "add": Command(
                 "convoy:add",
-                "Let a convoy follow more; a closed one is open again where one of them is not closed.",
+                "Add to a convoy; a closed one opens again if any of them is not closed.",
                 changes=True,
             ),
             "show": Command(
@@ -344,7 +349,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         },
     ),
     "state": Group(
-        "Run and result records: are they as they should be?",
+        "Check and repair run and result records.",
         {
             "validate": Command(
                 "state:validate",
@@ -377,7 +382,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
     "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
     "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),
-    "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "prove"),
+    "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "tune", "prove"),
     "Files": ("import", "export", "validate", "migrate", "schema", "state"),
 }
 """The commands in groups, as --help shows them."""

@@ -59,7 +59,7 @@ def add(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Let a convoy follow more; a closed one is open again where one of them is not closed."""
+    """Add to a convoy; a closed one opens again if any of them is not closed."""
     space, opened = _opened(store)
     wanted = [*(ids or ()), *_of_plans(space, opened.store, plan)]
     if not wanted:

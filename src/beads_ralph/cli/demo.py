@@ -28,7 +28,7 @@ def demo(
     ] = False,
     json_: options.Json = False,
 ) -> Answer:
-    """See the main job done: a sample plan worked through in a scratch repository, without any model."""
+    """Watch the main job: a sample plan worked through in a scratch repository, without any model."""
     from beads_ralph import app
     from beads_ralph.cli.board import Board
     from beads_ralph.cli.run import ended_answer

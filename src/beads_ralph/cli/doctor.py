@@ -42,7 +42,7 @@ MARKS: Final = {"found": "[green]✓[/green]", "missing": "[red]✗[/red]", "unk
 
 
 def doctor(json_: options.Json = False) -> Answer:
-    """Look at everything the program needs, and say what to do about what is missing."""
+    """Check everything the program needs, and say how to fix what is missing."""
     with ends_as_ctrl_c():
         checks = examine(Path.cwd())
     bad = [check for check in checks if check.required and check.status != "found"]

@@ -33,7 +33,7 @@ def init(
     ] = False,
     json_: options.Json = False,
 ) -> Answer:
-    """Set this repository up: settings, folders, store, agent files. What exists is kept."""
+    """Set up this repository: settings, folders, store, agent files. What exists is kept."""
     space = workspace.find()
     checks = [] if no_checks or space.repository is None else _checks(space)
     done = setup.init(space, store, personas=not no_agents, checks=checks)

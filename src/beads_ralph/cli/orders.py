@@ -11,17 +11,17 @@ from beads_ralph.config import workspace
 
 
 def pause(json_: options.Json = False) -> Answer:
-    """Let the running loop start nothing more until it is resumed; what runs goes on."""
+    """Pause the running loop: what runs goes on, nothing new starts until it is resumed."""
     return acted(actions.pause(workspace.find().home))
 
 
 def resume(json_: options.Json = False) -> Answer:
-    """Let a paused loop go on."""
+    """Resume a paused loop."""
     return acted(actions.resume(workspace.find().home))
 
 
 def stop(json_: options.Json = False) -> Answer:
-    """Let the running loop finish what runs, and end."""
+    """Stop the running loop once what runs has finished."""
     return acted(actions.stop(workspace.find().home))
 
 

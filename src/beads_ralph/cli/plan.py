@@ -173,7 +173,7 @@ def status(
     config: options.ConfigFile = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Say what has become of each sprint of a plan, and with --write mark it in the plan."""
+    """Show what became of each sprint of a plan; --write marks it in the plan."""
     space = workspace.find(config_file=config)
     opened = cache(lambda: registry.open_store(space, store))
     met = reconcile(space, plan, lambda: opened().store, agent_check=False)

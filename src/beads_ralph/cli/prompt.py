@@ -22,7 +22,7 @@ def prompt(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Print what an agent of a bead would be told now; nothing is started."""
+    """Print the prompt that an agent of a bead would get now; nothing is started."""
     from beads_ralph import app
 
     space = workspace.find()

@@ -59,5 +59,5 @@ def _retry_many(space: Workspace, store: StoreChoice | None, *, unreadable: bool
 
 
 def release(bead: options.BeadId, store: options.Store = None, json_: options.Json = False) -> Answer:
-    """Give a bead back that a run holds which is no more."""
+    """Release a bead held by a run that died."""
     return acted(actions.release(workspace.find(), bead, store))

@@ -50,7 +50,7 @@ def ask(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Take an agent's recorded session up again, and print its answer to a question."""
+    """Ask an agent a question in its recorded session, and print the answer."""
     from beads_ralph import app
 
     text = (text_files.read_stdin() if question == "-" else question).strip()

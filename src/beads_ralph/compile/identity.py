@@ -133,11 +133,12 @@ def _may_be(sprint: Sprint, handle: Handle) -> bool:
 def without_twins(handles: Iterable[Handle]) -> Iterator[Handle]:
     """Those that are not the bead of the same sprint with a suffix to its id."""
     known = list(handles)
-    ids: dict[str, list[str]] = defaultdict(list)
+    ids: dict[str, set[str]] = defaultdict(set)
     for handle in known:
-        ids[handle.number].append(handle.id)
+        ids[handle.number].add(handle.id)
     for handle in known:
-        if not any(handle.id.startswith(f"{other}-") for other in ids[handle.number]):
+        ends = (end for end, letter in enumerate(handle.id) if letter == "-")
+        if not any(handle.id[:end] in ids[handle.number] for end in ends):
             yield handle
 
 

@@ -71,11 +71,12 @@ def contains(repo: Path, whole: str, part: str) -> bool:
     return run("merge-base", "--is-ancestor", part, whole, cwd=repo).ok
 
 
-def refs_of(tree: Path) -> dict[str, str]:
-    """Every ref of the repository that the working tree belongs to, with what it leads to."""
-    if (known := git_files.refs_of(tree)) is not None:
+def refs_of(tree: Path, *below: str) -> dict[str, str]:
+    """The refs of the repository that the working tree belongs to, with what they lead to: all of them, or
+    those whose names begin so. After hundreds of beads there are many, and most are asked for by few."""
+    if (known := git_files.refs_of(tree, *below)) is not None:
         return known
-    rows = output("for-each-ref", "--format=%(refname) %(objectname)", cwd=tree).splitlines()
+    rows = output("for-each-ref", "--format=%(refname) %(objectname)", *below, cwd=tree).splitlines()
     return dict(row.split(" ", 1) for row in rows)
 
 

@@ -103,8 +103,15 @@ def refs(folder: Path, below: str = "refs/") -> dict[str, str]:
     packed = PACKED.findall(_read(folder / "packed-refs"))
     found = {ref: said for said, ref in packed if ref.startswith(below)}
     found |= _loose(os.path.join(folder, below), below)  # noqa: PTH118 - there may be hundreds
-    led = {ref: found.get(said.removeprefix("ref: "), said) for ref, said in found.items()}
+    led = {ref: _led(said, found, folder) if said.startswith("ref:") else said for ref, said in found.items()}
     return {ref: said for ref, said in led.items() if COMMIT.fullmatch(said)}
+
+
+def _led(said: str, found: Mapping[str, str], folder: Path) -> str:
+    """What a ref leads to that only names another one, wherever that is."""
+    other = said.removeprefix("ref: ")
+    plain = other.startswith("refs/") and ".." not in other
+    return found.get(other) or (commit_in(folder, other) if plain else None) or ""
 
 
 def _loose(place: str, below: str) -> dict[str, str]:
@@ -153,10 +160,13 @@ def is_symbolic(folder: Path, ref: str) -> bool:
     return _line(folder / ref).startswith("ref:")
 
 
-def refs_of(tree: Path) -> dict[str, str] | None:
-    """The same, seen from the top of a working tree; None where git has to be asked."""
+def refs_of(tree: Path, *below: str) -> dict[str, str] | None:
+    """The same for one or several beginnings, seen from the top of a working tree; None where git has to be
+    asked."""
     folders = _folders(tree)
-    return refs(folders[0]) if folders else None
+    if folders is None:
+        return None
+    return {ref: to for one in below or ("refs/",) for ref, to in refs(folders[0], one).items()}
 
 
 def _folders(tree: Path) -> tuple[Path, Path] | None:

@@ -37,7 +37,7 @@ def expect_proven(root: Path, commits: Iterable[tuple[str, str]]) -> None:
     """The same for branches of proven commits, if they are there now: a person, or another bead, may have
     gone on with them."""
     found = settings.of(root)
-    now = commands.refs_of(found.root)
+    now = commands.refs_of(found.root, HEADS)
     refs = [(f"{HEADS}{branch}", commit) for branch, commit in commits]
     there = {ref: commit for ref, commit in refs if now.get(ref) == commit and ref not in found.at_work}
     found.expected.update(there)
@@ -56,7 +56,7 @@ def take_up(root: Path, branch: str, start: str | None) -> str:
 
 
 def _as_left(found: GitSettings, ref: str, start: str | None) -> str:
-    should, now = found.expected.get(ref, found.begun.get(ref)), commands.refs_of(found.root)
+    should, now = found.expected.get(ref, found.begun.get(ref)), commands.refs_of(found.root, HEADS)
     here, plain = now.get(ref), not git_files.is_symbolic(found.common, ref)
     if here == should and plain:
         return ""
@@ -219,11 +219,7 @@ def _return(found: GitSettings, ref: str, commit: str | None, now: Mapping[str, 
 
 def _replaced(found: GitSettings) -> str:
     """Objects that stand in for others: no git of ours heeds them, but a person's would."""
-    added = [
-        ref
-        for ref in commands.refs_of(found.root)
-        if ref.startswith(REPLACING) and ref not in found.replacing
-    ]
+    added = [ref for ref in commands.refs_of(found.root, REPLACING) if ref not in found.replacing]
     for ref in added:
         locking.run("update-ref", "-d", ref, cwd=found.root)
     return f"objects were made to stand in for others; removed: {several(added)}" if added else ""

@@ -78,14 +78,14 @@ NOTHING: Final[Proven] = {}
 
 def find_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
     """Those of the names that exist, here or else on origin. Branches below a name are found as well."""
-    return _among(commands.refs_of(repo), names) if names else {}
+    return _among(commands.refs_of(repo, HEADS, ORIGIN), names) if names else {}
 
 
 def reliable_branches(repo: Path, names: Sequence[str]) -> dict[str, Branch]:
     """The same as a run may build on them, whoever has moved them since it began."""
     if not names:
         return {}
-    run, now = settings.at(repo), commands.refs_of(repo)
+    run, now = settings.at(repo), commands.refs_of(repo, HEADS, ORIGIN)
     return _among(run.reliable(now) if run else now, names)
 
 

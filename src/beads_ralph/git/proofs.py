@@ -137,8 +137,8 @@ class Proofs:
     def _tagged(self, reader: ObjectReader, commits: Container[str]) -> bool:
         """Whether a tag came with them, which a fetch brings along."""
         here = git_files.refs(self.path, TAGS)
-        theirs = commands.refs_of(self.settings.root).items()
-        new = {to for ref, to in theirs if ref.startswith(TAGS) and here.get(ref) != to}
+        theirs = commands.refs_of(self.settings.root, TAGS).items()
+        new = {to for ref, to in theirs if here.get(ref) != to}
         return any(reader.commit_of(to) in commits for to in new)
 
     def _checked(self, pack: Pack) -> bool:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from beads_ralph.bead.words import plural
 from beads_ralph.report import plots
@@ -18,6 +20,7 @@ from beads_ralph.report.tally import Stretch, Tally, ranked
 
 EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 MOST_BEADS: Final = 60
+MOST_FAILED: Final = 200
 QUIET: Final = timedelta(minutes=30)
 """Records of other programs name no run; a gap like this ends one."""
 MOST_REASONS: Final = 12
@@ -46,7 +49,7 @@ def html(subject: AnalysisSubject) -> str:
     tally = subject.tally
     body = (
         *(*_head(subject), *_advice(subject.advice), *_trend(tally), *_durations(tally), *_gantt(subject)),
-        *(*_failures(tally), *_groups(tally), *_verifiers(tally)),
+        *(*_failures(tally), *_failed_beads(tally), *_groups(tally), *_verifiers(tally)),
     )
     return plots.page("What the runs teach", ("page.css", "analysis.css"), body)
 
@@ -63,8 +66,9 @@ def _head(subject: AnalysisSubject) -> Iterator[str]:
     figures = {
         "beads, by their last attempt": str(runs.count),
         "succeeded": _percent(runs.success_rate.percent),
-        "needed a retry": _percent(runs.retry_rate.percent),
-        "mean time": time_text(Spread.of(runs.seconds).mean),
+        "passed at first": _percent(runs.first_pass.percent),
+        "median attempt": time_text(Spread.of(runs.attempt_seconds).p50),
+        "for each closed bead": money_text(runs.cost_per_closed),
         f"spent ({tally.spending.without_cost} attempts do not say)": money_text(spent),
     }
     yield plots.key_figures(figures)
@@ -86,7 +90,10 @@ def _percent(value: float | None) -> str:
 def _advice(found: Sequence[Advice]) -> Iterator[str]:
     yield '<h2>Recommendations</h2><ul class="advice">'
     for piece in found:
-        yield f"<li>{text(piece.text)} <small>{text(piece.rule)}, on {piece.runs} data points</small></li>"
+        sure = "" if piece.confidence is None else f", confidence {piece.confidence:g} %"
+        rests = f"{piece.rule}, on {piece.runs} data points{sure}"
+        follow = f" <code>{text(piece.follow)}</code>" if piece.follow else ""
+        yield f"<li>{text(piece.text)}{follow} <small>{text(rests)}</small></li>"
     yield "</ul>"
 
 
@@ -222,6 +229,21 @@ def _failures(tally: Tally) -> Iterator[str]:
     yield from plots.figure("failures", title, said, drawn, table)
 
 
+def _failed_beads(tally: Tally) -> Iterator[str]:
+    """Each with its record."""
+    rows = sorted(tally.failed)
+    if not rows:
+        return
+    yield "<h2>Beads that failed</h2><ul>"
+    for bead, reason, attempts, file in rows[:MOST_FAILED]:
+        place = quote(str(Path(file).absolute()), errors="replace")
+        link = f'<a href="file://{text(place)}">{text(bead)}</a>'
+        yield f"<li>{link}: {text(reason)}, after {plural(attempts, 'attempt')}</li>"
+    yield "</ul>"
+    if len(rows) > MOST_FAILED:
+        yield f"<p>And {len(rows) - MOST_FAILED} more.</p>"
+
+
 # --- tables -----------------------------------------------------------------------------------------
 
 
@@ -239,16 +261,21 @@ TRAITS: Final = {
     "parallel": "beads at once",
     "task_type": "task",
 }
-HEADS: Final = ("finished", "success", "between", "retried", "mean", "p50", "p95", "cost a run")
+HEADS: Final = (
+    *("beads", "attempts", "first pass", "between", "attempts a closed bead", "its cost"),
+    *("median", "p25", "p75"),
+)
 
 
 def _row(name: Any, group: RunGroup) -> list[Any]:
-    times = Spread.of(group.seconds)
-    rate = group.success_rate
+    """Attempts and cost are those for each closed bead, failures included."""
+    times = Spread.of(group.attempt_seconds)
+    rate, each = group.first_pass, group.attempts_per_closed
     between = f"{rate.interval[0]:.0f} to {rate.interval[1]:.0f} %" if rate.interval else "-"
-    spent = money_text(group.spent.mean_cost)
-    measured = [time_text(value) for value in (times.mean, times.p50, times.p95)]
-    return [name, group.finished, _percent(rate.percent), between, group.retried, *measured, spent]
+    spent = money_text(group.cost_per_closed)
+    closed = "-" if each is None else f"{each:.1f}"
+    measured = [time_text(value) for value in (times.p50, times.p25, times.p75)]
+    return [name, group.beads, group.attempts, _percent(rate.percent), between, closed, spent, *measured]
 
 
 def _verifiers(tally: Tally) -> Iterator[str]:

@@ -102,6 +102,8 @@ class Tally:
     left_out: int = 0
     verifiers: Verifiers = field(default_factory=Verifiers)
     beads: dict[str, Whole] = field(default_factory=lambda: defaultdict(Whole))
+    failed: list[tuple[str, str, int, str]] = field(default_factory=list)
+    """Beads that failed in the end, with reason, attempts and the file of the record; as `stretches`."""
     stretches: list[Stretch] | None = None
     """When everybody worked; None where nobody asks."""
     _by: dict[tuple[str, ...], dict[Any, RunGroup]] = field(default_factory=dict)
@@ -154,6 +156,8 @@ class Tally:
                 whole.first, whole.first_passed = cell, passed
         if attempt.latest:
             whole.outcome, whole.reason = outcome, reason
+            if self.stretches is not None and outcome in ("failed", "timeout"):
+                self.failed.append((attempt.bead, reason or UNKNOWN, attempt.attempt, attempt.file))
         if self.stretches is not None and attempt.started_at is not None:
             run_id = attempt.extra.get("run_id")
             known = run_id if isinstance(run_id, str) else None

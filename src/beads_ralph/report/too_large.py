@@ -42,14 +42,19 @@ def found(beads: Mapping[str, Whole]) -> list[TooLarge]:
         others = ended - whole.ended
         limited = _by_chance(whole.too_large, limits - whole.too_large, others)
         failed = _by_chance(whole.failures, failures - whole.failures, others)
-        chance, why = min(
-            (limited, f"ended {whole.too_large} times by a limit, after {time_text(whole.seconds)}"),
-            (failed, f"{whole.failures} attempts failed"),
-            (times.chance(whole), f"{time_text(whole.seconds / whole.ended)} an attempt"),
-        )
-        rows.append(TooLarge(name, why, whole.attempts, min(1.0, 3 * len(over) * chance)))
-    large = [row for row in rows if row.chance <= LEVEL]
-    return sorted(large, key=lambda row: (row.chance, row.bead))
+        chance, why = min((limited, 0), (failed, 1), (times.chance(whole), 2))
+        chance = min(1.0, 3 * len(over) * chance)
+        if chance <= LEVEL:
+            rows.append(TooLarge(name, _said(whole)[why], whole.attempts, chance))
+    return sorted(rows, key=lambda row: (row.chance, row.bead))
+
+
+def _said(whole: Whole) -> tuple[str, str, str]:
+    return (
+        f"ended {whole.too_large} times by a limit, after {time_text(whole.seconds)}",
+        f"{whole.failures} attempts failed",
+        f"{time_text(whole.seconds / whole.ended)} an attempt",
+    )
 
 
 def _by_chance(times: int, others: int, of: int) -> float:

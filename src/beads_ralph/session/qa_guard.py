@@ -43,7 +43,7 @@ def scene(root: Path, worktree: Path, branch: str, commit: str, *, in_reach: boo
 
 
 def _refs(root: Path) -> dict[str, str]:
-    return {ref: to for ref, to in commands.refs_of(root).items() if ref.startswith(LOOKED_AT)}
+    return commands.refs_of(root, *LOOKED_AT)
 
 
 # --- afterwards ---------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def start_ref(bead_id: str) -> str:
 
 def _source_refs(root: Path, source: str) -> dict[str, str]:
     """The source branch here and on origin, as checks can name it."""
-    known = settings.of(root).reliable(commands.refs_of(root))
+    known = settings.of(root).reliable(commands.refs_of(root, HEADS, ORIGIN))
     return {ref: known[ref] for ref in (f"{HEADS}{source}", f"{ORIGIN}{source}") if ref in known}
 
 

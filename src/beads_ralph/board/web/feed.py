@@ -143,7 +143,7 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> State:
         for key, value in now.items()
         if key != "beads" and (key not in before or value != before[key])
     }
-    other = [bead for name, bead in new.items() if old.get(name) != bead]
+    other = [bead for name, bead in new.items() if old.get(name) is not bead and old.get(name) != bead]
     if other:
         told["beads"] = other
     if gone := [name for name in old if name not in new]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from beads_ralph.bead import json_fields
 from beads_ralph.board import actions
 from beads_ralph.board.actions import ActionRequest
-from beads_ralph.board.model import BoardState
+from beads_ralph.board.model import BoardBead, BoardState
 from beads_ralph.board.source import BoardSource
 from beads_ralph.board.web import analysis, bead_page, history
 from beads_ralph.board.web.spans import Timeline
@@ -28,6 +29,7 @@ class Sources:
     store: StoreChoice | None = None
     _state: BoardState | None = None
     _json: dict[str, Any] = field(default_factory=dict)
+    _beads: dict[str, tuple[BoardBead, dict[str, Any]]] = field(default_factory=dict)
     _timeline: Timeline = field(default_factory=Timeline)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -50,8 +52,15 @@ class Sources:
 
     def _told(self, now: BoardState) -> Mapping[str, Any]:
         if now is not self._state:
-            self._state, self._json = now, now.as_json()
+            beads = {bead.id: self._told_bead(bead) for bead in now.beads}
+            self._state, self._beads = now, beads
+            self._json = replace(now, beads=()).as_json() | {"beads": [told for _, told in beads.values()]}
         return self._json
+
+    def _told_bead(self, bead: BoardBead) -> tuple[BoardBead, dict[str, Any]]:
+        """The same object as before where nothing has changed: that is quickly seen, and made only once."""
+        known = self._beads.get(bead.id)
+        return known if known is not None and known[0] == bead else (bead, json_fields.to_json(bead))
 
     def bead(self, name: str) -> dict[str, Any]:
         return bead_page.told(self.board.place, name, self.store)

@@ -110,7 +110,7 @@ class LocalForge:
 
     def _next_number(self) -> int:
         """Refs count too: a clean-up may have taken the records, and a ref is never given away."""
-        named = (ref.split("/")[2] for ref in commands.refs_of(self.root) if ref.startswith("refs/pull/"))
+        named = (ref.split("/")[2] for ref in commands.refs_of(self.root, "refs/pull/"))
         taken = [int(name) for name in named if name.isdecimal()]
         return 1 + max([0, *taken, *(pull.number for pull in self.pulls.all())])
 

@@ -161,7 +161,7 @@ function showFilters() {
   const counts = { all: state.beads.length };
   for (const bead of state.beads) counts[laneOf(bead)] = (counts[laneOf(bead)] || 0) + 1;
   const names = ["all", ...ORDER.filter((name) => counts[name] || name === filter)];
-  const now = JSON.stringify([names.map((name) => counts[name]), filter, view]);
+  const now = JSON.stringify([names, names.map((name) => counts[name]), filter, view]);
   if (parts.filters.dataset.now === now) return;
   parts.filters.dataset.now = now;
   parts.filters.replaceChildren(...names.map((name) => h("button", {
