@@ -31,7 +31,7 @@ def here(tmp_path: Path) -> dict[str, str]:
         (["li"], "list"),
         (["list", "--st"], "--status --store"),
         (["list", "--status", ""], "open in_progress blocked closed"),
-        (["config", ""], "show explain"),
+        (["config", ""], "show set explain"),
         (["show", "--js"], "--json"),
     ],
 )

@@ -95,7 +95,7 @@ def test_explain_for_a_person(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("word", ["prioriy", "plan.priorit", "timeouts", "nosuch.rig", "plan", ""])
+@pytest.mark.parametrize("word", ["prioriy", "nosuch.rig", ""])
 def test_explain_refuses_what_is_no_key(tmp_path: Path, word: str) -> None:
     ran = ralph("config", "explain", word, "--json", cwd=tmp_path)
     assert (ran.code, ran.error["code"]) == (2, "USAGE.INVALID")

@@ -193,16 +193,18 @@ def test_a_formula_that_nobody_has_is_told_with_a_near_name(here: Path) -> None:
 
 
 def test_sprints_that_name_the_formula_made_of_them_give_the_same_beads(here: Path) -> None:
-    """The alchemist's way into a plan: one line more in each sprint, and no value to give."""
+    """The alchemist's way into a plan: each sprint names the formula and gives the one name that varies."""
+    names = ("Users", "Orders", "Items")
     told = [
         sprint(f"2.{at}", f"{name} API", verify=f"`make {name}`", tasks=[f"Write {name}", f"Test {name}"])
-        for at, name in enumerate(("Users", "Orders", "Items"), 1)
+        for at, name in enumerate(names, 1)
     ]
     path = put(here, plan(*told))
     words = ["make", "api", "--from", str(path), "--sprints", "2.1,2.2,2.3", "--json"]
     assert ralph("formula", *words, cwd=here).code == 0
     direct = mason(path, "--dry-run", cwd=here).data["beads"]
-    put(here, plan(*(one.replace("API\n", "API\n\n**Formula**: api\n", 1) for one in told)))
+    lines = [f"API\n\n**Formula**: api\n**Pour**: resource={name}\n" for name in names]
+    put(here, plan(*(one.replace("API\n", line, 1) for one, line in zip(told, lines, strict=True))))
     data = mason(path, "--dry-run", cwd=here).data
     assert data["mode"] == "formula"
     assert [bead["id"] for bead in data["beads"]] == [f"{bead['id']}-work" for bead in direct]

@@ -21,7 +21,7 @@ from beads_ralph.bead.model import Bead
 from beads_ralph.compile.plan_watch import PlanWatch
 from beads_ralph.compile.reconcile import Reconciled, reconcile
 from beads_ralph.config.model import Config
-from beads_ralph.config.settings_file import settings_file
+from beads_ralph.config.settings_file import settings_file, users_file
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Fault, RalphError
 from beads_ralph.files import disk, scratch, text_files
@@ -116,7 +116,8 @@ class PlannedRun:
         """The settings and the plan, wherever they lie; not a plan whose edits are taken up."""
         said = settings_file(self.space.root, self.request.config)
         plan = None if self.watches_plan else self.request.plan
-        return [path.absolute() for path in (said and said.path, plan) if path is not None]
+        named = (users_file(), said and said.path, plan)
+        return [path.absolute() for path in named if path is not None]
 
     @property
     def watches_plan(self) -> bool:

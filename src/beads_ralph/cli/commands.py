@@ -241,6 +241,11 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "See the settings, where they come from and what they mean.",
         {
             "show": Command("config:show", "Show every setting in effect here, and where it comes from."),
+            "set": Command(
+                "config:set_key",
+                "Set one key in the settings file; comments and everything else stay as they are.",
+                changes=True,
+            ),
             "explain": Command(
                 "config:explain",
                 "Explain a setting: what it means, what it may be, its default, an example.",
@@ -381,7 +386,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
     "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
     "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),
-    "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "prove"),
+    "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "tune", "prove"),
     "Files": ("import", "export", "validate", "migrate", "schema", "state"),
 }
 """The commands in groups, as --help shows them."""

@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+import yaml
 from pydantic import BaseModel
 
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, table
-from beads_ralph.config import workspace
+from beads_ralph.config import one_key, workspace
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
-from beads_ralph.config.read import LoadedConfig, read
-from beads_ralph.config.settings_file import CONFIG_NAME
+from beads_ralph.config.read import LoadedConfig, parse, read
+from beads_ralph.config.settings_file import CONFIG_NAME, SET, users_file, users_path
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.files import text_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,12 +48,15 @@ def _row(found: LoadedConfig, key: str) -> dict[str, Any]:
     value: Any = found.config
     for name in key.split("."):
         value = getattr(value, name)
-    said = key in found.lines
+    place = found.files.get(key)
+    variable = place if place is not None and place.startswith(SET) else None
+    own = users_file()
+    kind_of = "variable" if variable else "user" if place and place == str(own) else "file"
     return {
         "key": key,
         "value": _plain(value),
-        "source": "file" if said else BUILT_IN,
-        "file": str(found.file) if said else None,
+        "source": kind_of if place else BUILT_IN,
+        "file": place,
         "line": found.lines.get(key),
     }
 
@@ -72,6 +77,8 @@ def _show(console: Console, found: LoadedConfig, rows: list[dict[str, Any]]) -> 
         if row["file"]:
             name = os.path.relpath(row["file"])
             place = escape(f"{row['file'] if name.startswith('..') else name}:{row['line']}")
+            if row["source"] == "variable":
+                place = escape(row["file"])
         shown.add_row(row["key"], place, escape(_shown(row["key"], row["value"])))
     console.print(shown)
     console.print(f"[dim]{escape(_origin(found))}[/dim]")
@@ -105,15 +112,45 @@ def duration(seconds: float) -> str:
     return "".join(parts) or f"{seconds:g}s"
 
 
+# --- set --------------------------------------------------------------------------------------------
+
+
+def set_key(
+    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
+    value: Annotated[str, typer.Argument(help="As it would stand in the file: YAML.")],
+    users: Annotated[bool, typer.Option("--user", help="In your own file, for all repositories.")] = False,
+    json_: options.Json = False,
+) -> Answer:
+    """Set one key in the settings file; comments and everything else stay as they are."""
+    name = full_key(key)
+    path = users_path() if users else workspace.place().root / CONFIG_NAME
+    before = text_files.read_text(path) if path.exists() else ""
+    parse(before, str(path))
+    try:
+        said = yaml.safe_load(value)
+        after = one_key.with_key(before, name, said)
+    except (yaml.YAMLError, ValueError) as problem:
+        raise RalphError(Code.USAGE, f"the value is not YAML: {problem}".splitlines()[0]) from None
+    parse(after, str(path))
+    text_files.make_folder(path.parent)
+    text_files.write_text(path, after)
+    data = {"key": name, "value": said, "file": str(path)}
+    return Answer(data, lambda console: console.print(escape(f"{name}: {_shown(name, said)}  ({path})")))
+
+
 # --- explain ----------------------------------------------------------------------------------------
 
 
 def explain(
-    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig.")],
+    key: Annotated[str, typer.Argument(help="Such as dev_agent_timeout or plan.rig, or a word to look for.")],
     json_: options.Json = False,
 ) -> Answer:
     """Explain a setting: what it means, what it may be, its default, an example."""
-    name = full_key(key)
+    found = [] if not key or _is_key(key) else _search(key)
+    if len(found) > 1:
+        rows = [{"key": one, "description": schema_of(one)["description"]} for one in found]
+        return Answer({"found": rows}, lambda console: _show_found(console, rows))
+    name = found[0] if found else full_key(key)
     schema = schema_of(name)
     default = _plain(KEYS[name].model_fields[name.rpartition(".")[2]].get_default(call_default_factory=True))
     data = {
@@ -125,6 +162,33 @@ def explain(
         "also": also(name),
     }
     return Answer(data, lambda console: _show_one(console, data))
+
+
+def _is_key(written: str) -> bool:
+    try:
+        full_key(written)
+    except RalphError:
+        return False
+    return True
+
+
+def _search(word: str) -> list[str]:
+    """The keys that have the word in their name, their other names or what they mean."""
+    wanted = word.lower().replace("-", "_")
+    return [
+        key
+        for key in KEYS
+        if wanted in key
+        or any(wanted in other for other in also(key))
+        or wanted.replace("_", " ") in schema_of(key)["description"].lower()
+    ]
+
+
+def _show_found(console: Console, rows: list[dict[str, Any]]) -> None:
+    shown = table("key", folding=("meaning",))
+    for row in rows:
+        shown.add_row(row["key"], escape(row["description"]))
+    console.print(shown)
 
 
 def _show_one(console: Console, data: Mapping[str, Any]) -> None:
@@ -202,8 +266,6 @@ def _number(schema: Mapping[str, Any]) -> str:
 
 def _example(key: str, schema: Mapping[str, Any]) -> str:
     """As it would stand in the file."""
-    import yaml
-
     value = schema["examples"][0]
     for name in reversed(key.split(".")):
         value = {name: value}

@@ -224,7 +224,8 @@ def _cells(entry: ListedFormula) -> Iterable[Text | str]:
     style = "dim" if entry.shadowed else ""
     if formula is None:
         return Text(entry.name, style), str(entry.place), "", "", Text(f"{mark}broken", "red")
-    words = (entry.name, str(entry.place), str(_size(formula)), ", ".join(formula.vars) or "none")
+    given = [name for name, var in formula.vars.items() if not var.derive]  # the others follow from these
+    words = (entry.name, str(entry.place), str(_size(formula)), ", ".join(given) or "none")
     return (Text(word, style) for word in (*words, mark + _one_line(formula.description)))
 
 

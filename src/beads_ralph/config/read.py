@@ -14,7 +14,14 @@ from pydantic import BaseModel, ValidationError
 from beads_ralph.bead.model import AgentSpec, Expectation, Verifier
 from beads_ralph.bead.schema import faults_of
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS, Config, PlanDefaults
-from beads_ralph.config.settings_file import CONFIG_NAME, settings_file
+from beads_ralph.config.settings_file import (
+    CONFIG_NAME,
+    SET,
+    SettingsFile,
+    from_environment,
+    settings_file,
+    users_file,
+)
 from beads_ralph.errors import Code, Fault, gathered
 from beads_ralph.files import text_files
 from beads_ralph.files.yaml_aliases import require_finite
@@ -38,6 +45,8 @@ class LoadedConfig:
     """None where nothing but the defaults applies."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Key in full → the line of the file that sets it."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Key in full → the file or the variable that sets it."""
     named_by: str = ""
     """The option or variable that named the file; empty where it is the repository's own."""
 
@@ -51,10 +60,35 @@ def load(root: Path, explicit: Path | None = None) -> tuple[Config, list[Fault]]
 def read(root: Path, explicit: Path | None = None) -> LoadedConfig:
     """The same, with where everything comes from."""
     file = settings_file(root, explicit)
-    if file is None:
-        return LoadedConfig()
-    loaded = _read(text_files.read_text(file.path), str(file.path))
-    return replace(loaded, file=file.path, named_by=file.named_by)
+    layers = [_entries_of(text_files.read_text(path), str(path)) for path in _below(file)]
+    if file is not None:
+        layers.append(_entries_of(text_files.read_text(file.path), str(file.path)))
+    loaded = _together([*layers, *_from_environment()])
+    return replace(loaded, file=file.path if file else None, named_by=file.named_by if file else "")
+
+
+def _below(file: SettingsFile | None) -> list[Path]:
+    """The files that the repository's own goes before."""
+    own = users_file()
+    return [own] if own is not None and (file is None or own != file.path) else []
+
+
+class Layer(NamedTuple):
+    """What one file says, or the environment."""
+
+    file: str
+    entries: list[SettingEntry]
+
+
+def _from_environment() -> list[Layer]:
+    """Variables that set a key. Their values are YAML, so that a number is one."""
+    rows = []
+    for key, text in from_environment().items():
+        variable = f"{SET}{key.upper().replace('.', '__')}"
+        said, _ = _yaml(text, variable)
+        part, _, word = key.rpartition(".")
+        rows.append(Layer(variable, [SettingEntry(part, word, _meaning(part, word), said, None)]))
+    return rows
 
 
 def parse(text: str, file: str = CONFIG_NAME) -> tuple[Config, list[Fault]]:
@@ -68,23 +102,46 @@ def of_text(text: str, file: str = CONFIG_NAME) -> LoadedConfig:
 
 
 def _read(text: str, file: str) -> LoadedConfig:
+    return _together([_entries_of(text, file)])
+
+
+def _entries_of(text: str, file: str) -> Layer:
     said, lines = _yaml(text, file)
     if said is None:
-        return LoadedConfig()
+        return Layer(file, [])
     if not isinstance(said, dict):
         raise gathered([Fault(Code.CONFIG_INVALID, "must be a YAML mapping (key: value)", file=file)], file)
-    entries = list(_entries(said, lines))
-    known = [entry for entry in entries if entry.known]
-    effective = _strongest(known)
-    faults = [*_unknown(entries, file), *_unknown_inside(known, file)]
-    try:
-        config = Config.model_validate(_nested(effective))
-    except ValidationError as problem:
-        faults += _config_faults(problem, file, lines={name: entry.line for name, entry in effective.items()})
+    return Layer(file, list(_entries(said, lines)))
+
+
+def _together(layers: Sequence[Layer]) -> LoadedConfig:
+    """A later layer goes before an earlier one; every fault of all of them at once."""
+    effective: dict[str, SettingEntry] = {}
+    files: dict[str, str] = {}
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    for file, entries in layers:
+        known = [entry for entry in entries if entry.known]
+        own = _strongest(known)
+        faults += [*_unknown(entries, file), *_unknown_inside(known, file), *_wrong(own, file)]
+        warnings += _said_twice(known, own, file)
+        effective |= own
+        files |= dict.fromkeys(own, file)
     if faults:
-        raise gathered(sorted(faults, key=lambda fault: fault.line or 0), file)
+        raise gathered(sorted(faults, key=lambda fault: fault.line or 0), faults[0].file or CONFIG_NAME)
     found = {name: entry.line for name, entry in effective.items() if entry.line is not None}
-    return LoadedConfig(config, tuple(_said_twice(known, effective, file)), lines=found)
+    config = Config.model_validate(_nested(effective)) if effective else Config()
+    return LoadedConfig(config, tuple(warnings), lines=found, files=files)
+
+
+def _wrong(effective: Mapping[str, SettingEntry], file: str) -> list[Fault]:
+    """The faults of what one layer says; none of another can make it right."""
+    try:
+        Config.model_validate(_nested(effective))
+    except ValidationError as problem:
+        lines = {name: entry.line for name, entry in effective.items()}
+        return _config_faults(problem, file, lines=lines)
+    return []
 
 
 # --- YAML, with lines -------------------------------------------------------------------------------

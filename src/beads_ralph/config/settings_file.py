@@ -8,6 +8,9 @@ from typing import Final, Literal, NamedTuple
 
 CONFIG_NAME: Final = "beads-ralph.yaml"
 VARIABLE: Final = "BEADS_RALPH_CONFIG"
+SET: Final = "BEADS_RALPH_SET_"
+"""How variables begin that set one key: BEADS_RALPH_SET_AGENT_DEFAULTS__DEFAULT_MODEL=opus."""
+USERS_OWN: Final = "beads-ralph/config.yaml"
 StoreName = Literal["embedded", "bd"]
 StoreChoice = Literal["auto", StoreName]
 
@@ -27,3 +30,21 @@ def settings_file(root: Path, explicit: Path | None = None) -> SettingsFile | No
         return SettingsFile(Path(given), VARIABLE)
     path = root / CONFIG_NAME
     return SettingsFile(path) if path.exists() else None
+
+
+def users_path() -> Path:
+    """Where the user's own settings would lie, for all repositories."""
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / USERS_OWN
+
+
+def users_file() -> Path | None:
+    """The same; None where there are none."""
+    path = users_path()
+    return path if path.is_file() else None
+
+
+def from_environment() -> dict[str, str]:
+    """Key in full → what a variable sets it to."""
+    found = {name.removeprefix(SET): value for name, value in os.environ.items() if name.startswith(SET)}
+    return {name.lower().replace("__", "."): value for name, value in sorted(found.items())}

@@ -14,7 +14,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, get_args
 
-from beads_ralph.config.settings_file import StoreChoice, settings_file
+from beads_ralph.config.settings_file import (
+    StoreChoice,
+    from_environment,
+    settings_file,
+    users_file,
+)
 from beads_ralph.errors import Fault
 from beads_ralph.files import text_files
 from beads_ralph.files.fingerprint import fingerprint
@@ -35,6 +40,8 @@ class StoreSettings:
 def store_settings(root: Path) -> StoreSettings:
     """As the settings file has them; CONFIG.* with every fault where it has some."""
     file = settings_file(root)
+    if users_file() is not None or from_environment():
+        return _of_layers(root)
     if file is None:
         return StoreSettings()
     text = text_files.read_text(file.path)
@@ -42,6 +49,14 @@ def store_settings(root: Path) -> StoreSettings:
     hashed = blake2b(f"{rules} {text}".encode(), digest_size=16).hexdigest() if rules else ""
     note = root / RALPH_DIR / NOTE_NAME
     return _noted(note, hashed) or _validated(text, str(file.path), note, hashed)
+
+
+def _of_layers(root: Path) -> StoreSettings:
+    """Of several places together, which are read each time."""
+    from beads_ralph.config.read import load
+
+    config, warnings = load(root)
+    return StoreSettings(config.store, config.bd_timeout, tuple(warnings))
 
 
 def _noted(note: Path, hashed: str) -> StoreSettings | None:

@@ -15,7 +15,7 @@ RESTORED: Final = "\x1b[?1049l\x1b[?25h\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[0m"
 """Leaves the other screen, shows the cursor, and undoes what else a program asks of a terminal."""
 
 
-class Started(Protocol):
+class StartedProgram(Protocol):
     """A process that somebody waits for."""
 
     def poll(self) -> int | None:
@@ -30,7 +30,7 @@ class Started(Protocol):
 class ForegroundProgram:
     """One that was started with our own streams."""
 
-    process: Started
+    process: StartedProgram
     modes: list[Any] = field(default_factory=list)
 
     @classmethod

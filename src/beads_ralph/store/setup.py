@@ -12,6 +12,7 @@ from beads_ralph import prompts
 from beads_ralph.bead.model import CLAUDE
 from beads_ralph.bead.names import AGENTS_DIR
 from beads_ralph.config.project_checks import ProjectCheck, settings_text
+from beads_ralph.config.published import json_schema
 from beads_ralph.config.settings_file import CONFIG_NAME, StoreChoice
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, Fault, RalphError
@@ -20,10 +21,14 @@ from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.registry import STORES, chosen, open_store
 
+SCHEMA_NAME: Final = "beads-ralph.schema.json"
+"""The schema of the settings, for editors: below `.ralph`, written anew by each `init`."""
 REVIEWER: Final = "qa-code-review"
 """One of the agent files that come with the program."""
 CONFIG_TEXT: Final = """\
-# Settings of beads-ralph for this repository. Every key is optional; docs/configuration.md lists them all.
+# yaml-language-server: $schema=.ralph/beads-ralph.schema.json
+# Settings of beads-ralph for this repository. Every key is optional.
+# `beads-ralph config show` lists them all, and `beads-ralph config explain WORD` says what one means.
 
 store: {store}            # auto | embedded | bd
 
@@ -62,7 +67,8 @@ def init(
         paths.append(workspace.root / ".beads")
     before = {path for path in paths if path.exists()}
     STORES[kind].initialise(workspace.root)
-    ralph_dir(workspace.root)
+    home = ralph_dir(workspace.root)
+    text_files.write_text(home / SCHEMA_NAME, json.dumps(json_schema(), indent=1) + "\n")
     StateFolder(workspace.state).prepare()
     open_store(workspace, kind)
     if paths[0] not in before:

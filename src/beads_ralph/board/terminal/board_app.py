@@ -49,7 +49,7 @@ HELP: Final = (
 
 
 @dataclass(frozen=True)
-class Question:
+class YesQuestion:
     """Something that is done only after a yes."""
 
     text: str
@@ -121,7 +121,7 @@ class TerminalBoard(App[None]):
         self.side, self.whole = "detail", "list"
         self.on_side = False
         self.shown, self.search = FILTERS[0], ""
-        self.question: Question | None = None
+        self.question: YesQuestion | None = None
         self.message = ""
         self.over = False
         self.follower = reading.Follower(source)
@@ -361,7 +361,7 @@ class TerminalBoard(App[None]):
         self._ask("Stop the run when what is at work has finished?", lambda: self.act("stop"))
 
     def _ask(self, text: str, yes: Callable[[], None]) -> None:
-        self.question = Question(text, yes)
+        self.question = YesQuestion(text, yes)
         self.draw()
 
     def action_yes_or_yank(self) -> None:
