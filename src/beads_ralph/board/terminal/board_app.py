@@ -124,7 +124,7 @@ class TerminalBoard(App[None]):
         self.question: YesQuestion | None = None
         self.message = ""
         self.over = False
-        self.follower = reading.Follower(source)
+        self.follower = reading.SelectedReader(source)
         self._drawable = False
         self._leaving, self._reading = threading.Event(), threading.Lock()
         self.ended_before = self.state.run.mode == "ended"

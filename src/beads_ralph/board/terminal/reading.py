@@ -22,7 +22,7 @@ DIFF_LINES: Final = 2000
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 
-class Follower:
+class SelectedReader:
     """Reads on behalf of the screen, beside it; what it has read is drawn later."""
 
     def __init__(self, source: BoardSource) -> None:
