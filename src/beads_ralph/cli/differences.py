@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.words import plural
+from beads_ralph.cli import questions
 from beads_ralph.cli.answer import speaker
 from beads_ralph.cli.style import can_ask
 from beads_ralph.cli.text import escape
@@ -103,8 +104,6 @@ def asked(found: Diff) -> Diff:
 
 
 def _ask(change: Change, name: str) -> Choice:
-    import typer
-
     stored, planned = change.conflicts[name]
     say = speaker("text")
     say(f"{change.bead.id}  {name.removeprefix('metadata.')}")
@@ -112,7 +111,7 @@ def _ask(change: Change, name: str) -> Choice:
     say(f"  plan:  {ours}")
     say(f"  store: {theirs}")
     while True:
-        word = str(typer.prompt("Which one wins? plan or store", err=True)).strip().lower()
+        word = questions.asked("Which one wins? plan or store").lower()
         if word and "plan".startswith(word):
             return "plan"
         if word and "store".startswith(word):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from beads_ralph.bead.words import plural, several
-from beads_ralph.cli import options
+from beads_ralph.cli import options, questions
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.commands import Argument, Option
 from beads_ralph.cli.differences import asked, tell
@@ -181,10 +181,7 @@ def may_push(target: PushTarget) -> bool | None:
     """Ask a person; None where nobody is there to be asked."""
     if not can_ask():
         return None
-    question = f"Push the branches of finished beads to {target}? The answer is kept"
-    import typer
-
-    return bool(typer.confirm(question, err=True))
+    return questions.confirmed(f"Push the branches of finished beads to {target}? The answer is kept")
 
 
 def _target(planned: PlannedRun) -> dict[str, str] | None:

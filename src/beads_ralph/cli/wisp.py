@@ -11,7 +11,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from beads_ralph.bead.words import plural
-from beads_ralph.cli import options
+from beads_ralph.cli import options, questions
 from beads_ralph.cli.answer import Answer, speaker
 from beads_ralph.cli.style import can_ask
 from beads_ralph.cli.text import lines, table
@@ -169,7 +169,7 @@ def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
     say = speaker("text")
     for identity in ids:
         say(f"- {identity}")
-    return typer.confirm(f"Remove {plural(len(ids), 'wisp')} for good?", err=True)
+    return questions.confirmed(f"Remove {plural(len(ids), 'wisp')} for good?")
 
 
 def _said(removed: Sequence[str]) -> str:
