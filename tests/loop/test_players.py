@@ -24,9 +24,17 @@ from beads_ralph.loop.recovery import unrecorded
 from beads_ralph.process import executors
 from beads_ralph.session import Tools
 from beads_ralph.session.agent_calls import session_after, unasked
+from tests.agents.running import executable
 from tests.beads import make_bead
+from tests.loop.plans import Project, sprint, work
 
 OPTIONS = ["--dangerously-skip-permissions"]
+MINE = """\
+#!/bin/sh
+cat > /dev/null
+[ "$BEADS_RALPH_ROLE" = qa ] && echo '{"status": "pass", "message": "fine"}' && exit
+echo work > one.txt && git add --all && git commit --quiet --message work
+"""
 
 
 def tools(root: Path, **defaults: Any) -> Tools:
@@ -63,6 +71,16 @@ def played(root: Path, spec: dict[str, Any], **defaults: Any) -> list[tuple[Any,
             {"executable": "codex", "model": "gpt-5", "fallback": ["claude"]},
             {"default_options": ["--own"]},
             [("codex", "codex", "gpt-5", None), ("claude", "claude", "sonnet", ["--own"])],
+        ),
+        (
+            {"model": "opus", "options": ["--x"], "fallback": ["gemini"]},
+            {"override_executable": "codex", "override_model": "gpt-5"},
+            [("codex", "codex", "gpt-5", None), ("gemini", "gemini", "sonnet", None)],
+        ),
+        (
+            {"executable": "codex", "model": "gpt-5", "options": ["--x"]},
+            {"override_model": "gpt-6"},
+            [("codex", "codex", "gpt-6", ["--x"])],
         ),
         (
             {"executable": "codex", "fallback": ["claude"]},
@@ -255,3 +273,16 @@ def test_each_program_that_asks_nobody_is_named_once_with_its_stand_ins(tmp_path
         ("gemini", "--approval-mode=yolo"),
         ("goose", "GOOSE_MODE=auto"),
     ]
+
+
+def test_whoever_starts_a_run_chooses_the_program_of_its_agents(repo: Path, tmp_path: Path) -> None:
+    """Whatever the plan says; and what is no program with a model is refused before anything starts."""
+    program = executable(tmp_path / "mine", MINE)
+    project = Project.make(repo, sprint("1.1", "One"), script={"*": {"dev": work()}})
+    refused = project.run("--agent", "claude", "--model", "gpt-5")
+    assert (refused.code, refused.error["code"]) == (2, "USAGE.INVALID"), refused.out
+    assert project.events() == []
+    ran = project.run("--agent", str(program), "--model", "large")
+    assert ran.data["closed"] == ["bd-1-1-one"], ran.out
+    calls = [(row["role"], row["program"], row["model"]) for row in project.events("agent_ended")]
+    assert calls == [("dev", str(program), "large"), ("qa", str(program), "large")]

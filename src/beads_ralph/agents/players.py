@@ -58,15 +58,25 @@ class Player:
 
 def players(spec: AgentSpec, choice: AgentChoice) -> list[Player]:
     """The agent's own program first; nobody twice."""
+    entries = choice.config.agent_defaults.fallback if spec.fallback is None else spec.fallback
+    spec = _overridden(spec, choice)
     own = with_defaults(spec, choice)
     found = {own.executable or CLAUDE: own}
-    entries = choice.config.agent_defaults.fallback if spec.fallback is None else spec.fallback
     for entry in entries:
         program, _, model = entry.partition(":")
         key = entry if program in found and model else program
         if key not in found and (program, model) != (own.executable, own.model):
             found[key] = _stand_in(spec, program, model, choice)
     return [Player(key, own, _model_asked(own, choice)) for key, own in found.items()]
+
+
+def _overridden(spec: AgentSpec, choice: AgentChoice) -> AgentSpec:
+    """The agent as whoever started the run wants it played, whatever the plan says."""
+    defaults = choice.config.agent_defaults
+    program, model = defaults.override_executable, defaults.override_model
+    if program and program != with_defaults(spec, choice).executable:
+        return _stand_in(spec, program, model or "", choice)
+    return spec.model_copy(update={"model": model}) if model else spec
 
 
 def _stand_in(spec: AgentSpec, program: str, model: str, choice: AgentChoice) -> AgentSpec:

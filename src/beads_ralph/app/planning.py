@@ -10,11 +10,12 @@ from beads_ralph import forge
 from beads_ralph.app.parts import forge_of
 from beads_ralph.app.request import RunRequest
 from beads_ralph.app.running import PlannedRun
+from beads_ralph.bead.model import MODELS, is_player
 from beads_ralph.bead.usage import Budget
 from beads_ralph.compile import diff
 from beads_ralph.compile.reconcile import Reconciled, Settle, preferring, reconcile, refuse_changes
 from beads_ralph.config import workspace
-from beads_ralph.config.model import Config
+from beads_ralph.config.model import AgentDefaults, Config
 from beads_ralph.config.workspace import Workspace
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.forge.protocol import PushTarget
@@ -80,7 +81,22 @@ def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
     push = {None: None, True: "yes", False: "no"}[request.push]
     said = {"executor": request.executor, "forge": request.forge, "push": push}
-    return space.config.model_copy(update={key: value for key, value in said.items() if value})
+    agents = {"agent_defaults": _agents(space.config.agent_defaults, request)}
+    return space.config.model_copy(update={key: value for key, value in said.items() if value} | agents)
+
+
+def _agents(defaults: AgentDefaults, request: RunRequest) -> AgentDefaults:
+    """Who plays the agents, as the request says it."""
+    if not (request.agent or request.model):
+        return defaults
+    program = request.agent or defaults.override_executable or ""
+    pair = ":".join(filter(None, (program, request.model)))
+    if program and not is_player(pair):
+        message = f"{pair!r} names no program and model"
+        action = f"Say --agent PROGRAM --model MODEL; models of claude are {', '.join(MODELS)}"
+        raise RalphError(Code.USAGE, message, suggested_action=action)
+    changes = {"override_executable": request.agent, "override_model": request.model}
+    return defaults.model_copy(update={key: value for key, value in changes.items() if value})
 
 
 def _with_push(config: Config, space: Workspace, ask: AskPush | None) -> Config:

@@ -32,6 +32,10 @@ class RunRequest:
     """Whether edits of the plan are taken up while the run is on; None: where agents cannot write to it."""
     push: bool | None = None
     """Whether finished branches are pushed in this run, whatever was said before."""
+    agent: str | None = None
+    """The program that plays every agent of this run."""
+    model: str | None = None
+    """The model of every agent of this run."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None

@@ -84,8 +84,12 @@ PLAYER_PATTERN: Final = (
 )
 
 
+def is_player(value: str) -> bool:
+    return re.fullmatch(PLAYER_PATTERN, value) is not None and not value.endswith("\n")
+
+
 def _player(value: str) -> str:
-    if re.fullmatch(PLAYER_PATTERN, value) is None or value.endswith("\n"):
+    if not is_player(value):
         raise constraint_fault(
             f"must be PROGRAM or PROGRAM:MODEL, and for {CLAUDE} a model out of {', '.join(MODELS)}"
         )

@@ -116,6 +116,14 @@ class AgentDefaults(Section):
         description="Programs without an adapter that tell tokens or cost, so that a budget can hold them.",
         examples=[["./aider-agent"]],
     )
+    override_executable: Filled | None = Field(
+        None,
+        description="The program that plays every agent whatever the plan says; `run --agent` wins.",
+        examples=["codex"],
+    )
+    override_model: Filled | None = Field(
+        None, description="The model, whatever the plan says; `run --model` wins.", examples=["opus"]
+    )
     fallback: list[Player] = Field(
         default_factory=list,
         description="Stand-ins for a program that cannot run, in order: `PROGRAM` or `PROGRAM:MODEL`.",
