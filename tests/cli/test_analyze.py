@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from beads_ralph.cli.analyze import show_groups
+from beads_ralph.report.figures import RunGroup
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.protocol import Changes
 from tests.cli.running import PROJECT, Ran, ralph, run
@@ -114,6 +118,20 @@ def test_without_records_it_says_so(repo: Path) -> None:
     assert ran.code == 0
     assert "no records" in ran.out
     assert ralph("analyze", "--json", cwd=repo).data["statistics"]["success_rate"] is None
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_rows_keep_their_names_however_narrow_the_terminal_is(width: int) -> None:
+    told = StringIO()
+    long = RunGroup(
+        beads=2130, attempts=4260, first=2130, first_passed=1065, attempt_seconds=[4000.0, 9000.0]
+    )
+    show_groups(
+        Console(file=told, width=width), "template", {"refactoring-of-data": long, "docs": RunGroup()}
+    )
+    head, *rows = [line.split() for line in told.getvalue().splitlines() if line.strip()]
+    assert [head[:2], *(row[0] for row in rows)] == [["by", "template"], "docs", "refactoring-of-data"]
+    assert ("between" in head) == (width == 200)
 
 
 def test_the_page_is_written_where_asked(records: Path) -> None:

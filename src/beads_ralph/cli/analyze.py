@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -28,6 +28,7 @@ from beads_ralph.report.tally import Tally, ranked
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 MEND = "See what is wrong with: beads-ralph state validate"
 MOST_REASONS = 10
@@ -139,7 +140,7 @@ def _show(console: Console, found: page.AnalysisSubject, state: Path, html: Path
         "task": tally.by("task_type"),
     }
     for name, groups in named.items():
-        _show_groups(console, name, groups)
+        show_groups(console, name, groups)
     _show_reasons(console, tally)
     console.print("\n[bold]recommendations[/bold]")
     for piece in found.advice:
@@ -184,29 +185,45 @@ def _cost(costs: Sequence[float], without: int) -> str:
     return f"{money_text(sum(costs))} for {plural(len(costs), 'attempt')}{silent}"
 
 
-def _show_groups(console: Console, name: str, groups: Mapping[Any, RunGroup]) -> None:
+WIDEST: Final = 1000
+HEADS: Final = ("beads", "attempts", "first pass", "tries a bead", "cost a bead", "median", "half between")
+
+
+def show_groups(console: Console, name: str, groups: Mapping[Any, RunGroup]) -> None:
+    """As many columns as there is room for: the names of the rows are never given up for figures."""
+    rows = {escape(str(key)): _figures(groups[key]) for key in sorted(groups)}
+    wide = console.options.update(max_width=WIDEST)
+    for columns in range(len(HEADS), 2, -1):
+        table = _table(f"by {name}", rows, columns)
+        if console.measure(table, options=wide).maximum <= console.width:
+            break
+    console.print()
+    console.print(table)
+
+
+def _table(title: str, rows: Mapping[str, Sequence[str]], columns: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(f"by {name}", min_width=12)
-    for head in ("beads", "attempts", "first pass", "per closed bead", "cost", "median", "half between"):
+    table.add_column(title, min_width=12, no_wrap=True)
+    for head in HEADS[:columns]:
         table.add_column(head, justify="right", no_wrap=True)
-    for key in sorted(groups):
-        group = groups[key]
-        times = Spread.of(group.attempt_seconds)
-        each = group.attempts_per_closed
-        table.add_row(
-            escape(str(key)),
-            str(group.beads),
-            str(group.attempts),
-            group.first_pass.short,
-            "-" if each is None else f"{each:.1f} attempts",
-            money_text(group.cost_per_closed),
-            time_text(times.p50),
-            f"{time_text(times.p25)} and {time_text(times.p75)}" if times.n else "-",
-        )
-    console.print()
-    console.print(table)
+    for key, figures in rows.items():
+        table.add_row(key, *figures[:columns])
+    return table
+
+
+def _figures(group: RunGroup) -> tuple[str, ...]:
+    times, each = Spread.of(group.attempt_seconds), group.attempts_per_closed
+    return (
+        str(group.beads),
+        str(group.attempts),
+        group.first_pass.short,
+        "-" if each is None else f"{each:.1f}",
+        money_text(group.cost_per_closed),
+        time_text(times.p50),
+        f"{time_text(times.p25)} and {time_text(times.p75)}" if times.n else "-",
+    )
 
 
 def _show_reasons(console: Console, tally: Tally) -> None:
