@@ -162,7 +162,7 @@ def test_another_role_without_an_entry_is_a_fault_of_the_script(repo: Path) -> N
         ("beads: {a: {dev: [{say: x}, [{say: y}]]}}", "beads.a.dev[1]: a step is one"),
         ("beads: {a: {dev: [{once: {say: x}}]}}", "beads.a.dev[0].once: must be a list of steps"),
         ("beads: {a: {dev: [{once: [{says: x}]}]}}", "beads.a.dev[0].once[0]: unknown step 'says'"),
-        ("beads: {a: {dev: [{zzz: 1}]}}", "known are write, append"),
+        ("beads: {a: {dev: [{zzz: 1}]}}", "known: write, append"),
         ("beads: {a: {dev: [{write: text}]}}", "write takes {path: text}, not 'text'"),
         ("beads: {a: {dev: [{delete: []}]}}", "delete takes"),
         ("beads: {a: {dev: [{crash: SIGNOPE}]}}", "crash takes"),

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from beads_ralph.board.web import security, server
+from beads_ralph.board.web import server
 from beads_ralph.board.web.security import Access
 from beads_ralph.errors import RalphError
 from beads_ralph.journal import runs
+from beads_ralph.process import process_table
 from tests.board.web_server import Got, Served, serving
 from tests.cli.running import compiled_here
 from tests.compile.plans import plan, sprint
@@ -266,7 +267,7 @@ def _beads(root: Path) -> list[str]:
 
 
 def test_the_table_of_connections_is_read_as_the_kernel_writes_it() -> None:
-    assert security._table_form("::1", 80).endswith(":0050")
+    assert process_table.table_form("::1", 80).endswith(":0050")
     with socket.create_server(("127.0.0.1", 0)) as here:
-        table = security.TABLES[4].read_text("ascii")
-        assert security._table_form("127.0.0.1", here.getsockname()[1]) in table
+        table = (process_table.PROC / process_table.CONNECTIONS[4]).read_text("ascii")
+        assert process_table.table_form("127.0.0.1", here.getsockname()[1]) in table

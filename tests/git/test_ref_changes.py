@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beads_ralph.git import commands, locking, ref_changes, settings
+from beads_ralph.process import process_table
 from tests.git.repos import commit, git
 from tests.git.test_index_file import asked
 
@@ -41,3 +42,11 @@ def test_a_change_that_cannot_be_made_is_told_and_stops_no_other(run: Path) -> N
     ref_changes.rest(run)
     assert ref_changes.move(run, "refs/heads/fine", main).ok
     assert sorted(git(run, "for-each-ref", "--format=%(refname:short)").split()) == ["fine", "main"]
+
+
+def test_the_git_of_another_repository_keeps_no_lock_alive_here(run: Path, tmp_path: Path) -> None:
+    """It stays as long as that other run, so that no lock of a killed one would ever be cleared."""
+    assert ref_changes.make(run, "refs/heads/work/a", git(run, "rev-parse", "main")).ok
+    (pid,) = [pid for pid in locking.STAYING if process_table.folder_of(pid) == run]
+    assert locking.waits_elsewhere(pid, tmp_path / "other" / ".git" / "worktrees" / "a" / "HEAD.lock")
+    assert not locking.waits_elsewhere(pid, run / ".git" / "worktrees" / "a" / "HEAD.lock")

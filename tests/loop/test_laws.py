@@ -201,6 +201,7 @@ def test_law_6_ends_by_naming_why(repo: Path) -> None:
         "conflicts": [],
         "next": [],
         "push": None,
+        "report": None,
         "run_id": "",
         "store": "embedded",
         "sandbox": "none",

@@ -36,6 +36,7 @@ HALF_WRITTEN: Final = re.compile(
     r"failed to read '?[^\n]*(commondir|gitdir|HEAD)|invalid gitfile|malformed gitdir", re.IGNORECASE
 )
 READS: Final = "cat-file"
+WRITES: Final = frozenset({"update-ref", "--stdin"})
 STAYING: Final[set[int]] = set()
 """Processes of ours that wait for the next thing to do, and hold no lock meanwhile."""
 LOCK_FILE: Final = re.compile(r"'([^']*\.lock)'")
@@ -113,7 +114,15 @@ def abandoned(lock_file: Path) -> bool:
         return False
     if not process_table.has_table() or time.time() - made < FRESH_SECONDS:
         return False
-    return all(git.began > made + SLACK_SECONDS for git in _gits()) and not process_table.is_open(lock_file)
+    gits = (git for git in _gits() if not waits_elsewhere(git.pid, lock_file))
+    return all(git.began > made + SLACK_SECONDS for git in gits) and not process_table.is_open(lock_file)
+
+
+def waits_elsewhere(pid: int, lock_file: Path) -> bool:
+    """Whether it is the git that moves the refs of another repository's run: it stays as long as that run."""
+    folder = process_table.folder_of(pid)
+    moves_refs = WRITES.issubset(process_table.words_of(pid))
+    return moves_refs and folder is not None and not lock_file.resolve().is_relative_to(folder)
 
 
 def gits_at(path: Path) -> list[int]:

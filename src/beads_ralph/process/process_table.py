@@ -6,7 +6,9 @@ the table is empty, and nothing is known of anybody.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,3 +248,33 @@ def _read(pid: int, name: str, size: int = 0) -> bytes | None:
 def _read_all(file: int) -> bytes:
     # An environment has no bound but that of its program's arguments, a few MB.
     return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
+
+
+# --- connections --------------------------------------------------------------------------------------
+
+CONNECTIONS: Final = {4: "net/tcp", 6: "net/tcp6"}
+_LOCAL, _REMOTE, _UID = 1, 2, 7
+End = tuple[str, int]
+"""An address and a port."""
+
+
+def owner_of_connection(own: End, other: End) -> int | None:
+    """The user whose socket on this machine has these two ends; None where the kernel does not say."""
+    try:
+        version = ipaddress.ip_address(own[0]).version
+        ends = (table_form(*own), table_form(*other))
+        with (PROC / CONNECTIONS[version]).open(encoding="ascii") as table:
+            for row in table:
+                columns = row.split()
+                if (columns[_LOCAL], columns[_REMOTE]) == ends:
+                    return int(columns[_UID])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def table_form(host: str, port: int) -> str:
+    """`0100007F:1F90`: words of the address in the machine's own order, and the port."""
+    packed = ipaddress.ip_address(host).packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{port:04X}"

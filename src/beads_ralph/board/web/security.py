@@ -12,14 +12,13 @@ import ipaddress
 import os
 import secrets
 import socket
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.process import process_table
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -151,9 +150,6 @@ def is_loopback(host: str) -> bool:
 
 # --- the user at the other end ------------------------------------------------------------------------
 
-TABLES: Final = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
-UID_COLUMN: Final = 7
-
 
 def is_same_user(asked: HTTPConnection) -> bool:
     """Tell whether the other end is on this machine and belongs to the user of this process.
@@ -163,27 +159,4 @@ def is_same_user(asked: HTTPConnection) -> bool:
     client, server = asked.client, asked.scope.get("server")
     if client is None or server is None or not is_loopback(client.host):
         return False
-    try:
-        wanted = (_table_form(client.host, client.port), _table_form(server[0], server[1]))
-        return _owner(wanted, ipaddress.ip_address(client.host).version) == os.getuid()
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-def _owner(ends: tuple[str, str], version: int) -> int | None:
-    """Whose socket has these two ends, its own first."""
-    with TABLES[version].open(encoding="ascii") as table:
-        for row in table:
-            columns = row.split()
-            if (columns[1], columns[2]) == ends:
-                return int(columns[UID_COLUMN])
-    return None
-
-
-def _table_form(host: str, port: int) -> str:
-    """`0100007F:1F90`: words of the address in the machine's own order, and the port."""
-    packed = ipaddress.ip_address(host).packed
-    words = struct.unpack(f"!{len(packed) // 4}I", packed)
-    swapped = struct.pack(f"={len(words)}I", *words)
-    shown: Any = struct.unpack(f"!{len(words)}I", swapped)
-    return "".join(f"{word:08X}" for word in shown) + f":{port:04X}"
+    return process_table.owner_of_connection((client.host, client.port), server) == os.getuid()
