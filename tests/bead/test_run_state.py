@@ -134,6 +134,7 @@ OTHERS = {
     "journal/accounts.py": {"parked"},
     "session/before_and_after.py": {"proven"},
     # The JSON of a bead, as boards get it.
+    "board/terminal/views.py": {"last_verdict", "open_findings"},
     "board/composing.py": {"parked", "spent", "last_verdict"},
     "board/web/bead_page.py": {"pr_number", "proven", "last_verdict"},
 }

@@ -242,12 +242,18 @@ def test_beads_mason_answers_without_a_fence_where_asked(shop: Path) -> None:
     assert run(MASON, "plan.md", "--check-existing", "--json", cwd=shop).data["beads_skipped"] == IDS
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["list", "--help", "--json"], []])
+@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["list", "--help", "--json"]])
 def test_help_is_text_alone(shop: Path, words: list[str]) -> None:
     ran = ralph(*words, cwd=shop)
     assert ran.code == 0
     assert "Usage: beads-ralph" in ran.out
     assert '"success"' not in ran.out
+
+
+def test_without_a_word_it_says_how_things_are_or_what_it_can_do(shop: Path, tmp_path: Path) -> None:
+    """Where nobody can look at a board; elsewhere there is nothing to look at."""
+    assert ralph(cwd=shop).out == ralph("status", cwd=shop).out
+    assert "Usage: beads-ralph" in ralph(cwd=tmp_path).out
 
 
 def test_help_of_beads_mason_is_text_alone(shop: Path) -> None:

@@ -125,13 +125,13 @@ def test_a_program_without_an_adapter_is_believed_until_it_is_silent(
 ) -> None:
     silent = executable(tmp_path / "my-agent", SILENT)
     project = played(repo, silent, **{key: 1000})
-    refused(project, f"{key} of 1000 cannot be kept: {silent} is not known to tell", action="tells_usage")
+    refused(project, f"{key} of 1000 cannot be kept: {silent} is not known to report", action="tells_usage")
     said = (repo / "beads-ralph.yaml").read_text("utf-8")
     trusted = f"{said}agent_defaults:\n  tells_usage: [{silent}]\n"
     (repo / "beads-ralph.yaml").write_text(trusted, encoding="utf-8")
     ran = project.run()
     assert (ran.data["ended"], ran.data["closed"]) == ("stopped", [BEAD]), ran.out
-    assert f"cannot be kept: {silent} told no" in ran.data["reason"]
+    assert f"cannot be kept: {silent} reported no" in ran.data["reason"]
 
 
 # --- while a call runs --------------------------------------------------------------------------------

