@@ -63,7 +63,7 @@ def test_stdin_is_what_it_looks_like(text: str) -> None:
         ("r.json", '[{"a": 1}, 2]', "row 2 is not an object"),
         ("r.json", '[{"a": {"b": 1}}]', "a is neither"),
         ("r.json", '[{"a": [["b"]]}]', "a is neither"),
-        ("r.json", '[{"a": 1, "a": 2}]', "stands twice"),
+        ("r.json", '[{"a": 1, "a": 2}]', "appears twice"),
     ],
 )
 def test_what_cannot_be_poured_is_refused(file: str, text: str, said: str) -> None:

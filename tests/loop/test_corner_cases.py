@@ -379,7 +379,7 @@ def test_a_worktree_that_cannot_be_made_blocks_its_bead_without_an_attempt(repo:
     ran = project.run()
     assert (ran.code, ran.data["ended"], ran.data["closed"]) == (1, "blocked", ["bd-1-1a-other"])
     (blocked,) = ran.data["blocked"]
-    assert f"{place} exists, but is no worktree" in blocked["reason"]
+    assert f"{place} exists, but is not a worktree" in blocked["reason"]
     assert project.metadata(BEAD)["attempt_count"] == 0
     assert (place / "precious.txt").read_text("utf-8") == "mine"
     place.rename(place.with_name("moved"))
