@@ -41,7 +41,10 @@ def users_path() -> Path:
 def users_file() -> Path | None:
     """The same; None where there are none."""
     path = users_path()
-    return path if path.is_file() else None
+    try:
+        return path if path.is_file() else None
+    except PermissionError:  # a home that is not this user's, as under sudo
+        return None
 
 
 def from_environment() -> dict[str, str]:
