@@ -347,8 +347,8 @@ def test_s1_fr7_8_what_something_else_waits_for_stays_and_the_rest_goes(shop: Pa
         (["pour", "row", "--var", "n=1", "--rows", "2-"], "--rows chooses rows of a file"),
         (["pour", "row", "--vars-file", "rows.csv", "--rows", "9-"], "leaves no row"),
         (["pour"], "NAME"),
-        (["wisp", "gc", "--age", "soon"], "no length of time"),
-        (["wisp", "gc", "--age", "-1h"], "no length of time"),
+        (["wisp", "gc", "--age", "soon"], "not a duration"),
+        (["wisp", "gc", "--age", "-1h"], "not a duration"),
         (["wisp", "burn"], "ID"),
     ],
 )

@@ -131,11 +131,11 @@ def test_while_a_gate_is_red_no_feature_starts_and_others_do(repo: Path) -> None
     gate(repo)
     ran = project.run()
     assert ran.code == 1
-    assert ran.data["closed"] == ["bd-1-1b-mend"]
+    assert ran.data["closed"] == ["bd-1-1b-fix"]
     assert ran.data["ended"] == "blocked"
     assert ran.data["blocked"] == [{"id": "smoke", "reason": "gate is red: Starts: exit code 1 (expected 0)"}]
     assert "gate smoke is red" in ran.data["reason"]
-    assert project.events("bead_claimed")[0]["bead"] == "bd-1-1b-mend"
+    assert project.events("bead_claimed")[0]["bead"] == "bd-1-1b-fix"
 
 
 def test_a_green_gate_lets_them_start_and_nobody_works_on_the_gate_itself(repo: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_gate_that_turns_green_meanwhile_lets_features_start(repo: Path) -> No
     )
     gate(repo)
     ran = project.run()
-    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1b-mend", "bd-1-1a-shop"])
+    assert (ran.code, ran.data["closed"]) == (0, ["bd-1-1b-fix", "bd-1-1a-shop"])
 
 
 def test_a_gate_that_turns_red_meanwhile_is_told_at_the_end(repo: Path) -> None:
