@@ -125,7 +125,6 @@ def test_arbitrary_json_in_each_key_ends_no_run(
     hold(poured(root, KEYS_IN_ORDER, "embedded"), state)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("store", ["embedded", "bd"])
 def test_what_a_hand_has_spoiled_ends_no_run(request: pytest.FixtureRequest, store: str) -> None:
     root: Path = request.getfixturevalue("bd_repo" if store == "bd" else "repo")
