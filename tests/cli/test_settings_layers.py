@@ -93,7 +93,8 @@ def test_a_set_key_is_set_and_no_other_is(text: str, key: str, value: object) ->
     assert found == before
     said = yaml.safe_load(after)
     assert (said[part] if part else said)[name] == value
-    assert [line for line in text.splitlines() if "#" in line and line.strip() not in after] == []
+    remarks = [line[line.index("#") :] for line in text.splitlines() if "#" in line]
+    assert [remark for remark in remarks if remark not in after] == []
 
 
 def test_explain_looks_for_a_word(repo: Path) -> None:
