@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from beads_ralph.journal.events import BeadClosed
+from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records import Attempt, read_all, repair
+from beads_ralph.journal.records.folder import StateFolder
+from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.journal.records.model import Extra, ResultRecord, RunRecord
+from beads_ralph.journal.runs import RunFolder
 from beads_ralph.store.protocol import Changes
 from tests.loop.plans import Project, fails, git, passes, soon, sprint, work
 
@@ -245,3 +250,23 @@ def test_a_state_folder_that_cannot_be_written_is_said_before_anything_starts(re
     assert ran.code == 1
     assert "state" in ran.error["message"]
     assert project.statuses() == {BEAD: "open"}
+
+
+def test_a_close_that_was_half_noted_down_by_a_second_killed_run_is_noted_by_the_third(repo: Path) -> None:
+    """The first run proved the bead, the second closed it and was killed between its two records."""
+    project = Project.make(repo, ONE)
+    assert project.run().code == 0
+    told = list(read(RunFolder(repo / ".ralph", project.run_ids()[0]).journal))
+    while not isinstance(told[-1], BeadClosed):
+        told.pop()
+    record = repo / "state" / "runs" / f"{BEAD}.json"
+    raw = json.loads(record.read_text())
+    raw["extra"]["run_id"] = "20260101T000000000Z-aaaa"
+    record.write_text(json.dumps(raw))
+    (repo / "state" / "results" / f"{BEAD}.json").unlink()
+    third = Keeper(StateFolder(repo / "state"), repo, "20260103T000000000Z-cccc")
+    journal = Journal(repo.parent / "third.jsonl", third.run_id)
+    with third.listening(journal, killed=[told]):
+        pass
+    journal.close()
+    assert (run_record(project).status, result_record(project).status) == ("done", "done")

@@ -133,9 +133,12 @@ class Keeper:
             self.folder.interrupt(run)
 
     def _is_unfinished(self, run: RunRecord, event: Event, run_id: str) -> bool:
+        fits = run.ours.run_id == run_id and event.attempt in (None, run.attempt)
+        return fits and not self._has_result(run)
+
+    def _has_result(self, run: RunRecord) -> bool:
         result = self.folder.last_result(run.bead)
-        over = result is not None and is_result_of(result, run)
-        return run.ours.run_id == run_id and event.attempt in (None, run.attempt) and not over
+        return result is not None and is_result_of(result, run)
 
     # --- while it lasts ---
 
@@ -246,8 +249,11 @@ class Keeper:
             self._end(run, event, None, event.reason or "closed", will_retry=False)
 
     def _left_proven(self, bead: str) -> RunRecord | None:
+        """The record of a proven attempt whose closing is not noted down, or only the first half of it."""
         run = self.folder.last_run(bead)
-        return run if run and run.ours.ruling == "pass" and run.status != "done" else None
+        if run is None or run.ours.ruling != "pass":
+            return None
+        return run if run.status != "done" or not self._has_result(run) else None
 
     def _blocked(self, bead: str, event: BeadBlocked) -> None:
         run, text = self.open.get(bead), event.reason or "blocked"
