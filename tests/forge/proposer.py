@@ -32,13 +32,21 @@ def die_at(step: int) -> None:
     sys.addaudithook(look)
 
 
+def live_on() -> None:
+    """It is proposed; what the process clears away at its end is not part of that."""
+    global _seen  # noqa: PLW0603
+    _seen = sys.maxsize
+
+
 def main() -> None:
     kind, root, branch, commit, step = sys.argv[1:]
     forge = choose(kind, Path(root), network=Network(Retry(4, 0.05), timeout=20.0))
     proposal = Proposal("bd-1", "Do it", "All checks passed.", branch, "main", commit)
     if int(step):
         die_at(int(step))
-    sys.stdout.write(json.dumps(forge.propose(proposal).to_json()))
+    done = forge.propose(proposal)
+    live_on()
+    sys.stdout.write(json.dumps(done.to_json()))
 
 
 if __name__ == "__main__":
