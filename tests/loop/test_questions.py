@@ -14,7 +14,7 @@ BEAD = "bd-1-1-one"
 ONE = sprint("1.1", "One", verify="`grep -q done one.txt`")
 SCRIPT = {"*": {"dev": work("one.txt")}}
 MAY_PUSH = "Push the branches of finished beads to origin"
-WHICH = "Which one wins? plan or store"
+WHICH = "Which one wins? plan or store: "
 
 
 def cloned(repo: Path) -> tuple[Project, Path]:
