@@ -32,8 +32,8 @@ GIVEN_PATH = os.environ.get("PATH", os.defpath)
 
 BD_WANTED = (1, 3, 0)
 MARKER = "BEADS_RALPH_TEST_ID"
-# Settings of the developer's own tools, which must not reach a test.
-FOREIGN = re.compile(r"(GIT|BD|BEADS|TMUX|GH|GITHUB)(_|$)|CLAUDE|ANTHROPIC|OPENAI|GEMINI")
+# Settings of the developer's own tools and of where the tests run, which must not reach a test.
+FOREIGN = re.compile(r"(GIT|BD|BEADS|TMUX|GH|GITHUB)(_|$)|CLAUDE|ANTHROPIC|OPENAI|GEMINI|CI$|TERM$")
 # How long processes that are already on their way out may take.
 PATIENCE_SECONDS = 2.0
 

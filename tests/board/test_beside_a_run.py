@@ -77,6 +77,18 @@ def test_ctrl_c_on_the_board_is_the_first_of_the_run(project: Project, go: Path)
     assert [row["reason"] for row in project.events("run_draining")] == ["interrupted"]
 
 
+@pytest.mark.parametrize("setting", [{"CI": "true"}, {"TERM": "dumb"}], ids=["CI", "dumb"])
+def test_where_nobody_watches_there_are_lines_and_no_board(
+    project: Project, go: Path, setting: dict[str, str]
+) -> None:
+    go.touch()
+    with at_a_terminal(project.root, "run", "plan.md", **setting) as person:
+        sized(person)
+        assert person.ends() == 0
+    assert ATTACH not in person.seen
+    assert "✓ done" in person.seen
+
+
 @pytest.fixture
 def tmux(project: Project, tmp_path: Path) -> Iterator[Callable[..., str]]:
     socket = str(tmp_path / "tmux")

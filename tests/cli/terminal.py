@@ -61,9 +61,9 @@ class Terminal:
 
 
 @contextmanager
-def at_a_terminal(root: Path, *words: str) -> Iterator[Terminal]:
+def at_a_terminal(root: Path, *words: str, **settings: str) -> Iterator[Terminal]:
     """`beads-ralph …` at a terminal; whatever happens, it is gone at the end."""
-    env = environment(SETTINGS)
+    env = environment({**SETTINGS, **settings})
     pid, fd = pty.fork()
     if pid == 0:
         try:
