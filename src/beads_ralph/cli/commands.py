@@ -121,6 +121,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
         examples=("report", "report latest --html run.html"),
     ),
+    "worker": Command(
+        "worker:worker",
+        "Take beads of runs on other machines and work on them here, until Ctrl-C.",
+    ),
     "runs": Group(
         "The runs of this repository: when, why each ended, what it closed and what it cost.",
         {
@@ -383,7 +387,7 @@ def refuse_agents(name: str) -> None:
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Start": ("init", "doctor", "agents", "demo", "config", "notify"),
-    "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
+    "Work": ("run", "worker", "mason", "pour", "exec", "pause", "resume", "stop"),
     "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
     "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),
     "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "tune", "prove"),
