@@ -1,4 +1,4 @@
-"""Every requirement in docs/internals/requirements.md has a test that carries its id, or a reason why it has none."""
+"""Every requirement in docs/internals/requirements.md has a test with its id, or a reason why it has none."""
 
 from __future__ import annotations
 
