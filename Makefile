@@ -54,7 +54,7 @@ demo: venv ## Run the demonstration
 
 picture: venv ## Record the demonstration anew for the README, at a terminal and in the browser
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/web_picture.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/board_pictures.py
 
 metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names what is counted
 	@$(BIN)/python tools/metrics.py --trace $(ARGS)
@@ -62,7 +62,7 @@ metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names 
 trace: venv ## Print the rooms that one bead goes through
 	@$(BIN)/python tools/trace_bead.py $(ARGS)
 
-architecture: venv ## Write rooms, picture, trace and numbers into docs/architecture.md
+architecture: venv ## Write rooms, picture, trace and numbers into docs/internals/architecture.md
 	@$(BIN)/python tools/rooms.py --write >/dev/null
 	@$(BIN)/python tools/trace_bead.py --write >/dev/null
 	@$(BIN)/python tools/metrics.py --trace --write

@@ -34,13 +34,15 @@ from tests.cli.running import ralph
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("how-to/*.md"))]
+PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 RUNNABLE = [path for path in PAGES if "```sh run" in path.read_text("utf-8")]
 MARK = "=== end of block ==="
 
 
 def page(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+    """A page by its name; no two pages have the same, whatever their folder."""
+    (path,) = DOCS.rglob(name)
+    return path.read_text(encoding="utf-8")
 
 
 def tokens(path: Path) -> list[Token]:
