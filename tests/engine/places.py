@@ -11,7 +11,7 @@ from typing import Any
 
 from beads_ralph import forge
 from beads_ralph.engine import fence
-from beads_ralph.engine.desk import Desk, Seat
+from beads_ralph.engine.desk import FrontDesk, Seat
 from beads_ralph.engine.order_folder import OrderFolder, folder_of, packed
 from beads_ralph.engine.output_files import Mirror
 from beads_ralph.engine.pump import Pump
@@ -27,7 +27,7 @@ from beads_ralph.session.pipe import Message
 class DirectMail:
     """Hands batches to the desk at once, and remembers what a workflow would."""
 
-    desk: Desk
+    desk: FrontDesk
     order_id: str
     known: dict[str, Any] = field(default_factory=lambda: {"seen": 0, "answers": [], "sent": {}})
     batches: list[Message] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Elsewhere:
 
     home: Path
     root: Path
-    desk: Desk = field(default_factory=Desk)
+    desk: FrontDesk = field(default_factory=FrontDesk)
     orders: list[OrderFolder] = field(default_factory=list)
     mails: list[DirectMail] = field(default_factory=list)
 

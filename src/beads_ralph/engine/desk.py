@@ -109,7 +109,7 @@ class Seat:
 
 
 @dataclass
-class Desk:
+class FrontDesk:
     """All sessions that this coordinator has elsewhere, by the id of their order."""
 
     seats: dict[str, Seat] = field(default_factory=dict)

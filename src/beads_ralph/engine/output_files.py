@@ -25,7 +25,7 @@ Piece = Mapping[str, Any]
 
 
 @dataclass
-class Growing:
+class GrowingFiles:
     """The files of a folder, read from where they were read to before."""
 
     sent: dict[str, int] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from beads_ralph.engine import link
 from beads_ralph.engine.order_folder import OrderFolder
-from beads_ralph.engine.output_files import Growing
+from beads_ralph.engine.output_files import GrowingFiles
 from beads_ralph.session.pipe import Message, line_of
 
 LOOK_SECONDS: Final = 0.5
@@ -42,7 +42,7 @@ class Pump:
     mail: Mail
     waiting: list[Message] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    growing: Growing = field(default_factory=Growing)
+    growing: GrowingFiles = field(default_factory=GrowingFiles)
     outcome: Message | None = None
     exchanges: int = 0
     seen: int = 0

@@ -49,7 +49,7 @@ def line_of(message: Message) -> bytes:
     return json.dumps(message, default=str).encode() + b"\n"
 
 
-class Line(Protocol):
+class MessageLine(Protocol):
     """Messages both ways, in order."""
 
     def send(self, message: Message) -> None:
@@ -177,7 +177,7 @@ other machines alone."""
 class PipedHost:
     """The host as a session sees it that works in another process."""
 
-    talk: Line
+    talk: MessageLine
     order: Order
     publish: Publish
     waiting: dict[int, asyncio.Future[Any]] = field(default_factory=dict)
@@ -247,7 +247,7 @@ Publish = Callable[[Order], Awaitable[str]]
 """Pushes what an order has come to so far, and says why it could not."""
 
 
-async def serve(talk: Line, run_session: RunSession, publish: Publish) -> None:
+async def serve(talk: MessageLine, run_session: RunSession, publish: Publish) -> None:
     """Read an order, work on it, and send its outcome. Without a host nobody wants the work: it is ended."""
     order = Order.from_json((await anext(talk.messages()))["order"])
     await serve_order(PipedHost(talk, order, publish), run_session)

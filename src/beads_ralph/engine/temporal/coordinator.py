@@ -21,7 +21,7 @@ from beads_ralph import __version__
 from beads_ralph.agents import players
 from beads_ralph.bead.model import Bead
 from beads_ralph.engine import fence
-from beads_ralph.engine.desk import Desk, Seat
+from beads_ralph.engine.desk import FrontDesk, Seat
 from beads_ralph.engine.order_folder import packed
 from beads_ralph.engine.output_files import Mirror
 from beads_ralph.engine.temporal import workflow
@@ -52,7 +52,7 @@ class TemporalSessions:
     tools: Tools
     remote: str
     """The address that hosts clone from."""
-    desk: Desk = field(default_factory=Desk)
+    desk: FrontDesk = field(default_factory=FrontDesk)
     known: set[str] = field(default_factory=set)
     """Beads whose session goes on from an earlier coordinator."""
     unsettled: dict[str, WorkflowHandle[Any, Any]] = field(default_factory=dict)
