@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from beads_ralph.bead.json_fields import to_json
-from beads_ralph.bead.words import plural, utc_text
+from beads_ralph.bead.words import clock, plural, utc_text
 from beads_ralph.board.source import BoardSource
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
@@ -50,7 +50,8 @@ def _show_again(found: dict[str, Any]) -> None:
 def _status(store: StoreChoice | None) -> dict[str, Any]:
     place = workspace.place()
     source = BoardSource(place, store)
-    state, look, folder = source.poll(), source.look, source.folder
+    source.poll()
+    state, look, folder = source.expect(), source.look, source.folder
     if look.error is not None:
         raise look.error
     listing, running = look.listing, runs.is_running(place.home)
@@ -133,6 +134,10 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield from _cut_off(found)
     counts = found["counts"]
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
+    if forecast := found["run"]["forecast"]:
+        now = datetime.now(UTC)
+        times = [clock(forecast[name], now) for name in ("done_at", "earliest", "latest")]
+        yield line("  probably done at {}, 8 of 10 times between {} and {}".format(*times))
     if reviewed := found["standing"].get("reviewed"):
         yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
     yield from _urgent(found["attention"])
