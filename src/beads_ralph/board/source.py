@@ -118,7 +118,7 @@ class BoardSource:
         """The same with when the run will probably be done."""
         state = self.snapshot()
         if self._expecting is None:
-            if state.run.mode != "running":
+            if state.run.mode != "running" or not self._has_past():
                 return state
             from beads_ralph.board.expecting import Expecting
 
@@ -126,6 +126,11 @@ class BoardSource:
         if self._expecting.look(state, datetime.now(UTC)) != state.run.forecast:
             self._state = compose(self.told, self.look, self._signs(), state)
         return self.snapshot()
+
+    def _has_past(self) -> bool:
+        """Tell whether anything was judged here before; to read it all takes a while."""
+        judged = any(bead.attempts for bead in self.told.beads.values())
+        return judged or len(runs.folders(self.place.home)) > 1
 
     def follow(
         self, ended: Callable[[], bool] = lambda: False, seconds: float = POLL_SECONDS

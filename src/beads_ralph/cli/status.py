@@ -17,7 +17,6 @@ from beads_ralph.cli.commands import Option
 from beads_ralph.cli.page import Line, line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.journal import journal, runs
 from beads_ralph.journal.runs import RunFolder
 
@@ -34,10 +33,11 @@ def status(
     json_: options.Json = False,
 ) -> Answer:
     """Show what is at work, what is done and what is blocked."""
-    while watch and current_style() == "text" and executions.is_anything_running(workspace.place()):
-        _show_again(_status(store))
+    source = BoardSource(workspace.place(), store)
+    while watch and current_style() == "text" and executions.is_anything_running(source.place):
+        _show_again(_status(source))
         time.sleep(REFRESH_SECONDS)
-    found = _status(store)
+    found = _status(BoardSource(source.place, store))
     return Answer(found, page=lambda: _page(found))
 
 
@@ -47,9 +47,8 @@ def _show_again(found: dict[str, Any]) -> None:
     page.draw(console, _page(found))
 
 
-def _status(store: StoreChoice | None) -> dict[str, Any]:
-    place = workspace.place()
-    source = BoardSource(place, store)
+def _status(source: BoardSource) -> dict[str, Any]:
+    place = source.place
     source.poll()
     state, look, folder = source.expect(), source.look, source.folder
     if look.error is not None:
