@@ -422,7 +422,8 @@ def anchors(path: Path) -> set[str]:
 
 def links(path: Path) -> list[str]:
     children = (child for token in tokens(path) for child in token.children or [])
-    return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
+    names = {"link_open": "href", "image": "src"}
+    return [str(child.attrs[names[child.type]]) for child in children if child.type in names]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
