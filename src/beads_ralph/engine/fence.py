@@ -77,7 +77,10 @@ class Fenced:
         new = _commit(self.root, self.token, self.step + 1)
         problem = _push(self.root, self.remote, {ref: (here, new)}, refs)
         if problem:
-            there = refs_at(self.root, self.remote, ref).get(ref, "")
+            try:
+                there = refs_at(self.root, self.remote, ref).get(ref, "")
+            except RalphError:  # the remote is away, which tells nothing of the fence
+                return f"cannot push {', '.join(refs)}: {problem}"
             if there not in (here, new):
                 raise RalphError(
                     Code.CONFLICT, f"{self.bead_id} was given to another host; nothing is pushed"
