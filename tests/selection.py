@@ -16,6 +16,7 @@ WORTH: Final = (
     "tests/contract/",
     "tests/store/",
     "tests/liars/",
+    "tests/engine/",
     "tests/loop/test_chaos.py",
     "tests/loop/",
     "tests/real/",
@@ -69,6 +70,11 @@ def repeats_a_law(items: list[pytest.Item]) -> Iterator[pytest.Item]:
         yield from (item for number, item in enumerate(listed) if number not in kept)
 
 
+def needs_server(item: pytest.Item) -> bool:
+    """It talks to a Temporal server, which takes seconds to start and minutes to build."""
+    return "temporal_server" in getattr(item, "fixturenames", ())
+
+
 def worth(item: pytest.Item) -> int:
     fitting = [rank for rank, start in enumerate(WORTH) if item.nodeid.startswith(start)]
     return max(fitting, key=lambda rank: len(WORTH[rank]), default=len(WORTH))
@@ -85,6 +91,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.full)
     for item in repeats_a_law(items):
         item.add_marker(pytest.mark.full)
+    for item in filter(needs_server, items):
+        item.add_marker(pytest.mark.full)
+        item.add_marker(pytest.mark.temporal)
     if config.getoption("within") is not None:
         items.sort(key=worth)
 

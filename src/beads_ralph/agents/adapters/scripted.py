@@ -1,7 +1,7 @@
 """An agent that follows a script: really edits, commits, answers and misbehaves, without any model.
 
 Its program is `agents/script_player.py`. The format of scripts is in `agents/script.py` and in
-`docs/scripted-agent.md`.
+`docs/reference/scripted-agent.md`.
 """
 
 from __future__ import annotations
