@@ -111,7 +111,7 @@ def test_boxes_are_tasks_and_everything_else_describes_the_work(shop: Path) -> N
     }
     prompts = beads["Runner"]["metadata"]["dev_prompts"]
     assert prompts == ["stop the session\n- also its children", "log a warning"]
-    for text in ("Mind the parent.", "Task 3: in a code block", "`timeout.md`"):
+    for text in ("Mind the parent.", "Task 3: in a code block", "timeout.md"):
         assert text in beads["Runner"]["description"]
     assert "pkg/values.go" in beads["Settings"]["description"]
 
