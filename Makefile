@@ -14,12 +14,12 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Commands without a .py ending are Python when their first line says so.
 SCRIPTS := $(shell grep -lsE '^\#!.*python' $$(find scripts -type f ! -name '*.py' 2>/dev/null) /dev/null)
-TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
+TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py tools/site/*.py)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture metrics trace architecture dist test test-all test-rest test-nightly lint format \
+.PHONY: help venv demo picture metrics trace architecture docs dist test test-all test-rest test-nightly lint format \
     bench lock bd temporal agents clean
 
 help: ## List the targets
@@ -66,6 +66,9 @@ architecture: venv ## Write rooms, picture, trace and numbers into docs/internal
 	@$(BIN)/python tools/rooms.py --write >/dev/null
 	@$(BIN)/python tools/trace_bead.py --write >/dev/null
 	@$(BIN)/python tools/metrics.py --trace --write
+
+docs: venv ## Build the documents as a site with search into build/site: open its index.html
+	@$(BIN)/python tools/site/build.py
 
 # From a clean export of the last commit: what lies about in the tree does not get into a release.
 dist: venv ## Build wheel and sdist of the last commit into dist/
