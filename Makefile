@@ -14,13 +14,13 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Commands without a .py ending are Python when their first line says so.
 SCRIPTS := $(shell grep -lsE '^\#!.*python' $$(find scripts -type f ! -name '*.py' 2>/dev/null) /dev/null)
-TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py)
+TYPED := src tests bench $(wildcard scripts/*.py scripts/*/*.py tools/*.py tools/site/*.py)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo picture metrics trace architecture dist test test-all test-rest test-nightly lint format \
-    bench lock bd agents clean
+.PHONY: help venv demo picture metrics trace architecture docs dist test test-all test-rest test-nightly lint format \
+    bench lock bd temporal agents clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,7 +54,7 @@ demo: venv ## Run the demonstration
 
 picture: venv ## Record the demonstration anew for the README, at a terminal and in the browser
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/demo_picture.py
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/web_picture.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/board_pictures.py
 
 metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names what is counted
 	@$(BIN)/python tools/metrics.py --trace $(ARGS)
@@ -62,10 +62,13 @@ metrics: venv ## Measure the source: size, layers, copies; ARGS=--details names 
 trace: venv ## Print the rooms that one bead goes through
 	@$(BIN)/python tools/trace_bead.py $(ARGS)
 
-architecture: venv ## Write rooms, picture, trace and numbers into docs/architecture.md
+architecture: venv ## Write rooms, picture, trace and numbers into docs/internals/architecture.md
 	@$(BIN)/python tools/rooms.py --write >/dev/null
 	@$(BIN)/python tools/trace_bead.py --write >/dev/null
 	@$(BIN)/python tools/metrics.py --trace --write
+
+docs: venv ## Build the documents as a site with search into build/site: open its index.html
+	@$(BIN)/python tools/site/build.py
 
 # From a clean export of the last commit: what lies about in the tree does not get into a release.
 dist: venv ## Build wheel and sdist of the last commit into dist/
@@ -81,6 +84,7 @@ WITH_BD = bd=$$(tools/bd/install) && \
 WITH_AGENTS = BEADS_RALPH_AGENTS=$$(tools/agents/install) && export BEADS_RALPH_AGENTS
 WITH_EVERY_AGENT = BEADS_RALPH_AGENTS=$$(tools/agents/install --nightly) && export BEADS_RALPH_AGENTS
 WITH_AXE = BEADS_RALPH_AXE=$$(tools/axe/install) && export BEADS_RALPH_AXE
+WITH_TEMPORAL = BEADS_RALPH_TEMPORAL=$$(tools/temporal/install) && export BEADS_RALPH_TEMPORAL
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test: venv ## Check what a change may break: lint, and tests that take minutes
@@ -89,14 +93,14 @@ test: venv ## Check what a change may break: lint, and tests that take minutes
 
 test-all: venv ## Check everything: every repeat, every agent CLI, chaos, benchmarks, coverage
 	@tools/system-packages
-	@$(WITH_BD) && $(WITH_EVERY_AGENT) && $(WITH_AXE) && $(MAKE) lint && \
+	@$(WITH_BD) && $(WITH_EVERY_AGENT) && $(WITH_AXE) && $(WITH_TEMPORAL) && $(MAKE) lint && \
 	BEADS_RALPH_TESTS=all $(PYTEST) -m "" --cov --cov-report=term $(ARGS)
 
 # One at a time in the order of their worth, since time may run out: make test-rest WITHIN=600
 WITHIN ?= 86400
 test-rest: venv ## Test what test-all has and test has not, for WITHIN seconds at most
 	@tools/system-packages
-	@$(WITH_BD) && $(WITH_AGENTS) && $(WITH_AXE) && \
+	@$(WITH_BD) && $(WITH_AGENTS) && $(WITH_AXE) && $(WITH_TEMPORAL) && \
 	BEADS_RALPH_TESTS=all $(BIN)/python -m pytest -n $(JOBS) --dist load --maxschedchunk 1 \
 	    -p no:randomly -m "full and not nightly" --timeout 300 --within $(WITHIN) $(ARGS)
 
@@ -134,6 +138,9 @@ lock: ## Resolve the dependencies anew and write both lock files
 
 bd: ## Find or build bd and print its path
 	@tools/bd/install
+
+temporal: ## Find or build the Temporal server and print its path
+	@tools/temporal/install
 
 agents: venv ## Find or install the agent CLIs and print their folder
 	@tools/agents/install

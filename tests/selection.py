@@ -15,6 +15,7 @@ WORTH: Final = (
     "tests/contract/",
     "tests/store/",
     "tests/liars/",
+    "tests/engine/",
     "tests/loop/test_chaos.py",
     "tests/loop/",
     "tests/real/",
@@ -49,6 +50,11 @@ def repeats_over_bd(item: pytest.Item) -> bool:
     return "bd" in list(given) and item.get_closest_marker("core") is None
 
 
+def needs_server(item: pytest.Item) -> bool:
+    """It talks to a Temporal server, which takes seconds to start and minutes to build."""
+    return "temporal_server" in getattr(item, "fixturenames", ())
+
+
 def worth(item: pytest.Item) -> int:
     fitting = [rank for rank, start in enumerate(WORTH) if item.nodeid.startswith(start)]
     return max(fitting, key=lambda rank: len(WORTH[rank]), default=len(WORTH))
@@ -63,6 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in filter(repeats_over_bd, items):
         item.add_marker(pytest.mark.full)
+    for item in filter(needs_server, items):
+        item.add_marker(pytest.mark.full)
+        item.add_marker(pytest.mark.temporal)
     if config.getoption("within") is not None:
         items.sort(key=worth)
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ REPAIRED = "bd-1-2b-command-line"
 MERGED = "bd-1-3-integration-of-storage-and-com"
 VOID = ("meta", "br")
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "demo.svg"
+BOARDS = (PICTURE.with_name("terminal-board.svg"), PICTURE.with_name("web-board.png"))
 """Made anew with `make picture`."""
 
 
@@ -142,20 +144,37 @@ def _bare(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-def _picture_lines() -> list[str]:
+def _picture_lines(picture: Path = PICTURE) -> list[str]:
     lines: dict[str, str] = {}
-    shown = re.findall(r'<text[^>]*clip-path="([^"]+)"[^>]*>(.*?)</text>', PICTURE.read_text("utf-8"))
+    shown = re.findall(r'<text[^>]*clip-path="([^"]+)"[^>]*>(.*?)</text>', picture.read_text("utf-8"))
     for place, text in shown:
         lines[place] = lines.get(place, "") + unescape(text).replace("\xa0", " ")
     return list(lines.values())
 
 
-def test_the_picture_is_shown_and_fetches_nothing() -> None:
-    readme = (PICTURE.parents[2] / "README.md").read_text("utf-8")
-    assert "](docs/images/demo.svg)" in readme
-    text = PICTURE.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+@pytest.mark.parametrize("picture", [PICTURE, BOARDS[0]], ids=lambda path: path.name)
+def test_a_drawn_picture_fetches_nothing(picture: Path) -> None:
+    text = picture.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|@font-face|<script|<image", text)
+
+
+def test_the_pictures_are_shown() -> None:
+    readme = (PICTURE.parents[2] / "README.md").read_text("utf-8")
+    for picture in (PICTURE, *BOARDS):
+        assert f"](docs/images/{picture.name})" in readme
+        assert picture.exists()
     assert any("lied" in line for line in _picture_lines())
+
+
+def test_the_boards_are_pictured_in_the_middle_of_this_demonstration() -> None:
+    """Each of its sprints stands in the terminal's list, some done, some at work, some to come."""
+    plan = (files("beads_ralph.demo") / "todo-app.md").read_text("utf-8")
+    titles = re.findall(r"^### Sprint (\S+): (.+)$", plan, re.MULTILINE)
+    shown = _picture_lines(BOARDS[0])
+    for number, title in titles:
+        assert any(number in line and title in line for line in shown), "run: make picture"
+    assert {"▶", "…", "✓"} <= {line.strip()[:1] for line in shown}
+    assert BOARDS[1].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 # --- the page -----------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_every_target_of_make_that_a_page_names_exists() -> None:
     targets = set(
         re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    pages = [*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")]
+    pages = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
     named = {
         (page.name, target)
         for page in pages

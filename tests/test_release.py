@@ -64,6 +64,13 @@ def shipped() -> set[str]:
     return {name for name in names if not LEFT_BY_TOOLS.search(name)}
 
 
+def pages() -> set[str]:
+    """The documents for users, which `beads-ralph help` shows."""
+    docs = PROJECT / "docs"
+    names = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    return {name for name in names if not name.startswith("internals/")}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -81,7 +88,7 @@ def test_there_is_data_of_every_kind(kind: str) -> None:
 
 def test_both_hold_the_whole_package_and_nothing_that_tools_left_behind(release: Release) -> None:
     in_package = {name for name in release.in_wheel() if name.startswith("beads_ralph/")}
-    assert in_package == shipped()
+    assert in_package == shipped() | {f"beads_ralph/pages/{name}" for name in pages()}
     assert {f"src/{name}" for name in shipped()} <= release.in_sdist()
     assert [name for name in release.in_wheel() | release.in_sdist() if LEFT_BY_TOOLS.search(name)] == []
 
@@ -109,6 +116,7 @@ def test_the_wheel_works_in_an_empty_environment(release: Release, repo: Path, t
     ralph = programs / "beads-ralph"
     assert run([ralph, "--version"], repo, env) == f"beads-ralph {__version__}\n"
     assert "✓ ready" in run([ralph, "init"], repo, env)
+    assert run([ralph, "help", "overnight"], repo, env).startswith("# ")
     sample = next((programs.parent / "lib").rglob("todo-app.md"))
     assert "8 sprints, no faults" in run([ralph, "plan", "check", sample], repo, env)
     assert run([programs / "beads-mason", "--help"], repo, env)

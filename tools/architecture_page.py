@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = PROJECT / "docs" / "architecture.md"
+PAGE: Final = PROJECT / "docs" / "internals" / "architecture.md"
 
 
 def block(name: str, page: Path = PAGE) -> str:

@@ -2,8 +2,8 @@
 
     make metrics
 
-Prints a Markdown table; `--write` puts it into docs/architecture.md. `--trace` adds what one bead goes
-through, see tools/trace_bead.py.
+Prints a Markdown table; `--write` puts it into docs/internals/architecture.md. `--trace` adds what one bead
+goes through, see tools/trace_bead.py.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the source.")
     parser.add_argument("--trace", action="store_true", help="trace one bead, too")
     parser.add_argument("--details", action="store_true", help="name what is counted")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/architecture.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the architecture page")
     wanted = parser.parse_args()
     found = table({**rows(), **(traced() if wanted.trace else {})})
     if wanted.write:

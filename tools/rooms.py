@@ -3,8 +3,8 @@
     make architecture
 
 A room is a package of `beads_ralph`, or a module that lies loose. Its docstring says what belongs there; the
-layers are those that import-linter holds it to. `--write` renews the tables in docs/architecture.md and
-CONTRIBUTING.md, and docs/images/architecture.svg.
+layers are those that import-linter holds it to. `--write` renews the tables in
+docs/internals/architecture.md and CONTRIBUTING.md, and docs/images/architecture.svg.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def to_json(found: Trace) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Trace one bead from plan to closed.")
     parser.add_argument("--json", action="store_true", help="print every room change as JSON")
-    parser.add_argument("--write", action="store_true", help="put the trace into docs/architecture.md")
+    parser.add_argument("--write", action="store_true", help="put the trace into the architecture page")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beads-ralph-trace-") as folder:
         found = trace(Path(folder) / "greeting")

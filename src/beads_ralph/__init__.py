@@ -1,7 +1,7 @@
 """Runs a plan of beads through Ralph loops.
 
-The program is `beads-ralph`; this is the same for scripts (docs/api.md). Every part is imported when it is
-used, so that `import beads_ralph` costs nothing.
+The program is `beads-ralph`; this is the same for scripts (docs/reference/api.md). Every part is imported
+when it is used, so that `import beads_ralph` costs nothing.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ ADVICE: Mapping[Code, Remedy] = {
         recoverable=True, next_step="Fix the formula, then: beads-ralph formula check NAME"
     ),
     Code.FORMULA_UNSUPPORTED: Remedy(
-        recoverable=True, next_step="Leave the field out; docs/formulas.md lists what a formula can say"
+        recoverable=True,
+        next_step="Leave the field out; docs/how-to/formulas.md lists what a formula can say",
     ),
     Code.FILE_NOT_FOUND: Remedy(recoverable=False, next_step="Check the path"),
     Code.PERMISSION_DENIED: Remedy(recoverable=False, next_step="Check the file's permissions"),

@@ -1,6 +1,6 @@
 """Every class of trouble against every CLI: which scenarios show it, and how it shows itself.
 
-`python -m tests.agents.classes` writes the table of `docs/agents.md` anew, from the recorded runs.
+`python -m tests.agents.classes` writes the table of `docs/reference/agents.md` anew, from the recorded runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from beads_ralph.agents.protocol import AGENTS
 from beads_ralph.bead.agent_call import Trouble
 from tests.agents import cassettes
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents.md"
 CLIS = ("claude", "codex", "gemini", "goose", "opencode", "copilot")
 SHOWN_BY: dict[Trouble, tuple[str, ...]] = {
     "limit": ("429", "quota"),

@@ -13,7 +13,7 @@ from beads_ralph.agents.protocol import Reply
 from beads_ralph.bead.agent_call import Trouble
 from beads_ralph.process.jobs import Exit
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "agents.md"
 THE_WORKS: Final = ("", "unfinished", "unreadable")
 FIRST: Final[dict[First, str]] = {
     "nothing": "is not asked again",
@@ -29,7 +29,7 @@ ALONE: Final[dict[Alone, str]] = {
 
 
 def table() -> str:
-    """As docs/agents.md has it."""
+    """As docs/reference/agents.md has it."""
     head = "| fault | meaning | the same program | nobody stands in | what to do |\n|---|---|---|---|---|\n"
     rows = (
         f"| `{kind}` | {one.meaning} | {FIRST[one.first]} | {ALONE[one.alone]} | {one.todo} |\n"

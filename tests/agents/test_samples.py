@@ -121,6 +121,21 @@ def test_qwen_tells_trouble(tmp_path: Path, message: str, trouble: str) -> None:
     assert (ended.code, reply.trouble) == (1, trouble)
 
 
+@pytest.mark.parametrize(
+    ("answer", "trouble"),
+    [
+        ("[API Error: 401 scripted 401]", "auth"),
+        ("[API Error: 400 This model's maximum context length is 128000 tokens.]", "too_long"),
+        ("The file says [API Error: 401]", ""),
+    ],
+)
+def test_qwen_calls_a_refused_call_a_success(tmp_path: Path, answer: str, trouble: str) -> None:
+    said = qwen(subtype="success", is_error=False, result=answer, usage={"input_tokens": 0})
+    program(tmp_path, "qwen", QWEN.format(said=said, code=0))
+    ended, reply, _ = asked(tmp_path, "qwen")
+    assert (ended.code, reply.trouble) == (int(bool(trouble)), trouble)
+
+
 # --- aider --------------------------------------------------------------------------------------------
 
 

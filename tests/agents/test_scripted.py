@@ -23,7 +23,7 @@ from tests.agents import running
 from tests.agents.running import end_group, git, spec, task, transcript, until
 
 SCRIPTED = AGENTS["scripted"]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "scripted-agent.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "scripted-agent.md"
 
 
 def written(folder: Path, beads: Any) -> Path:

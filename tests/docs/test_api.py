@@ -1,4 +1,4 @@
-"""The public API: cheap to import, complete, and as docs/api.md shows it."""
+"""The public API: cheap to import, complete, and as docs/reference/api.md shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 import beads_ralph
 from tests.cli.running import ralph
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 PLAN = """\
 ### Sprint 1.1: Data model
 **Tasks**:

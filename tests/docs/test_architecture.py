@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of the source is true: its rooms, its picture, its laws in numbers."""
+"""docs/internals/architecture.md is true to the source: its rooms, its picture, its laws in numbers."""
 
 from __future__ import annotations
 

@@ -31,16 +31,21 @@ from beads_ralph.loop import ENDS
 from beads_ralph.plan import fields
 from beads_ralph.report import Tally
 from tests.cli.running import ralph
+from tests.liars.cast import CAST
+from tests.liars.still_open import STILL_OPEN
+from tests.liars.test_liars import cases as liars
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("how-to/*.md"))]
+PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 RUNNABLE = [path for path in PAGES if "```sh run" in path.read_text("utf-8")]
 MARK = "=== end of block ==="
 
 
 def page(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+    """A page by its name; no two pages have the same, whatever their folder."""
+    (path,) = DOCS.rglob(name)
+    return path.read_text(encoding="utf-8")
 
 
 def tokens(path: Path) -> list[Token]:
@@ -417,7 +422,8 @@ def anchors(path: Path) -> set[str]:
 
 def links(path: Path) -> list[str]:
     children = (child for token in tokens(path) for child in token.children or [])
-    return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
+    names = {"link_open": "href", "image": "src"}
+    return [str(child.attrs[names[child.type]]) for child in children if child.type in names]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -429,9 +435,22 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
 
 
-def test_the_readme_leads_to_every_document() -> None:
-    wanted = {path.relative_to(PROJECT).as_posix() for path in PAGES} - {"README.md"}
-    assert wanted <= set(links(PROJECT / "README.md"))
+def test_the_readme_leads_to_the_map_and_the_map_to_every_page() -> None:
+    index = DOCS / "index.md"
+    assert "docs/index.md" in links(PROJECT / "README.md")
+    reached = {(DOCS / link).resolve() for link in links(index)}
+    assert {*PAGES} - {index, PROJECT / "README.md"} <= reached
+
+
+def test_the_readme_fits_on_two_screens_and_its_figures_are_true() -> None:
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 125
+    scripts, plays, successes = map(
+        int, re.findall(r"(\d+) (?:scripts that cheat|times against|plays)", text.replace("\n", " "))
+    )
+    assert len(CAST) >= scripts
+    assert len([*liars()]) >= plays
+    assert len(STILL_OPEN) <= successes
 
 
 def test_the_architecture_page_names_every_module_or_its_room_and_no_other() -> None:

@@ -1,4 +1,4 @@
-"""Every requirement in docs/requirements.md has a test that carries its id, or a reason why it has none."""
+"""Every requirement in docs/internals/requirements.md has a test with its id, or a reason why it has none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROJECT = Path(__file__).parents[2]
-TABLE = PROJECT / "docs" / "requirements.md"
+TABLE = PROJECT / "docs" / "internals" / "requirements.md"
 ROW = re.compile(r"^\| (S[0-4]-[A-Z]+[0-9]+(?:\.[0-9]+)?) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 SHORTEST_REASON = 10
 

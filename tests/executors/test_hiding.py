@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from beads_ralph.process import process_table
+from beads_ralph.process import job_groups, process_table
 from beads_ralph.process.executors.local import LocalExecutor
 from beads_ralph.process.jobs import Executor, Job
 from beads_ralph.process.process_tree import Family, sweep
+from beads_ralph.process.supervise import marked
 from tests.executors.running import is_running, run, shell, soon, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -208,3 +209,40 @@ def test_without_a_loop_a_daemon_ends_with_its_program(
 
 def test_a_family_without_a_sign_is_empty() -> None:
     assert Family("").find() == set()
+
+
+# --- with a control group ---------------------------------------------------------------------------
+
+
+def needs_groups(folder: Path) -> None:
+    if not job_groups.for_job(marked(shell(folder, "true"))):
+        pytest.skip("this system gives us no control group")
+
+
+def test_who_kills_reaper_and_starter_is_found_by_its_control_group(tmp_path: Path, born: Path) -> None:
+    needs_groups(tmp_path)
+    orphaned = (
+        f"starter=$(cut -d' ' -f4 /proc/$PPID/stat); {hidden(STUBBORN)} kill -9 $starter $PPID; sleep 60"
+    )
+    ended = run(LocalExecutor(), shell(tmp_path, orphaned))
+    assert of_session(number_in(born)) == []
+    assert not ended.ok
+    assert run(LocalExecutor(), shell(tmp_path, "true")).ok
+
+
+def test_a_sweep_finds_whom_nobody_watches_any_more(tmp_path: Path, born: Path, mark: str) -> None:
+    needs_groups(tmp_path)
+    kills = "kill -9 $PPID; sleep 60"
+    killed_loop("local", shell(tmp_path, hidden(STUBBORN) + kills), tmp_path, mark)
+    daemon = number_in(born)
+    assert daemon in sweep("BEADS_RALPH_RUN_ID", mark)
+    assert of_session(daemon) == []
+    assert job_groups.of_run(mark) == []
+
+
+def test_no_control_group_is_left_behind(executor: Executor, tmp_path: Path, mark: str) -> None:
+    needs_groups(tmp_path)
+    env = {**os.environ, "BEADS_RALPH_RUN_ID": mark}
+    assert run(executor, shell(tmp_path, "cat /proc/self/cgroup > groups", env=env)).ok
+    assert mark in (tmp_path / "groups").read_text(encoding="utf-8")
+    assert job_groups.of_run(mark) == []

@@ -1,4 +1,4 @@
-"""docs/formula-reference.md names every field of the language, and no other."""
+"""docs/reference/formula-reference.md names every field of the language, and no other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beads_ralph.formula.model import (
     Var,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "formula-reference.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "formula-reference.md").read_text(encoding="utf-8")
 SECTIONS = dict(
     zip(*[iter(re.split(r"^##+ (.+)$", PAGE, flags=re.MULTILINE)[1:])] * 2, strict=True)  # heading, text
 )

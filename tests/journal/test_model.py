@@ -168,13 +168,13 @@ def test_any_program_may_be_the_agent_and_times_may_have_any_zone() -> None:
 
 
 def test_every_reason_has_a_meaning() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "records.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z-]+)` \| \S.* \|$", text, re.MULTILINE)
     assert [name for name in rows if name in REASONS] == list(REASONS)
 
 
 def test_every_field_and_every_reason_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "records.md").read_text(encoding="utf-8")
     parts = (RunRecord, ResultRecord, Extra, Called, Checked, Broken, Spent, Verification)
     names = [name for model in parts for name in model.model_fields]
     assert [name for name in (*names, *REASONS) if f"`{name}`" not in text] == []

@@ -1,4 +1,4 @@
-"""The recipes of docs/agents.md for another server and key, followed to the letter."""
+"""The recipes of docs/reference/agents.md for another server and key, followed to the letter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUIET = {
 
 def recipes() -> list[tuple[str, str]]:
     """Each with the program that it asks."""
-    text = (PROJECT / "docs" / "agents.md").read_text("utf-8")
+    text = (PROJECT / "docs" / "reference" / "agents.md").read_text("utf-8")
     section = text.split("## Another server, another key\n")[1].split("\n## ")[0]
     return [(ASKS.findall(block)[-1], block) for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL)]
 

@@ -13,7 +13,7 @@
         dev: [{write: {notes.txt: done}}, {commit: notes}]
 
 The first entry that matches the bead and has the role counts. A QA agent without an entry passes.
-`docs/scripted-agent.md` explains each step.
+`docs/reference/scripted-agent.md` explains each step.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ from beads_ralph.journal.journal import moment_text
 END_BYTES: Final = 8192
 """So much of the end of a transcript is looked at."""
 SILENT: Final = timedelta(minutes=5)
+WORDS: Final = re.compile(r"\w")
+"""A line of rules or fences alone tells nothing."""
 
 
 @dataclass
@@ -72,4 +75,4 @@ def last_line(path: Path, program: str) -> str:
         ]
     except (OSError, RalphError):
         return ""
-    return next((visible(shortened(text)) for text in reversed(said) if text.strip()), "")
+    return next((visible(shortened(text)) for text in reversed(said) if WORDS.search(text)), "")

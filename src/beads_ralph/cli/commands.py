@@ -22,8 +22,6 @@ class Command:
     help: str
     changes: bool = False
     """It changes beads or starts agents: agents of a run may not call it on the run's own repository."""
-    examples: tuple[str, ...] = ()
-    """Words after `beads-ralph`, shown below its help."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "doctor:doctor",
         "Check everything the program needs, and say how to fix what is missing.",
     ),
+    "help": Command(
+        "help:show_help",
+        "Show a page of the documents in the terminal, or the help of a command; alone: list the pages.",
+    ),
     "agents": Command(
         "agents:agents",
         "List the agent programs: which are here, in which version, signed in or not.",
@@ -96,7 +98,6 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "run:run",
         "Work through the ready beads with agents until nothing is left, and say why it ended.",
         changes=True,
-        examples=("run plan.md", "run --dry-run", "run --bead 1.2a"),
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
     "board": Command(
@@ -111,7 +112,6 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "logs": Command(
         "logs:logs",
         "Print what the agents and checks of a bead did, oldest first.",
-        examples=("logs 1.2a", "logs 1.2a --role dev --attempt 2", "logs 1.2a --follow"),
     ),
     "events": Command(
         "events:show_events", "Print the journal of a run; by default the latest that did something."
@@ -119,7 +119,6 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "report": Command(
         "report:report",
         "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
-        examples=("report", "report latest --html run.html"),
     ),
     "runs": Group(
         "The runs of this repository: when, why each ended, what it closed and what it cost.",
@@ -172,7 +171,6 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "reopen:retry",
         "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
         changes=True,
-        examples=("retry 1.2a", "retry --failed"),
     ),
     "release": Command("reopen:release", "Release a bead held by a run that died.", changes=True),
     "clean": Command(
@@ -212,9 +210,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "ready": Command(
         "ready:ready", "List the beads that can start now, and the steps that a person can do now."
     ),
-    "show": Command(
-        "show:show", "Show beads in full.", examples=("show 1.2a", "show bd-1-2", "show 1.1 1.2a --json")
-    ),
+    "show": Command("show:show", "Show beads in full."),
     "validate": Command(
         "bead_files:validate",
         "Check bead files against the schema; every fault with its field path.",
@@ -382,7 +378,7 @@ def refuse_agents(name: str) -> None:
 
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("init", "doctor", "agents", "demo", "config", "notify"),
+    "Start": ("init", "help", "doctor", "agents", "demo", "config", "notify"),
     "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
     "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
     "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),

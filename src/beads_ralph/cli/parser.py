@@ -24,6 +24,7 @@ from beads_ralph.cli.commands import (
     Parameter,
     refuse_agents,
 )
+from beads_ralph.cli.examples import EXAMPLES
 from beads_ralph.errors import Code, RalphError
 
 MASON = "beads-mason"
@@ -81,7 +82,7 @@ def command_of(name: str, row: Command) -> Any:
     module, _, function = row.target.partition(":")
     found: Callable[..., Answer] = getattr(import_module(f"beads_ralph.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    examples = "\n\n".join(f"{PROGRAM} {words}" for words in row.examples)
+    examples = "\n\n".join(f"{PROGRAM} {words}" for words in EXAMPLES.get(row.target, ()))
     epilog = f"Examples:\n\n{examples}" if examples else None
     made = _for_typer(found, name if row.changes else "")
     alone.command(name, cls=FlagCommand, context_settings=HELP, epilog=epilog)(made)

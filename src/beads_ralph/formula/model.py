@@ -21,7 +21,7 @@ EXTENSIONS: Final = (".formula.toml", ".formula.json")
 FormulaType = Literal["workflow", "expansion", "aspect", "convoy"]
 VarType = Literal["string", "int", "bool", "list"]
 Place = Literal["project", "checkout", "user", "gt_root", "shipped"]
-"""Where a formula was found; docs/formula-reference.md has the folders."""
+"""Where a formula was found; docs/reference/formula-reference.md has the folders."""
 DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
 CHILDREN_OF: Final = re.compile(r"children-of\((.*)\)")
 SHOWN: Final = 60

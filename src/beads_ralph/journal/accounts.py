@@ -66,7 +66,7 @@ class RunAccount:
     ended_at: str = ""
     """When its last event happened."""
     ended: str = KILLED
-    """A word of docs/what-done-means.md, `running` or `killed`."""
+    """A word of docs/explanation/what-done-means.md, `running` or `killed`."""
     reason: str = ""
     beads: Mapping[str, BeadAccount] = field(default_factory=dict)
     attempts: int = 0

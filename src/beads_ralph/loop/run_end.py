@@ -1,5 +1,5 @@
 """What "done" means: one function from what is known when a run is over to its end, its words and its exit
-code. `docs/what-done-means.md` has the same table for people."""
+code. `docs/explanation/what-done-means.md` has the same table for people."""
 
 from __future__ import annotations
 

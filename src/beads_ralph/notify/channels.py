@@ -72,7 +72,8 @@ def _channel(number: int, said: NotifyChannel, env: Mapping[str, str], timeout: 
 
 
 def _wrong(message: str, action: str = "") -> RalphError:
-    return RalphError(Code.CONFIG_INVALID, message, suggested_action=action or "See: docs/running.md")
+    action = action or "See: docs/explanation/running.md"
+    return RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
 
 
 def _value(variable: str, name: str, env: Mapping[str, str]) -> str:

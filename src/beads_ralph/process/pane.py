@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from beads_ralph.process import jobs, reaper
+from beads_ralph.process import job_groups, jobs, reaper
 from beads_ralph.process.jobs import Job
 
 FILES: Final = 4
@@ -48,8 +48,10 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     job = Job(argv=tuple(told["argv"]), cwd=Path(told["cwd"]), env=told["env"])
     views = [View(Path(told["out"]), stdout), View(Path(told["err"]), stderr)]
     reaper.inherit_orphans()
+    groups = reaper.told_groups(told)
     try:
-        process = jobs.start(job, stdin, stdout, stderr)
+        with job_groups.born_in(groups):
+            process = jobs.start(job, stdin, stdout, stderr)
     except (OSError, ValueError) as problem:
         reaper.say(line, {"refused": jobs.why(problem)})
         return
@@ -62,7 +64,7 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     ended.set()
     showing.join(timeout=1.0)
     reaper.say(line, {"exit": code})
-    reaper.leave(line)
+    reaper.leave(line, groups)
 
 
 def _hear_the_keyboard(leader: int) -> None:

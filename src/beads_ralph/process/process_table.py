@@ -96,6 +96,29 @@ def start_of(pid: int) -> int:
     return int(fields[_STARTED]) if fields else 0
 
 
+def control_groups_root() -> Path | None:
+    """Where the kernel's control groups (v2) are, as far as we see them; None where there are none."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    mounts = (line.split(" - ", 1)[0].split() for line in lines if " - cgroup2 " in line)
+    return next((Path(mount[4]) for mount in mounts if mount[3] == "/"), None)
+
+
+def control_group() -> Path | None:
+    """The folder of our own control group; None where we have none that we can see."""
+    root = control_groups_root()
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    named = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+    if root is None or named is None or named.startswith(".."):
+        return None
+    return root / named
+
+
 # --- what is known of one ---------------------------------------------------------------------------
 
 

@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from beads_ralph.process import process_table
+from beads_ralph.process import job_groups, process_table
+from beads_ralph.process.job_groups import JobGroup
+from beads_ralph.process.jobs import RUN_ID
 from beads_ralph.process.process_table import (
     Process,
     has_entry,
@@ -40,9 +42,9 @@ class Family:
     """Everything that a job started.
 
     A process belongs to it by the leader's group or session, by an entry of its environment (an empty one is
-    nobody's), as an orphan that the job's reaper inherited, or as a descendant of one that belongs to it. The
-    leader must not have been reaped before the family is ended: its number would be free for strangers. Where
-    there is no /proc the family is the group.
+    nobody's), by the job's control group, as an orphan that the job's reaper inherited, or as a descendant of
+    one that belongs to it. The leader must not have been reaped before the family is ended: its number would
+    be free for strangers. Where there is no /proc the family is the group.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Family:
         keeper: str = "",
         reap: Callable[[], object] = lambda: None,
         orphans: Callable[[Table], Iterable[Process]] = lambda _: (),
+        groups: Iterable[JobGroup] = (),
     ) -> None:
         self.entry = os.fsencode(entry)
         self.leader = leader
@@ -64,6 +67,7 @@ class Family:
         self._known: set[tuple[int, int]] = set()
         self._reap = reap
         self.orphans = orphans
+        self.groups = tuple(groups)
 
     def adopt(self, pid: int) -> None:
         """Count one in that shows no sign of belonging, as before it takes on its environment."""
@@ -82,12 +86,17 @@ class Family:
         for pid in self.spared:
             table.pop(pid, None)
         belonging = [one for one in table.values() if self._belongs(one)]
-        found = _with_descendants(table, [*belonging, *self.orphans(table)])
+        found = _with_descendants(table, [*belonging, *self.unmarked(table)])
         # A child in a session of its own with an emptied environment is known by its parent alone, and
         # the parent dies first.
         self._known |= {one.identity for one in found}
         self.gone = not found
         return found
+
+    def unmarked(self, table: Table) -> list[Process]:
+        """Those that may have no sign of their own: orphans, and whoever is in a control group of the job."""
+        members = {pid for group in self.groups for pid in group.members()}
+        return [*self.orphans(table), *(table[pid] for pid in members if pid in table)]
 
     def ending(self, grace: float) -> Iterator[float]:
         """End them all; gives how long to pause before the next step, so that callers may await it."""
@@ -104,10 +113,17 @@ class Family:
         """Kill until none is left: one may fork between our look and our signal."""
         until = time.monotonic() + patience
         while found := self.find():
+            for group in self.groups:
+                group.kill()
             self._signal(found, signal.SIGKILL)
             if time.monotonic() > until:
                 return
             yield STEP
+
+    def remove_groups(self) -> None:
+        """Once nobody is left in them."""
+        for group in self.groups:
+            group.remove()
 
     def kill_now(self) -> None:
         """The same without an event loop, for when there is no time left to await anything."""
@@ -165,7 +181,7 @@ def sweep(variable: str, value: str) -> list[int]:
     """End every process of ours whose environment has VARIABLE=value; their numbers."""
     if not (variable and value and has_table()):
         return []
-    family = Family(f"{variable}={value}")
+    family = Family(f"{variable}={value}", groups=job_groups.of_run(value) if variable == RUN_ID else ())
     reapers = _reapers_of(family.find())
     family.orphans = lambda table: [one for one in table.values() if one.parent in reapers]
     found = sorted(one.pid for one in family.find())
@@ -174,6 +190,7 @@ def sweep(variable: str, value: str) -> list[int]:
         time.sleep(pause)
     family.spare_none()
     family.kill_now()
+    family.remove_groups()
     return found
 
 

@@ -18,12 +18,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from beads_ralph.process import jobs
+from beads_ralph.process import job_groups, jobs
+from beads_ralph.process.job_groups import JobGroup
 from beads_ralph.process.jobs import Job, Started
 from beads_ralph.process.process_table import Process, has_table, read_process
 from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
@@ -84,8 +85,9 @@ def _number(file: IO[bytes] | int) -> int:
 class Reaped:
     """A program that runs below a reaper, as far as `subprocess.Popen` is asked about one."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, line: socket.socket, groups: tuple[JobGroup, ...]) -> None:
         self._line = line
+        self.groups = groups
         self._heard = b""
         self.returncode: int | None = None
         self.told: Mapping[str, Any] = json.loads(self._read())
@@ -116,6 +118,8 @@ class Reaped:
     def close(self) -> None:
         """Let the reaper go, once it has nobody left."""
         let_go(self._line)
+        for group in self.groups:
+            group.remove()
 
     def orphans(self, table: Mapping[int, Process]) -> Iterator[Process]:
         """Those that the job orphaned, and those of any job whose reaper was killed."""
@@ -145,12 +149,13 @@ class Starter:
     def start(self, job: Job, stdin: int, stdout: int, stderr: int) -> Reaped:
         """ConnectionError where there is no starter or no reaper, TimeoutError where one does not answer."""
         ours, theirs = socket.socketpair()
-        with self._lock, theirs, _described(job) as description:
+        groups = job_groups.for_job(job)
+        with self._lock, theirs, _described(job, groups) as description:
             ours.settimeout(ANSWER_SECONDS)
             try:
                 self._hand_over([theirs.fileno(), description.fileno(), stdin, stdout, stderr])
                 theirs.close()
-                line = Reaped(ours)
+                line = Reaped(ours, groups)
             except OSError:
                 ours.close()
                 raise
@@ -218,12 +223,13 @@ def _is(identity: tuple[int, int]) -> bool:
     return now is not None and now.identity == identity
 
 
-def _described(job: Job) -> IO[bytes]:
+def _described(job: Job, groups: Iterable[JobGroup]) -> IO[bytes]:
     told = {
         "argv": job.argv,
         "cwd": str(job.cwd),
         "env": None if job.env is None else dict(job.env),
         "keeper": job.keeper,
+        "groups": [str(group.path) for group in groups],
     }
     file = os.fdopen(os.memfd_create("job"), "w+b")
     file.write(json.dumps(told).encode())
@@ -271,8 +277,10 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     with open(description, "rb") as file:
         told = json.load(file)
     job = Job(argv=tuple(told["argv"]), cwd=Path(told["cwd"]), env=told["env"])
+    groups = told_groups(told)
     try:
-        process = jobs.start(job, stdin, stdout, stderr)
+        with job_groups.born_in(groups):
+            process = jobs.start(job, stdin, stdout, stderr)
     except (OSError, ValueError) as problem:
         say(line, {"reaper": os.getpid(), "refused": jobs.why(problem)})
         return
@@ -287,7 +295,7 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     code = exit_code(process)
     over.set()
     say(line, {"exit": code})
-    leave(line)
+    leave(line, groups)
 
 
 def _end_with_the_loop(line: socket.socket, process: Started, over: threading.Event) -> None:
@@ -299,6 +307,10 @@ def _end_with_the_loop(line: socket.socket, process: Started, over: threading.Ev
 
 
 # --- a reaper, in a tmux pane too -----------------------------------------------------------------
+
+
+def told_groups(told: Mapping[str, Any]) -> tuple[JobGroup, ...]:
+    return tuple(JobGroup(Path(path)) for path in told["groups"])
 
 
 def inherit_orphans() -> None:
@@ -333,7 +345,7 @@ def say(line: socket.socket, fact: Mapping[str, Any]) -> bool:
     return True
 
 
-def leave(line: socket.socket) -> None:
+def leave(line: socket.socket, groups: Iterable[JobGroup]) -> None:
     """Wait until the loop has ended what it found of the job, or has ended itself; then end the rest.
 
     A look at the table takes its time, and who is born meanwhile may be missed. The kernel misses nobody: as
@@ -342,10 +354,15 @@ def leave(line: socket.socket) -> None:
     with suppress(OSError):
         line.recv(1)
     own = os.getpid()
-    rest = Family("", orphans=lambda table: [one for one in table.values() if one.parent == own])
+    rest = Family(
+        "", orphans=lambda table: [one for one in table.values() if one.parent == own], groups=groups
+    )
     until = time.monotonic() + PATIENCE
     while SUPPORTED and _has_children() and time.monotonic() < until:
         rest.kill_now()
+    if rest.groups:
+        rest.kill_now()
+        rest.remove_groups()
 
 
 def _has_children() -> bool:

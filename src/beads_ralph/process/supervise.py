@@ -55,7 +55,7 @@ async def supervise(job: Job, watcher: Watcher | None = None) -> Exit:
             entry(job), leader=process.pid, since=start_of(process.pid), keeper=job.keeper, reap=process.poll
         )
         if isinstance(process, Reaped):
-            family.orphans = process.orphans
+            family.orphans, family.groups = process.orphans, process.groups
         try:
             async with ended_whole(family, job.grace):
                 with exit_of(process) as ended:
@@ -329,7 +329,7 @@ class MemoryMeter:
         """Whose each process is: by its group, session, environment, reaper or parent, as in `Family`."""
         by_mark = {family.entry: family for family in self._watched}
         by_leader = {family.leader: family for family in self._watched if family.leader}
-        orphans = {one.pid: family for family in self._watched for one in family.orphans(table)}
+        orphans = {one.pid: family for family in self._watched for one in family.unmarked(table)}
         known: dict[int, Family | None] = {}
 
         def owner(process: Process) -> Family | None:

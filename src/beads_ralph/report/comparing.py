@@ -1,6 +1,7 @@
 """Are two groups apart, or is it chance? Exact tests, corrected for how many of them were made.
 
-`docs/analysis.md` says how sure they are and how many runs they need; a simulation in the tests holds it.
+`docs/reference/analysis.md` says how sure they are and how many runs they need; a simulation in the
+tests holds it.
 """
 
 from __future__ import annotations

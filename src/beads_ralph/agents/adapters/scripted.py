@@ -2,8 +2,8 @@
 
 Its program is in this file too: it finds the steps written down for a call and takes them, in order. It plays
 a stranger, so it may do what the rest of this package must not: leave processes behind, ignore signals, print
-without end. The format of scripts is in `agents/script.py` and in `docs/scripted-agent.md`. Between two calls
-it remembers nothing but which `once` steps were taken.
+without end. The format of scripts is in `agents/script.py` and in `docs/reference/scripted-agent.md`. Between
+two calls it remembers nothing but which `once` steps were taken.
 """
 
 from __future__ import annotations

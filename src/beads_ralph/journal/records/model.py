@@ -45,7 +45,7 @@ Reason = Literal[
     "nothing-changed", "branch-changed", "merge-conflict", "lost-changes", "proposal-failed",
     "budget-used-up", "deadline-passed", "interrupted", "disk-full", "infrastructure", "other",
 ]  # fmt: skip
-"""docs/records.md says what each of them means."""
+"""docs/reference/records.md says what each of them means."""
 FOREIGN: Final = (
     *("session-exited-without-markers", "watcher-signal-interrupted", "disk-space-exhausted"),
     *("tmux-launch-failed", "max-retries-reached"),
@@ -105,7 +105,7 @@ def _moment(value: str) -> str:
 
 NO_ID: Final = "must be a bead's id: no spaces, '/', '\\' or '..'"
 NO_MOMENT: Final = "must be an ISO 8601 time such as 2026-02-07T10:00:00Z"
-NO_REASON: Final = "must be one of the known reasons, which docs/records.md lists"
+NO_REASON: Final = "must be one of the known reasons, which docs/reference/records.md lists"
 BeadName = Annotated[str, _found(ID, NO_ID), _shape(ID)]
 Said = Annotated[str, _found(r"\S", "must not be empty"), _shape(r"\S")]
 Sha256 = Annotated[str, _found(HASH, "must be a SHA-256 in 64 small hexadecimal digits"), _shape(HASH)]

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import scratch
-from beads_ralph.process import jobs, reaper
+from beads_ralph.process import job_groups, jobs, reaper
 from beads_ralph.process.jobs import RUN_ID, Exit, Job, Limit, Watcher
 from beads_ralph.process.process_table import has_table, is_gone, start_of
 from beads_ralph.process.process_tree import PATIENCE, Family, reaper_command
@@ -57,7 +57,7 @@ class TmuxExecutor:
         self._program()
         job = marked(job)
         with Output(job) as output, Door() as door:
-            family = Family(entry(job), keeper=job.keeper)
+            family = Family(entry(job), keeper=job.keeper, groups=job_groups.for_job(job))
             try:
                 ended = await self._run(job, output, door, family, watcher)
                 family.spare_none()
@@ -68,6 +68,7 @@ class TmuxExecutor:
                 if not family.gone or family.spared:
                     family.spare_none()
                     family.kill_now()
+                family.remove_groups()
 
     async def _run(
         self, job: Job, output: Output, door: Door, family: Family, watcher: Watcher | None
@@ -78,7 +79,7 @@ class TmuxExecutor:
         family.orphans = lambda table: [one for one in table.values() if one.parent == pane]
         family.spared.add(pane)  # it keeps the program's number taken, and tells the exit code
         with closing(await self._answer(door)) as line:
-            hand_over(job, output, line)
+            hand_over(job, family, output, line)
             told = await line.fact()
             if "started" not in told:
                 return output.refused(job, told.get("refused", "the tmux session was closed"))
@@ -209,13 +210,14 @@ async def _to_the_end(
     return told, limit
 
 
-def hand_over(job: Job, output: Output, line: PaneLine) -> None:
+def hand_over(job: Job, family: Family, output: Output, line: PaneLine) -> None:
     told = {
         "argv": job.argv,
         "cwd": str(job.cwd),
         "env": dict(job.env or {}),
         "out": str(output.transcript.out.absolute()),
         "err": str(output.transcript.err.absolute()),
+        "groups": [str(group.path) for group in family.groups],
     }
     # As open files: an environment may hold secrets, and neither it nor a prompt fits through a socket.
     with unnamed(json.dumps(told).encode()) as description, given(job.stdin) as stdin:
