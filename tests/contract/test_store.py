@@ -90,7 +90,6 @@ def test_a_created_bead_comes_back_as_it_was(store: Store) -> None:
         assert not {"claimed_by", "lease_expires_at", "close_reason"} & raw.keys()
 
 
-@pytest.mark.core
 def test_a_batch_is_created_whole_or_not_at_all(store: Store) -> None:
     info = store.check()
     assert info.kind == store.kind
@@ -254,7 +253,6 @@ def test_one_process_wins(store: Store, place: Place) -> None:
     assert (shown["status"], shown["claimed_by"]) == ("in_progress", f"racer-{outcomes.index('won')}")
 
 
-@pytest.mark.core
 def test_a_claim_is_held_until_it_is_released_or_closed(store: Store) -> None:
     store.create([make_bead("bd-a")])
     first = store.claim("bd-a", "one")
@@ -430,7 +428,6 @@ def test_part_of_an_id_is_no_id(store: Store) -> None:
 # --- changing ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_update_changes_what_is_given_and_keeps_the_rest(store: Store) -> None:
     store.create(
         [

@@ -130,7 +130,7 @@ class Project:
         return self.root.parent / "script.yaml"
 
     def write_script(self, beads: Mapping[str, Any]) -> None:
-        self.script.write_text(yaml.safe_dump({"beads": dict(beads)}, sort_keys=False), encoding="utf-8")
+        self.script.write_text(json.dumps({"beads": dict(beads)}), encoding="utf-8")
 
     # --- commands ---
 

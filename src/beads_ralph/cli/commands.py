@@ -255,6 +255,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "plan:check",
                 "Find every fault of a plan at once; exit 0 only when there is none.",
             ),
+            "import": Command(
+                "plan_import:import_plan",
+                "Write a plan from that of another tool: a ralphex plan, or the stories of a prd.json.",
+            ),
             "graph": Command("plan:graph", "Draw what waits for what: waves, and the critical path."),
             "diff": Command(
                 "plan:diff",

@@ -54,6 +54,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "config:set_key": ("config set budget_usd 20",),
     "config:explain": ("config explain budget_usd",),
     "plan:check": ("plan check plan.md", "plan check plan.md --strict"),
+    "plan_import:import_plan": ("plan import docs/plans/search.md", "plan import prd.json --to shop.md"),
     "plan:graph": ("plan graph plan.md", "plan graph plan.md --format mermaid"),
     "plan:diff": ("plan diff plan.md",),
     "plan:status": ("plan status plan.md", "plan status plan.md --write"),
