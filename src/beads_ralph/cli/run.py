@@ -125,7 +125,8 @@ def _report(planned: PlannedRun, ended: Ended, say: Progress) -> Path | None:
     path = folder.path / NAME
     try:
         if ended.attempts:
-            report.write(folder, path, planned.opened.store.find(Query(wisps=True)).beads)
+            about = Query(plan_file=planned.scope.plan_file, wisps=True)
+            report.write(folder, path, planned.opened.store.find(about).beads)
     except RalphError as error:
         say(f"the report of the run could not be written: {error.message}")
     return path if path.exists() else None
