@@ -192,8 +192,13 @@ def proportional(pid: int) -> int:
 
 
 def own_name() -> str:
-    """This process for those who come after it: host, number and start."""
-    return f"{os.uname().nodename}:{os.getpid()}:{_start_name(os.getpid())}"
+    """This process for those who come after it."""
+    return name_of_process(os.getpid())
+
+
+def name_of_process(pid: int) -> str:
+    """A process for those who come after it: host, number and start."""
+    return f"{os.uname().nodename}:{pid}:{_start_name(pid)}"
 
 
 def is_running(name: str) -> bool:
