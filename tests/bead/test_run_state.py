@@ -129,7 +129,7 @@ OTHERS = {
     "journal/proofs.py": {"proven", "accepted"},  # kinds of rows of the ledger
     "loop/closed_beads.py": {"proven", "accepted"},
     # Words for how a bead stands, as people are shown it.
-    "board/told.py": {"parked"},
+    "board/folding_beads.py": {"parked"},
     "cli/runs.py": {"parked"},
     "journal/accounts.py": {"parked"},
     "session/before_and_after.py": {"proven"},

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beads_ralph.board.expecting import forecast
+from beads_ralph.board.folding import WANTED, apply_all
 from beads_ralph.board.journal_tail import JournalTail
 from beads_ralph.board.model import PIPELINE, BoardState
 from beads_ralph.board.source import BoardSource, change
-from beads_ralph.board.told import Told, apply_all
+from beads_ralph.board.told import Told
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
+from beads_ralph.report.past import History
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.protocol import Changes
 from tests.board.journals import RUN, call, claimed, row, started, verdict, whole_run, write_journal
 from tests.cli.running import compiled_here, tree
 from tests.compile.plans import plan
 from tests.loop.plans import Project, fails, passes, soon, sprint, work
+from tests.report.made import attempt, several
+
+WORK = {"kind": "work"}
 
 
 def told(path: Path) -> Told:
@@ -82,6 +92,39 @@ def test_a_check_that_failed_marks_its_stage(repo: Path) -> None:
     assert [step.name for step in bead.pipeline[0].steps] == ["worktree", "baseline", "claude (sonnet)"]
 
 
+def test_a_conflict_that_was_merged_has_not_failed(repo: Path) -> None:
+    conflict = row("worktree_prepared", 2, "bd-1", path="/w", branch="b", conflict="in model.py")
+    merged = call("agent_ended", "bd-1", 4, "merge", seconds=1.0, problem="", trouble="", usage={})
+    rows = [started(), claimed("bd-1", 1), conflict, call("agent_started", "bd-1", 3, "merge"), merged]
+    for count, state in ((3, "failed"), (4, "now"), (5, "done")):
+        write_journal(repo, [*rows[:count], *([verdict("bd-1", 9, "pass")] if count == 5 else [])])
+        bead = BoardSource.open(repo).snapshot().bead("bd-1")
+        assert bead is not None
+        assert bead.pipeline[0].state == state
+        assert bead.pipeline[0].steps[0].note == "in model.py"
+
+
+def test_a_bead_is_shown_with_the_machine_that_it_is_worked_on(repo: Path) -> None:
+    write_journal(repo, [started(), claimed("bd-1", 1), call("agent_started", "bd-1", 2, host="crane-2")])
+    with runs.exclusive(repo / ".ralph", RUN):
+        bead = BoardSource.open(repo).snapshot().bead("bd-1")
+    assert bead is not None
+    assert bead.host == "crane-2"
+
+
+def test_lines_that_tell_a_board_nothing_are_not_read_and_change_nothing(tmp_path: Path) -> None:
+    rows = [one for line in whole_run() for one in (line, row("review_given", 30, "bd-1"))]
+    path = write_journal(tmp_path, [*rows, row("something_new", 31)])
+    path.write_bytes(path.read_bytes() + b'{"kind": "review_given", "at": \n')
+    tail = JournalTail(path, WANTED)
+    few = list(tail.new_rows())
+    assert {one["kind"].encode() for one in few} <= WANTED
+    assert (tail.offset, tail.broken) == (path.stat().st_size, 1)
+    every = apply_all(Told(), JournalTail(path).new_rows())
+    every.last_at = (seen := apply_all(Told(), few)).last_at
+    assert seen == every
+
+
 # --- a run --------------------------------------------------------------------------------------------
 
 
@@ -141,6 +184,46 @@ def test_a_red_gate_a_budget_and_a_plan_that_differs_need_attention(repo: Path) 
     state = BoardSource.open(repo).snapshot()
     assert [one.kind for one in state.attention] == ["budget", "gate_red", "plan_differs"]
     assert (state.run.mode, state.run.words) == ("ended", "plan differs: 1.1 reads differently")
+
+
+def test_a_run_says_when_it_will_probably_be_done(repo: Path) -> None:
+    """Of what a person does not have to see to; and only while it runs, where the past says enough."""
+    compiled_here(repo, plan(*(sprint(number, f"S {number}") for number in ("1.1", "1.2", "1.3"))))
+    first, second, _ = names = ("bd-1-1-s-11", "bd-1-2-s-12", "bd-1-3-s-13")
+    write_journal(repo, [started(), claimed(first, 0)])
+    now, past = datetime(2026, 11, 16, 10, 5, tzinfo=UTC), History.of(several(attempt, 40, extra=WORK))
+    with runs.exclusive(repo / ".ralph", RUN):
+        state = BoardSource.open(repo).snapshot()
+    found = forecast(state, past, now)
+    assert found is not None
+    assert found.earliest <= found.done_at <= found.latest
+    # Each takes five minutes, the first of them is about to end.
+    assert "2026-11-16T10:12" <= found.done_at <= "2026-11-16T10:20"
+    assert found.attempts == 40
+    assert forecast(state, History.of(several(attempt, 4)), now) is None
+    stuck = [replace(one, status="blocked") if one.id == second else one for one in state.beads]
+    sooner = forecast(replace(state, beads=tuple(stuck)), past, now)
+    assert sooner is not None
+    assert sooner.done_at < found.done_at
+    done = tuple(replace(one, status="closed") for one in state.beads)
+    assert [one.id for one in done] == list(names)
+    assert forecast(replace(state, beads=done), past, now) is None
+
+
+def test_the_forecast_is_in_the_state_of_a_run_with_a_past(repo: Path) -> None:
+    project = Project.make(repo, *(sprint(f"1.{at}", f"S {at}") for at in range(1, 8)))
+    assert project.run().data["ended"] == "done"
+    write_journal(repo, [started(), claimed("bd-1-1-s-1", 1)], "20991116T100000000Z-abcd")
+    EmbeddedStore(repo).update("bd-1-2-s-2", Changes(status="open", expected_status="closed"))
+    with runs.exclusive(repo / ".ralph", "20991116T100000000Z-abcd"):
+        source = BoardSource.open(repo)
+        assert source.snapshot().run.forecast is None
+        state = source.poll()
+        assert state.run.forecast is not None
+        assert source.poll() is state
+        said = project.ralph("status").out
+    assert "probably done at" in said
+    assert project.ralph("status", "--json").data["run"]["forecast"] is None
 
 
 # --- the store ----------------------------------------------------------------------------------------

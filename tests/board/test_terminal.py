@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from beads_ralph.board.source import BoardSource
-from beads_ralph.board.terminal.board_app import HELP, TerminalBoard
+from beads_ralph.board.terminal.board_app import TerminalBoard
+from beads_ralph.board.terminal.keys import HELP
 from beads_ralph.journal import runs
+from beads_ralph.store.embedded.embedded_store import EmbeddedStore
+from beads_ralph.store.query import ItemQuery
 from tests.board.journals import RUN, call, claimed, row, started, whole_run, write_journal
 from tests.board.screens import LARGE, SMALL, assert_screen, board, screen
 from tests.cli.running import compiled_here
 from tests.compile.plans import plan, sprint
+from tests.items import make_item
 
 Steps = Callable[[TerminalBoard, Callable[..., Awaitable[None]]], Awaitable[None]]
 
@@ -120,6 +124,38 @@ def test_a_run_is_paused_resumed_and_stopped_only_after_a_yes(shop: Path) -> Non
         at_the_board(shop, SMALL, steps)
 
 
+def test_a_bead_is_accepted_and_released_and_a_step_closed_with_words(repo: Path) -> None:
+    sprints = (sprint("1.1", "Schema"), sprint("1.2", "Sign-off"), sprint("1.3", "Release"))
+    compiled_here(repo, plan(*sprints))
+    store, first, second = EmbeddedStore(repo), "bd-1-1-schema", "bd-1-2-sign-off"
+    step = "bd-call-the-bank"
+    store.create([make_item("bd-mol", "molecule"), make_item(step, parent="bd-mol")])
+
+    async def steps(app: TerminalBoard, press: Callable[..., Awaitable[None]]) -> None:
+        async def is_so(bead: str, status: str) -> None:
+            while (store.show(bead).status != status) or not app.message:
+                await asyncio.sleep(0.02)
+
+        app.key = first
+        await press("a", *"by", "space", *"hand", "escape")
+        assert store.show(first).status == "open"
+        await press("a", *"by", "space", *"hand", "enter")
+        await is_so(first, "closed")
+        assert "accepted as done" in app.message
+        assert store.claim(second, "somebody gone").won
+        app.take(app.source.refresh())
+        app.key = second
+        await press("R", "n", "R", "y")
+        await is_so(second, "open")
+        app.key = next(row.key for row in app.rows if row.attention and row.attention.bead == step)
+        await press("c", *"they", "space", *"said", "space", *"yes", "enter")
+        while not store.items.find(ItemQuery(ids=[step], statuses=["closed"])):
+            await asyncio.sleep(0.02)
+
+    at_the_board(repo, LARGE, steps)
+    assert store.show(first).metadata.accepted is not None
+
+
 HOSTILE = "[red]x[/] \x1b[2J\x1b]0;gone\x07 [@click=app.quit]y[/] \u202eabc"
 
 
@@ -166,7 +202,8 @@ def test_five_hundred_beads_can_all_be_reached(repo: Path) -> None:
 def test_every_key_of_the_help_is_bound_and_ctrl_c_leaves_a_board_that_only_looks(shop: Path) -> None:
     bound = {key for one in TerminalBoard.BINDINGS for key in one.key.split(",")}  # type: ignore[union-attr]
     named = {"/": "slash", "↑": "up", "↓": "down", "PgUp": "pageup", "PgDn": "pagedown", "Ctrl-C": "ctrl+c"}
-    assert {named.get(key, key.lower()) for keys, _ in HELP for key in keys.split()} <= bound
+    keys = [key for keys, _ in HELP for key in keys.split()]
+    assert {named.get(key, key if len(key) == 1 else key.lower()) for key in keys} <= bound
 
     async def leave() -> None:
         app = board(shop)

@@ -95,6 +95,15 @@ def test_priority_comes_before_the_longest_chain() -> None:
     assert forecast(sprints, edges, Steady(), 1).seconds.p50 == near(300.0)
 
 
+def test_what_is_at_work_already_is_as_far_along_as_it_is() -> None:
+    edges: dict[str, Sequence[str]] = {"begun": [], "after": ["begun"], "new": []}
+    sprints = [sprint("begun")._replace(elapsed=60.0), sprint("after"), sprint("new", priority=0)]
+    assert forecast(sprints, edges, Steady(), 2).seconds.p50 == near(140.0)
+    assert forecast(sprints, edges, Steady(), 1).seconds.p50 == near(240.0)  # it goes on before others begin
+    late = [sprint("begun")._replace(elapsed=1e6)]
+    assert forecast(late, {"begun": []}, Steady(), 1).seconds.p50 == 0.0
+
+
 def test_retries_take_their_time_and_their_money() -> None:
     found = forecast([sprint("1")], {"1": []}, Steady(cost=1.5, first=0.0), 1)
     assert (found.seconds.p10, found.seconds.p90) == (near(200.0), near(200.0))

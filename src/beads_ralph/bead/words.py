@@ -18,6 +18,18 @@ def moment_of(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def clock(at: str | None, now: datetime | None = None) -> str:
+    """`14:30`, by the clock of whoever looks; with `now`, `Tue 14:30` where that is another day."""
+    try:
+        moment = moment_of(at).astimezone() if at else None
+    except (ValueError, OverflowError):
+        return at or ""
+    if moment is None:
+        return ""
+    other = now is not None and moment.date() != now.astimezone().date()
+    return f"{moment:%a %H:%M}" if other else f"{moment:%H:%M}"
+
+
 def seconds_of(text: str) -> float | None:
     """`30s`, `15m`, `1h30m` or a number of seconds; None for anything else."""
     if NUMBER.fullmatch(text):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from beads_ralph.board.model import URGENCY, Attention, AttentionKind, BoardBead, BoardRun
 
@@ -40,7 +40,11 @@ def _of_run(told: Told, look: StoreLook, run: BoardRun) -> Iterator[Attention]:
     yield from _for_people(look)
     for name, fault in look.unreadable:
         yield Attention(
-            "unreadable", f"{name} cannot be read: {fault}", name, None, None, f"beads-ralph retry {name}"
+            "unreadable",
+            f"{name} cannot be read: {fault}",
+            name,
+            command=f"beads-ralph retry {name}",
+            orders=("retry",),
         )
     if run.broken_lines:
         words = "1 line" if run.broken_lines == 1 else f"{run.broken_lines} lines"
@@ -59,10 +63,16 @@ def _for_people(look: StoreLook) -> Iterator[Attention]:
             named.add(str(wait["id"]))
             held = ", ".join(map(str, wait.get("beads") or ()))
             text = f"{wait['title']}: {wait['reason']}; holds up {held}"
-            yield Attention("person", text, str(wait["id"]), None, None, str(wait["command"]))
+            yield _for_person(text, wait)
     for step in look.people:
         if step.get("command") and step["id"] not in named:
-            yield Attention("person", str(step["title"]), str(step["id"]), None, None, str(step["command"]))
+            yield _for_person(str(step["title"]), step)
+
+
+def _for_person(text: str, item: Mapping[str, Any]) -> Attention:
+    """A gate is approved; a step is done, or answered where it asks something."""
+    orders = ("approve",) if item.get("type") == "gate" else ("close", "answer")
+    return Attention("person", text, str(item["id"]), None, None, str(item["command"]), orders)
 
 
 def _of_beads(told: Told, around: RunSigns, run: BoardRun, beads: Iterable[BoardBead]) -> Iterator[Attention]:
@@ -73,7 +83,8 @@ def _of_beads(told: Told, around: RunSigns, run: BoardRun, beads: Iterable[Board
         elif bead.status == "blocked":
             kind: AttentionKind = "budget" if _is_over_budget(told, bead) else "blocked"
             why = (bead.reason or bead.last_failure or "blocked").splitlines()[0]
-            yield Attention(kind, why, bead.id, bead.ended_at, None, f"beads-ralph retry {bead.id}")
+            todo = f"beads-ralph retry {bead.id}"
+            yield Attention(kind, why, bead.id, bead.ended_at, None, todo, ("retry", "accept"))
         elif bead.status == "closed" and bead.flags:
             text = "; ".join(bead.flags)
             todo = f"beads-ralph show {bead.id}"
@@ -88,7 +99,8 @@ def _of_beads(told: Told, around: RunSigns, run: BoardRun, beads: Iterable[Board
 def _at_work(told: Told, around: RunSigns, bead: BoardBead, *, on: bool) -> Iterator[Attention]:
     if not on:
         text = "was being worked on when the run was killed"
-        yield Attention("interrupted", text, bead.id, bead.stage_since, command="beads-ralph run")
+        todo = "beads-ralph run"
+        yield Attention("interrupted", text, bead.id, bead.stage_since, None, todo, ("release",))
         return
     activity = around.activity.get(bead.id)
     if activity is not None and activity.silent:

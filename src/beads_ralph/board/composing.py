@@ -112,6 +112,7 @@ class _Composer:
             agent=said.agent,
             program=said.program,
             model=said.model,
+            host=said.host,
             transcript=said.transcript,
             since=said.since or None,
             stage_since=said.stage_since or None,
@@ -181,6 +182,7 @@ class _Composer:
             ),
             next_commands=tuple(map(str, end.get("next") or ())),
             remarks=tuple(map(str, end.get("remarks") or ())),
+            forecast=around.forecast if mode == "running" else None,
             broken_lines=around.broken_lines + told.spoiled,
             problem=self.look.problem,
         )
@@ -269,7 +271,9 @@ def _stage_line(
     name: StageName, steps: list[ToldStep], at: int, furthest: int, *, working: bool
 ) -> StageLine:
     state: StageState = "waits"
-    if any(step.state == "failed" for step in steps):
+    # A conflict that was merged and a call that was repeated have not failed; a check that failed has.
+    telling = steps[-1:] if name == "developed" else steps
+    if any(step.state == "failed" for step in telling):
         state = "failed"
     elif any(step.state == "now" for step in steps) or (at == furthest and working):
         state = "now"

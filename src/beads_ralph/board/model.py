@@ -111,6 +111,8 @@ class BoardBead:
     agent: str = ""
     program: str = ""
     model: str = ""
+    host: str = ""
+    """The machine that it is worked on, where that is another one."""
     transcript: str | None = None
     since: str | None = None
     """When it was taken up."""
@@ -139,6 +141,8 @@ class Attention:
     until: str | None = None
     command: str | None = None
     """What to type about it."""
+    orders: tuple[str, ...] = ()
+    """The actions that may settle it, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,18 @@ class RunProgram:
     program: str
     reason: str
     until: str
+
+
+@dataclass(frozen=True)
+class RunForecast:
+    """When what can go on without a person will probably be done."""
+
+    done_at: str
+    earliest: str
+    latest: str
+    """Eight of ten times it is between these two."""
+    attempts: int
+    """Of the past, from which that was drawn."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +193,8 @@ class BoardRun:
     pull_requests: tuple[str, ...] = ()
     next_commands: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    forecast: RunForecast | None = None
+    """While it runs, and where the past says enough."""
     broken_lines: int = 0
     """Lines of the journal that nobody can read."""
     problem: str = ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from beads_ralph.board.model import RunForecast
+
 
 @dataclass(frozen=True)
 class Activity:
@@ -31,3 +33,4 @@ class RunSigns:
     """Beads of which the journal knows more than the look at the store did."""
     now: str = ""
     budget: Mapping[str, float | None] = field(default_factory=dict)
+    forecast: RunForecast | None = None

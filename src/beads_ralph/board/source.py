@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beads_ralph.board import store_look
 from beads_ralph.board.activity import Watched
 from beads_ralph.board.composing import compose
+from beads_ralph.board.folding import WANTED, apply_all
 from beads_ralph.board.journal_tail import JournalTail
 from beads_ralph.board.model import BoardState
 from beads_ralph.board.signs import RunSigns
 from beads_ralph.board.store_look import StoreLook
-from beads_ralph.board.told import Told, apply_all
+from beads_ralph.board.told import Told
 from beads_ralph.config import workspace
 from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.config.workspace import RalphPlace
@@ -25,6 +26,9 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal import runs
 from beads_ralph.journal.journal import moment_text
 from beads_ralph.journal.runs import RunFolder
+
+if TYPE_CHECKING:
+    from beads_ralph.board.expecting import Expecting
 
 POLL_SECONDS: Final = 0.5
 STORE_SECONDS: Final = 1.0
@@ -73,6 +77,7 @@ class BoardSource:
         self._looked_after = -1
         self._ends: dict[str, tuple[int, float]] = {}
         self._watched = Watched()
+        self._expecting: Expecting | None = None
         self._alive = False
         self._asked_lock_at = float("-inf")
         self._runs_seen: tuple[int, int] | None = None
@@ -97,7 +102,9 @@ class BoardSource:
         return self._state if self._state is not None else self.poll()
 
     def poll(self) -> BoardState:
-        """Read what is new, and say how things stand; the same object where nothing is."""
+        """Read what is new, and say how things stand; the same object where nothing is. The first look is
+        without a forecast, so that a board opens at once."""
+        first = self._state is None
         self._turn_to_newest()
         if self._tail is not None:
             apply_all(self.told, self._tail.new_rows())
@@ -105,7 +112,25 @@ class BoardSource:
         self._note_ends()
         self._look_at_store()
         self._state = compose(self.told, self.look, self._signs(), self._state)
-        return self._state
+        return self._state if first else self.expect()
+
+    def expect(self) -> BoardState:
+        """The same with when the run will probably be done."""
+        state = self.snapshot()
+        if self._expecting is None:
+            if state.run.mode != "running" or not self._has_past():
+                return state
+            from beads_ralph.board.expecting import Expecting
+
+            self._expecting = Expecting(self.place)
+        if self._expecting.look(state, datetime.now(UTC)) != state.run.forecast:
+            self._state = compose(self.told, self.look, self._signs(), state)
+        return self.snapshot()
+
+    def _has_past(self) -> bool:
+        """Tell whether anything was judged here before; to read it all takes a while."""
+        judged = any(bead.attempts for bead in self.told.beads.values())
+        return judged or len(runs.folders(self.place.home)) > 1
 
     def follow(
         self, ended: Callable[[], bool] = lambda: False, seconds: float = POLL_SECONDS
@@ -134,7 +159,7 @@ class BoardSource:
         folder = self._wanted()
         if folder is None or folder == self._folder:
             return
-        self._folder, self._tail = folder, JournalTail(folder.journal)
+        self._folder, self._tail = folder, JournalTail(folder.journal, WANTED)
         self.told, self._watched, self._ends = Told(), Watched(), {}
         self._looked_after, self._asked_lock_at = -1, float("-inf")
 
@@ -208,6 +233,7 @@ class BoardSource:
             trusted=self._trusted(),
             now=moment_text(now),
             budget=self.budget,
+            forecast=self._expecting.found if self._expecting else None,
         )
 
 

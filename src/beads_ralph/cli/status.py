@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from beads_ralph.bead.json_fields import to_json
-from beads_ralph.bead.words import plural, utc_text
+from beads_ralph.bead.words import clock, plural, utc_text
 from beads_ralph.board.source import BoardSource
 from beads_ralph.cli import executions, options, page
 from beads_ralph.cli.answer import Answer
@@ -17,7 +17,6 @@ from beads_ralph.cli.commands import Option
 from beads_ralph.cli.page import Line, line
 from beads_ralph.cli.style import current_style
 from beads_ralph.config import workspace
-from beads_ralph.config.settings_file import StoreChoice
 from beads_ralph.journal import journal, runs
 from beads_ralph.journal.runs import RunFolder
 
@@ -34,10 +33,11 @@ def status(
     json_: options.Json = False,
 ) -> Answer:
     """Show what is at work, what is done and what is blocked."""
-    while watch and current_style() == "text" and executions.is_anything_running(workspace.place()):
-        _show_again(_status(store))
+    source = BoardSource(workspace.place(), store)
+    while watch and current_style() == "text" and executions.is_anything_running(source.place):
+        _show_again(_status(source))
         time.sleep(REFRESH_SECONDS)
-    found = _status(store)
+    found = _status(BoardSource(source.place, store))
     return Answer(found, page=lambda: _page(found))
 
 
@@ -47,10 +47,10 @@ def _show_again(found: dict[str, Any]) -> None:
     page.draw(console, _page(found))
 
 
-def _status(store: StoreChoice | None) -> dict[str, Any]:
-    place = workspace.place()
-    source = BoardSource(place, store)
-    state, look, folder = source.poll(), source.look, source.folder
+def _status(source: BoardSource) -> dict[str, Any]:
+    place = source.place
+    source.poll()
+    state, look, folder = source.expect(), source.look, source.folder
     if look.error is not None:
         raise look.error
     listing, running = look.listing, runs.is_running(place.home)
@@ -133,6 +133,10 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
     yield from _cut_off(found)
     counts = found["counts"]
     yield line("  ".join(f"{counts.get(name, 0)} {name}" for name in STATUSES))
+    if forecast := found["run"]["forecast"]:
+        now = datetime.now(UTC)
+        times = [clock(forecast[name], now) for name in ("done_at", "earliest", "latest")]
+        yield line("  probably done at {}, 8 of 10 times between {} and {}".format(*times))
     if reviewed := found["standing"].get("reviewed"):
         yield line(f"  {reviewed} of the closed on review alone: no verifier ran")
     yield from _urgent(found["attention"])

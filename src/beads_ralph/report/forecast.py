@@ -18,6 +18,7 @@ from beads_ralph.report.past import (
     AttemptPool,
     History,
     Likeness,
+    Past,
     RunDraw,
 )
 
@@ -29,6 +30,7 @@ SEED: Final = 20260207
 MOST_REHEARSALS: Final = 2000
 FEWEST_REHEARSALS: Final = 200
 SPRINTS_IN_ALL: Final = 200_000
+REDRAWS: Final = 10
 
 
 class ForecastSprint(NamedTuple):
@@ -42,6 +44,8 @@ class ForecastSprint(NamedTuple):
     begun: int = 0
     """Attempts that are over, of the most that there may be."""
     team: str = ""
+    elapsed: float = 0.0
+    """Seconds that the present attempt has been at work already."""
 
     @property
     def lanes(self) -> frozenset[tuple[str, str]]:
@@ -213,7 +217,8 @@ class _Stage:
                 self.dependents[other].append(name)
         depth = graph.remaining_depth(edges)
         ordered = sorted(
-            enumerate(sprints), key=lambda row: (row[1].priority, -depth.get(row[1].name, 0), row[0])
+            enumerate(sprints),
+            key=lambda row: (not row[1].elapsed, row[1].priority, -depth.get(row[1].name, 0), row[0]),
         )
         self.rank = {sprint.name: place for place, (_, sprint) in enumerate(ordered)}
         roots = (name for name, count in self.waiting.items() if count == 0)
@@ -257,6 +262,19 @@ class _Stage:
         """Attempts at one sprint until one passes."""
         sprint = self.sprints[name]
         drawn = truth.work(sprint.begun, sprint.max_attempts, chance)
+        if sprint.elapsed:
+            drawn = _under_way(drawn, sprint, truth, chance)
         costs = [past.cost for past in drawn if past.cost is not None]
         gave_up = not any(past.passed for past in drawn)
         return Rehearsal(sum(past.seconds for past in drawn), sum(costs), len(costs), len(drawn), gave_up)
+
+
+def _under_way(drawn: list[Past], sprint: ForecastSprint, truth: RunDraw, chance: Random) -> list[Past]:
+    """The same with what is left of the first attempt: that it lasts rules short ones out. One that outlasts
+    all that could be drawn may end any moment."""
+    tries = 0
+    while drawn and drawn[0].seconds <= sprint.elapsed and tries < REDRAWS:
+        drawn = truth.work(sprint.begun, sprint.max_attempts, chance)
+        tries += 1
+    first = drawn[:1]
+    return [one._replace(seconds=max(one.seconds - sprint.elapsed, 0.0)) for one in first] + drawn[1:]

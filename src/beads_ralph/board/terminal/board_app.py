@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 from textual.message import Message
@@ -19,6 +19,7 @@ from beads_ralph.board.actions import ActionRequest, perform
 from beads_ralph.board.model import BoardBead, BoardState
 from beads_ralph.board.source import POLL_SECONDS, BoardSource
 from beads_ralph.board.terminal import reading, views
+from beads_ralph.board.terminal.keys import BINDINGS, FOOTER, HELP
 from beads_ralph.board.terminal.lines import Line, heading, line
 from beads_ralph.board.terminal.pane import Pane
 from beads_ralph.board.terminal.views import FILTERS, ListRow
@@ -28,24 +29,6 @@ WIDE: Final = 100
 """From so many columns on the list and another pane stand side by side."""
 SIDES: Final = ("detail", "output", "diff", "graph")
 MESSAGE_SECONDS: Final = 6.0
-HELP: Final = (
-    ("j k ↑ ↓", "move; in the right pane, scroll"),
-    ("PgUp PgDn", "a page; Home and End the ends"),
-    ("Enter", "open the bead; Esc goes back"),
-    ("Tab", "from the list to the other pane, and back"),
-    ("1 2 3 4", "list, waves, detail, output"),
-    ("o", "the next pane: detail, output, diff, waves"),
-    ("g v d", "waves; verdict and evidence; diff"),
-    ("/", "search: id, number, title, team, program"),
-    ("f", "filter: all, needs you, running, next, done"),
-    ("p", "pause the run, or let it go on"),
-    ("r", "retry the bead"),
-    ("c", "close the person's step that is selected"),
-    ("x", "stop the run, when asked twice"),
-    ("y", "copy the bead's id"),
-    ("Ctrl-C", "in `run`: as in the run itself; once ends gently, twice at once"),
-    ("q", "leave the board; the run goes on"),
-)
 
 
 @dataclass(frozen=True)
@@ -54,6 +37,15 @@ class YesQuestion:
 
     text: str
     yes: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class WordsOrder:
+    """Something that is done with a person's words."""
+
+    text: str
+    name: str
+    bead: str
 
 
 class Looked(Message):
@@ -69,38 +61,12 @@ class TerminalBoard(App[None]):
 
     CSS = """
     Screen { layout: vertical; }
-    #header { height: 2; } #footer { height: 1; } #search { height: 1; border: none; display: none; }
-    #body { height: 1fr; } #side { margin-left: 1; width: 6fr; } #list { width: 5fr; }
+    #header { height: 2; } #footer { height: 1; } Input { height: 1; border: none; display: none; }
+    #body { height: 1fr; } #side { padding-left: 1; width: 6fr; } #list { width: 5fr; }
+    #body.wide #side { border-left: solid $foreground-muted; }
     """
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown,ctrl+d", "page(1)", show=False),
-        Binding("pageup,ctrl+u", "page(-1)", show=False),
-        Binding("home", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-        Binding("enter", "open", show=False),
-        Binding("escape", "close", show=False),
-        Binding("tab", "other", show=False, priority=True),
-        Binding("1", "pane('list')", show=False),
-        Binding("2,g", "pane('graph')", show=False),
-        Binding("3,v", "pane('detail')", show=False),
-        Binding("4", "pane('output')", show=False),
-        Binding("d", "pane('diff')", show=False),
-        Binding("o", "cycle", show=False),
-        Binding("slash", "search", show=False),
-        Binding("f", "filter", show=False),
-        Binding("p", "pause", show=False),
-        Binding("r", "retry", show=False),
-        Binding("c", "close_step", show=False),
-        Binding("x", "stop", show=False),
-        Binding("y", "yes_or_yank", show=False),
-        Binding("n", "no", show=False),
-        Binding("question_mark", "pane('help')", show=False),
-        Binding("q", "leave", show=False),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     def __init__(
         self,
@@ -122,6 +88,7 @@ class TerminalBoard(App[None]):
         self.on_side = False
         self.shown, self.search = FILTERS[0], ""
         self.question: YesQuestion | None = None
+        self.order: WordsOrder | None = None
         self.message = ""
         self.over = False
         self.follower = reading.SelectedReader(source)
@@ -135,6 +102,7 @@ class TerminalBoard(App[None]):
             yield Pane(id="list")
             yield Pane(id="side")
         yield Input(id="search", placeholder="search", compact=True, select_on_focus=False)
+        yield Input(id="words", compact=True, select_on_focus=False)
         yield Pane(id="footer")
 
     def on_mount(self) -> None:
@@ -200,20 +168,22 @@ class TerminalBoard(App[None]):
         listed, side = self.query_one("#list", Pane), self.query_one("#side", Pane)
         listed.display = self.wide or self.whole == "list"
         side.display = self.wide or self.whole != "list"
+        self.query_one("#body").set_class(self.wide, "wide")
         width = self.size.width if narrow else self.size.width * 5 // 11
-        self.rows = views.list_rows(self.state, self.shown, self.search, width, now)
+        rows = views.list_rows(self.state, self.shown, self.search, width if narrow else width - 1, now)
+        self.rows = views.spaced(rows, self.size.height - 3)
         if self._row is None:
             self.key = next((row.key for row in self.rows if row.key), "")
         cursor = next((at for at, row in enumerate(self.rows) if row.key and row.key == self.key), None)
         self.query_one("#header", Pane).show(views.header(self.state, now))
         listed.show([row.line for row in self.rows], cursor)
-        side.show(self._side_lines(self.size.width if narrow else self.size.width - width - 1, now))
+        side.show(self._side_lines(self.size.width - 1 if narrow else self.size.width - width - 3, now))
         self.query_one("#footer", Pane).show([self._footer()])
 
     def _side_lines(self, width: int, now: datetime) -> list[Line]:
         bead, pane = self.selected, self.pane
         if pane == "help":
-            return [heading("keys"), *(line((f"  {keys:<10} ", "bold"), text) for keys, text in HELP)]
+            return [heading("keys"), *(line((f"  {keys:<9} ", "bold cyan"), text) for keys, text in HELP)]
         if self.over:
             return views.end_card(self.state, width)
         if pane == "graph":
@@ -227,11 +197,14 @@ class TerminalBoard(App[None]):
     def _footer(self) -> Line:
         if self.question is not None:
             return line((f" {self.question.text} ", "bold yellow"), "y yes  n no")
+        if self.order is not None:
+            return line((f" {self.order.text} ", "bold yellow"), "Enter sends it, Esc leaves it")
         if self.message:
             return line(f" {self.message}")
         name = f"{self.shown}" + (f" /{self.search}" if self.search else "")
-        keys = "Enter open  / find  o pane  p pause  r retry  x stop  ? help  q leave"
-        return line((f" {name} ", "reverse"), f" {keys}" if not self.over else " the run is over: q leaves")
+        keys = FOOTER if not self.over else (("q", "leave: the run is over"),)
+        hints = [piece for key, what in keys for piece in ((f"  {key}", "bold cyan"), (f" {what}", "dim"))]
+        return line((f" {name} ", "reverse"), *hints)
 
     def say(self, text: str) -> None:
         self.message = text
@@ -268,7 +241,9 @@ class TerminalBoard(App[None]):
 
     def action_close(self) -> None:
         self.question, self.on_side, self.over = None, False, False
-        if self.search or self.query_one("#search").display:
+        if self.order is not None:
+            self._close_words()
+        elif self.search or self.query_one("#search").display:
             self._close_search(clear=True)
         elif not self.wide:
             self.whole = "list"
@@ -311,11 +286,16 @@ class TerminalBoard(App[None]):
         self.draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.search = event.value
-        self.draw()
+        if event.input.id == "search":
+            self.search = event.value
+            self.draw()
 
-    def on_input_submitted(self, _event: Input.Submitted) -> None:
-        self._close_search(clear=False)
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id == "search":
+            self._close_search(clear=False)
+        elif self.order is not None:
+            self.act(self.order.name, self.order.bead, event.value)
+            self._close_words()
 
     def _close_search(self, *, clear: bool) -> None:
         box = self.query_one("#search", Input)
@@ -327,8 +307,8 @@ class TerminalBoard(App[None]):
 
     # --- steering -------------------------------------------------------------------------------------
 
-    def act(self, name: str, bead: str = "") -> None:
-        request = ActionRequest(name, bead)
+    def act(self, name: str, bead: str = "", words: str = "") -> None:
+        request = ActionRequest(name, bead, words)
         threading.Thread(target=self._act, args=(request,), daemon=True).start()
 
     def _act(self, request: ActionRequest) -> None:
@@ -351,11 +331,41 @@ class TerminalBoard(App[None]):
 
     def action_close_step(self) -> None:
         row = self._row
-        step = row.attention.bead if row and row.attention and row.attention.kind == "person" else None
-        if step is None:
+        one = row.attention if row and row.attention and row.attention.kind == "person" else None
+        if one is None or one.bead is None:
             self.say("select a person's step first")
+        elif "approve" in one.orders:
+            self._ask_words(f"Approve {one.bead}? A note:", "approve", one.bead)
         else:
-            self._ask(f"Is {step} done?", lambda: self.act("close", step))
+            self._ask_words(f"Is {one.bead} done? A note or your answer:", "close", one.bead)
+
+    def action_accept(self) -> None:
+        bead = self.selected
+        if bead is None:
+            self.say("select a bead first")
+        else:
+            self._ask_words(f"Why is {bead.number or bead.id} done?", "accept", bead.id)
+
+    def action_release(self) -> None:
+        bead = self.selected
+        if bead is None:
+            self.say("select a bead first")
+        else:
+            ask = f"Release {bead.number or bead.id}, which a dead run holds?"
+            self._ask(ask, lambda: self.act("release", bead.id))
+
+    def _ask_words(self, text: str, name: str, bead: str) -> None:
+        self.order = WordsOrder(text, name, bead)
+        box = self.query_one("#words", Input)
+        box.value, box.display = "", True
+        box.focus()
+        self.draw()
+
+    def _close_words(self) -> None:
+        self.order = None
+        self.query_one("#words", Input).display = False
+        self.query_one("#list", Pane).focus()
+        self.draw()
 
     def action_stop(self) -> None:
         self._ask("Stop the run when what is at work has finished?", lambda: self.act("stop"))

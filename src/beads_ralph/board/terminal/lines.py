@@ -95,15 +95,6 @@ def age(since: str | None, now: datetime) -> str:
         return ""
 
 
-def clock(at: str | None) -> str:
-    """`14:30`, by the clock of whoever looks."""
-    try:
-        moment = moment_of(at).astimezone() if at else None
-    except (ValueError, OverflowError):
-        return at or ""
-    return f"{moment:%H:%M}" if moment else ""
-
-
 def tokens(count: int | None) -> str:
     """`950`, `12k`, `3.4M`."""
     if count is None:

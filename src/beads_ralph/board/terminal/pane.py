@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -13,6 +14,8 @@ from textual.widget import Widget
 from beads_ralph.board.terminal.lines import Line
 
 PLAIN, SELECTED = Style(), Style(reverse=True)
+KEPT: Final = Style(bold=True)
+"""All that a selected line keeps of its styles: one colour from end to end is seen at once."""
 
 
 class Pane(Widget, can_focus=True):
@@ -62,7 +65,12 @@ class Pane(Widget, can_focus=True):
         at, width = self.top + y, self.size.width
         if at >= len(self.lines):
             return Strip.blank(width, PLAIN)
-        chosen = SELECTED if at == self.cursor else None
-        pieces = [Segment(text, Style.parse(style)) for text, style in self.lines[at]]
-        strip = Strip(pieces, sum(cell_len(piece.text) for piece in pieces)).adjust_cell_length(width, PLAIN)
-        return strip.apply_style(chosen) if chosen else strip
+        chosen = at == self.cursor
+        pieces = [Segment(text, _style(style, chosen=chosen)) for text, style in self.lines[at]]
+        length = sum(cell_len(piece.text) for piece in pieces)
+        return Strip(pieces, length).adjust_cell_length(width, SELECTED if chosen else PLAIN)
+
+
+def _style(name: str, *, chosen: bool) -> Style:
+    style = Style.parse(name)
+    return style if not chosen else SELECTED + KEPT if style.bold else SELECTED

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.cells import cell_len
 
 from beads_ralph.bead.names import doer
-from beads_ralph.bead.words import plural
+from beads_ralph.bead.words import clock, moment_of, plural
 from beads_ralph.board.model import Attention, BoardBead, BoardState, StageLine
 from beads_ralph.board.terminal.lines import (
     EMPTY,
@@ -18,7 +18,6 @@ from beads_ralph.board.terminal.lines import (
     Line,
     Piece,
     age,
-    clock,
     cut,
     heading,
     lasted,
@@ -38,6 +37,10 @@ MODES: Final = {
     "dead": ("✗ killed", "red"),
     "none": ("○ no run yet", "dim"),
 }
+BAR: Final = (
+    ("closed", "█", "green"), ("in_progress", "▓", "cyan"), ("blocked", "▚", "red"), ("open", "░", "dim"),
+)  # fmt: skip
+BAR_CELLS: Final = 24
 TITLE: Final = 20
 """So much of a title is shown among the waves."""
 URGENT: Final = {"interrupted", "stalled", "budget", "blocked", "gate_red"}
@@ -53,6 +56,9 @@ class ListRow:
     attention: Attention | None = None
 
 
+BETWEEN: Final = ListRow(EMPTY)
+
+
 # --- the header ---------------------------------------------------------------------------------------
 
 
@@ -60,7 +66,7 @@ def header(state: BoardState, now: datetime) -> list[Line]:
     run, counts = state.run, state.run.counts or {}
     sign, style = MODES[run.mode]
     whole = sum(counts.values())
-    parts: list[str] = [f"  {counts.get('closed', 0)}/{whole} done"]
+    parts: list[str] = [f"{counts.get('closed', 0)}/{whole} done"]
     parts += [f"{counts['blocked']} blocked"] if counts.get("blocked") else []
     if run.mode in ("running", "paused", "draining"):
         parts.append(f"{run.workers}/{run.parallel or '?'} at work")
@@ -68,12 +74,25 @@ def header(state: BoardState, now: datetime) -> list[Line]:
     parts += [one for one in (length, f"{tokens(run.tokens)} tokens" if run.tokens else "") if one]
     if run.cost_usd is not None:
         parts.append(money(run.cost_usd) + (f" of {money(run.budget_usd)}" if run.budget_usd else ""))
-    second: list[str | Piece] = [(f"  run {run.id or '-'}  ", "dim")]
+    if run.forecast is not None:
+        parts.append(f"done about {clock(run.forecast.done_at, now)}")
+    second: list[str | Piece] = [*_bar(counts), (f"  run {run.id or '-'}  ", "dim")]
     if run.mode in ("ended", "dead", "draining"):
         second.append(run.words)
     if state.attention:
         second.append((f"  ! {plural(len(state.attention), 'thing')} for you", "yellow"))
-    return [line((sign, style or "bold"), "  ·  ".join(parts)), line(*second)]
+    facts = [piece for part in parts for piece in (("  ·  ", "dim"), part)]
+    return [line(" ", (sign, f"bold {style}"), *facts), line(" ", *second)]
+
+
+def _bar(counts: Mapping[str, int]) -> Iterator[Piece]:
+    """How far it has come: done, at work, blocked and the rest, each in a shape of its own."""
+    whole = sum(counts.values())
+    ends, at = 0.0, 0
+    for status, sign, style in BAR if whole else ():
+        ends += counts.get(status, 0) / whole * BAR_CELLS
+        yield sign * (round(ends) - at), style
+        at = round(ends)
 
 
 # --- the list -----------------------------------------------------------------------------------------
@@ -98,6 +117,14 @@ def list_rows(state: BoardState, shown: str, search: str, width: int, now: datet
 
 def _lane(title: str, rows: Sequence[ListRow]) -> list[ListRow]:
     return [ListRow(line((f"{title} ", "bold"), (str(len(rows)), "dim"))), *rows] if rows else []
+
+
+def spaced(rows: list[ListRow], room: int) -> list[ListRow]:
+    """With an empty line between lanes, where there is room for it."""
+    heads = [at for at, row in enumerate(rows) if at and not row.key]
+    if len(rows) + len(heads) > room:
+        return rows
+    return [one for at, row in enumerate(rows) for one in ((BETWEEN, row) if at in heads else (row,))]
 
 
 def _matches(text: str, words: Sequence[str]) -> bool:
@@ -145,7 +172,8 @@ def _facts(bead: BoardBead, now: datetime) -> str:
             attempt = f" {bead.attempt}/{bead.max_attempts}" if bead.attempt > 1 else ""
             return f"{bead.stage.split(' (')[0]}{attempt} {age(bead.since, now)}"
         case "closed":
-            return " ".join(one for one in (bead.standing or "", money(bead.cost_usd)) if one)
+            took = _took(bead)
+            return " ".join(one for one in (bead.standing or "", took, money(bead.cost_usd)) if one)
         case "open" if bead.waits:
             wait = bead.waits[0]
             if wait.until:
@@ -155,6 +183,14 @@ def _facts(bead: BoardBead, now: datetime) -> str:
             return "ready"
         case status:
             return status
+
+
+def _took(bead: BoardBead) -> str:
+    """From its taking up to its end, in this run."""
+    try:
+        return age(bead.since, moment_of(bead.ended_at)) if bead.since and bead.ended_at else ""
+    except ValueError:
+        return ""
 
 
 # --- the waves ----------------------------------------------------------------------------------------
@@ -202,13 +238,21 @@ def _width(cell: Line) -> int:
 # --- a bead -------------------------------------------------------------------------------------------
 
 
-def pipeline_line(stages: Sequence[StageLine]) -> Line:
-    """`✓ developed 12s → ▶ checked → · reviewed → · proposed → · closed`"""
+def pipeline_line(stages: Sequence[StageLine], width: int) -> Line:
+    """`✓ developed 12s → ▶ checked → · reviewed → · proposed → · closed`, closer where it is narrow."""
+    for arrow, times in ((" → ", True), (" → ", False), (" ", False)):
+        found = _stages(stages, arrow, times=times)
+        if _width(found) <= width:
+            break
+    return found
+
+
+def _stages(stages: Sequence[StageLine], arrow: str, *, times: bool) -> Line:
     pieces: list[str | Piece] = []
     for stage in stages:
         sign, style = SIGNS.get(stage.state, ("·", "dim")) if stage.state != "waits" else ("·", "dim")
-        took = f" {lasted(stage.seconds)}" if stage.seconds is not None else ""
-        pieces += [(" → ", "dim")] if pieces else []
+        took = f" {lasted(stage.seconds)}" if times and stage.seconds is not None else ""
+        pieces += [(arrow, "dim")] if pieces else []
         pieces += [
             (f"{sign} ", style),
             (stage.name, "bold" if stage.state == "now" else style),
@@ -230,7 +274,7 @@ def detail_lines(
         EMPTY,
     ]
     if bead.pipeline:
-        found += [pipeline_line(bead.pipeline), *_steps(bead), EMPTY]
+        found += [pipeline_line(bead.pipeline, width), *_steps(bead), EMPTY]
     found += list(_doing(bead, now, width))
     found += [one for wait in bead.waits for one in wrapped(f"… {wait.text}{_until(wait.until)}", width)]
     found += _attempts(bead, width)
@@ -255,6 +299,7 @@ def _doing(bead: BoardBead, now: datetime, width: int) -> Iterator[Line]:
     if bead.status == "in_progress":
         who = doer(bead.agent, bead.program, bead.model) if bead.agent else ""
         who = f"{bead.role} {who}".strip() or bead.stage
+        who += f" on {bead.host}" if bead.host else ""
         attempt = f"attempt {bead.attempt} of {bead.max_attempts}"
         yield line((attempt, "bold"), f"  {who}  {age(bead.stage_since, now)}")
         if bead.last_activity:

@@ -31,7 +31,8 @@ export const ORDERS = {
   stop: { name: "Stop", danger: true, ask: "End the run when what is at work has finished?", done: "The run ends when what is at work has finished." },
   retry: { name: "Retry", done: "Open again: the next free place takes it." },
   release: { name: "Release", ask: "Give this bead back, although a run holds it that is no more?", done: "Given back." },
-  close: { name: "Done", ask: "Is this step done, or may this gate be passed? What waits for it goes on.", words: "A note for those who look at it later (may be empty)", done: "Closed." },
+  close: { name: "Done", ask: "Is this step done? What waits for it goes on.", words: "A note for those who look at it later (may be empty)", done: "Closed." },
+  approve: { name: "Approve", ask: "May this gate be passed? What waits for it goes on.", words: "A note for those who look at it later (may be empty)", done: "Approved; what waited for it goes on." },
   accept: { name: "Accept as done", danger: true, ask: "Close it on your word, without a proof? It is shown as accepted by you.", words: "Why is it done?", needed: true, done: "Accepted." },
   answer: { name: "Answer", ask: "Your answer is kept with the step, and what waits for it goes on.", words: "Your answer", needed: true, done: "Answered; the work goes on." },
 };

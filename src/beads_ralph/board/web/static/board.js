@@ -23,7 +23,6 @@ const whole = new Set();
 function alert(one) {
   const [name, look] = KINDS[one.kind] || [one.kind, ""];
   const bead = state.beads.find((row) => row.id === one.bead);
-  const orders = one.kind === "person" ? ["close", "answer"] : bead ? ordersFor(bead, state.run).slice(0, 1) : [];
   return h("li", { class: `alert ${look}` },
     h("div", { class: "row" },
       h("span", { class: `pill ${look || "warn"}` }, name),
@@ -32,7 +31,7 @@ function alert(one) {
     h("p", {}, one.text),
     h("div", { class: "row" },
       one.command ? h("code", {}, one.command) : null,
-      h("span", { class: "buttons acts" }, orders.map((order, at) => button(order, { bead: one.bead }, at === 0)))));
+      h("span", { class: "buttons acts" }, one.orders.slice(0, 2).map((order, at) => button(order, { bead: one.bead }, at === 0)))));
 }
 
 function showAttention() {
@@ -69,6 +68,7 @@ function facts(bead, lane) {
   return [
     lane === "running" ? h("span", {}, stageOf(bead)) : null,
     lane === "running" && who ? h("span", {}, who) : null,
+    lane === "running" && bead.host ? h("span", { class: "host", title: "the machine that it is worked on" }, `on ${bead.host}`) : null,
     tries ? h("span", {}, tries) : null,
     lane === "running" ? age(bead.since) : null,
     bead.tokens ? h("span", {}, `${count(bead.tokens)} tokens`) : null,

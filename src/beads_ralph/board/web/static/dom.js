@@ -59,6 +59,12 @@ export function span(seconds) {
 }
 
 export const since = (moment) => span((Date.now() - Date.parse(moment)) / 1000);
+// With the day where that is not today.
+export function day(moment) {
+  const at = new Date(moment);
+  return at.toDateString() === new Date().toDateString() ? clock(moment) : `${at.toLocaleDateString([], { weekday: "short" })} ${clock(moment)}`;
+}
+
 export const clock = (moment) => new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
 // An age that goes on by itself; one timer serves them all.

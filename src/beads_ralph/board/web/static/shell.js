@@ -1,6 +1,6 @@
 // What every page has: the run at the top, the connection, keys, help.
 
-import { age, count, h, money, span } from "./dom.js";
+import { age, count, day, h, money, span } from "./dom.js";
 import { connect, subscribe, watchConnection } from "./feed.js";
 import { button, give, mayAct } from "./actions.js";
 
@@ -20,6 +20,12 @@ function figure(value, name) {
 function budget(run) {
   if (run.cost_usd === null && run.budget_usd === null) return null;
   return figure(money(run.cost_usd ?? 0) + (run.budget_usd ? ` of ${money(run.budget_usd)}` : ""), "spent");
+}
+
+function expected(forecast) {
+  if (!forecast) return null;
+  const title = `8 of 10 times between ${day(forecast.earliest)} and ${day(forecast.latest)}, by ${forecast.attempts} attempts of the past`;
+  return h("span", { class: "expected", title }, "done about ", h("b", {}, day(forecast.done_at)));
 }
 
 function meter(state) {
@@ -62,6 +68,7 @@ function showRun(state) {
       figure(`${done}/${state.beads.length}`, "done"),
       going ? figure(`${state.running.length}${run.parallel ? `/${run.parallel}` : ""}`, "at work") : null,
       time ? h("span", {}, h("b", {}, time)) : null,
+      expected(run.forecast),
       figure(count(run.tokens), "tokens"), budget(run)),
     h("div", { class: "buttons acts" }, orders(run)),
     meter(state));
