@@ -28,6 +28,9 @@ NAMESPACE = "default"
 MARK = "BEADS_RALPH_BENCH_HOST"
 BEAT = 4.0
 """The heartbeat time-out of these runs, in seconds."""
+SERVER = 200
+"""The server's place in the network."""
+PORT = 7233
 ROOM = "1300m"
 """The size of a host's disk: a worker takes no bead with less than 1 GiB."""
 
@@ -96,9 +99,8 @@ class Server(Program):
                 return False
         place = f"{self.address[0]}:{self.address[1]}"
         words = ("operator", "namespace", "describe", "--namespace", NAMESPACE, "--address", place)
-        return not subprocess.run(
-            [self.words[0], *words], capture_output=True, check=False, timeout=60
-        ).returncode
+        program = self.words[4]  # behind `ip netns exec SPACE`
+        return not subprocess.run([program, *words], capture_output=True, check=False, timeout=60).returncode
 
 
 @dataclass
@@ -106,18 +108,9 @@ class Host:
     """A worker in a network namespace, with a disk of its own."""
 
     name: str
-    number: int
-    tag: str
+    cable: str
     home: Path
     worker: Program
-
-    @property
-    def space(self) -> str:
-        return f"br{self.tag}{self.number}"
-
-    @property
-    def cable(self) -> str:
-        return f"bv{self.tag}{self.number}"
 
     def plug(self, *, there: bool) -> None:
         run("ip", "link", "set", self.cable, "up" if there else "down")
@@ -168,9 +161,9 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             self._lay(stack)
-            port = free_port(self.ip)
+            space, ip = self._space(stack, SERVER)
             self.server = Server(
-                self._server_words(port), self.folder / "server.log", self.folder, address=(self.ip, port)
+                self._server_words(space), self.folder / "server.log", self.folder, address=(ip, PORT)
             )
             stack.callback(self.server.end)
             self.server.start()
@@ -189,13 +182,28 @@ class Cluster:
         run("ip", "addr", "add", f"{self.ip}/24", "dev", self.bridge)
         run("ip", "link", "set", self.bridge, "up")
 
-    def _server_words(self, port: int) -> list[str]:
+    def _server_words(self, space: str) -> list[str]:
+        """At any address of its namespace: elsewhere than on loopback its parts do not find one another."""
         return [
-            *(self.program, "server", "start-dev", "--headless", "--ip", self.ip, "--port", str(port)),
+            *("ip", "netns", "exec", space, self.program, "server", "start-dev", "--headless"),
+            *("--ip", "0.0.0.0", "--port", str(PORT)),  # noqa: S104
             *("--db-filename", str(self.folder / "temporal.db"), "--log-level", "error"),
             *("--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"),
             *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"),
         ]
+
+    def _space(self, stack: ExitStack, number: int) -> tuple[str, str]:
+        """A network namespace on the bridge, and its address."""
+        space, cable = f"br{self.tag}{number}", f"bv{self.tag}{number}"
+        run("ip", "netns", "add", space)
+        stack.callback(run, "ip", "netns", "del", space)
+        run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", space)
+        run("ip", "link", "set", cable, "master", self.bridge, "up")
+        ip = f"{self.ip.rpartition('.')[0]}.{number + 2}"
+        run("ip", "-n", space, "addr", "add", f"{ip}/24", "dev", "eth0")
+        for link in ("eth0", "lo"):
+            run("ip", "-n", space, "link", "set", link, "up")
+        return space, ip
 
     def _stage(self, stack: ExitStack) -> Rehearsal:
         """A repository with a remote behind a git daemon, which is cut off with the network."""
@@ -229,19 +237,13 @@ class Cluster:
         home.mkdir()
         run("mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(home))
         stack.callback(run, "umount", "--lazy", str(home))
-        host = Host(name, number, self.tag, home, Program((), self.folder / f"{name}.log", self.folder))
-        run("ip", "netns", "add", host.space)
-        stack.callback(run, "ip", "netns", "del", host.space)
-        inside = ("ip", "-n", host.space)
-        run("ip", "link", "add", host.cable, "type", "veth", "peer", "name", "eth0", "netns", host.space)
-        run("ip", "link", "set", host.cable, "master", self.bridge, "up")
-        own = self.ip.rpartition(".")[0]
-        run(*inside, "addr", "add", f"{own}.{number + 2}/24", "dev", "eth0")
-        for link in ("eth0", "lo"):
-            run(*inside, "link", "set", link, "up")
+        space, _ip = self._space(stack, number)
+        host = Host(
+            name, f"bv{self.tag}{number}", home, Program((), self.folder / f"{name}.log", self.folder)
+        )
         host.worker = Program(
             (
-                *("ip", "netns", "exec", host.space, sys.executable, "-m", "beads_ralph", "worker"),
+                *("ip", "netns", "exec", space, sys.executable, "-m", "beads_ralph", "worker"),
                 *("--name", name, "--home", str(home / "worker"), "--slots", str(self.slots)),
                 *("--address", "{}:{}".format(*self.server.address)),
             ),
