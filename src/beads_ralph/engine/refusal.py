@@ -11,6 +11,7 @@ from typing import Any, Final
 from beads_ralph import __version__
 from beads_ralph.agents.protocol import select
 from beads_ralph.process import jobs
+from beads_ralph.process.process_table import free_memory
 
 LEAST_DISK: Final = 1024**3
 LEAST_MEMORY: Final = 512 * 1024**2
@@ -41,14 +42,4 @@ def shortage(home: Path) -> str:
     place = next(path for path in (home, *home.parents) if path.exists())
     if shutil.disk_usage(place).free < LEAST_DISK:
         return "disk"
-    return "memory" if 0 < _free_memory() < LEAST_MEMORY else ""
-
-
-def _free_memory() -> int:
-    """As the kernel reckons it; 0 where it does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-    except OSError:
-        return 0
-    found = [line.split() for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0][1]) * 1024 if found else 0
+    return "memory" if 0 < free_memory() < LEAST_MEMORY else ""
