@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
@@ -15,10 +14,10 @@ from textual.events import Resize
 from textual.message import Message
 from textual.widgets import Input
 
-from beads_ralph.board.actions import ActionRequest, perform
 from beads_ralph.board.model import BoardBead, BoardState
 from beads_ralph.board.source import POLL_SECONDS, BoardSource
 from beads_ralph.board.terminal import reading, views
+from beads_ralph.board.terminal.asking import WordsOrder, YesQuestion
 from beads_ralph.board.terminal.keys import BINDINGS, FOOTER, HELP
 from beads_ralph.board.terminal.lines import Line, heading, line
 from beads_ralph.board.terminal.pane import Pane
@@ -29,23 +28,6 @@ WIDE: Final = 100
 """From so many columns on the list and another pane stand side by side."""
 SIDES: Final = ("detail", "output", "diff", "graph")
 MESSAGE_SECONDS: Final = 6.0
-
-
-@dataclass(frozen=True)
-class YesQuestion:
-    """Something that is done only after a yes."""
-
-    text: str
-    yes: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class WordsOrder:
-    """Something that is done with a person's words."""
-
-    text: str
-    name: str
-    bead: str
 
 
 class Looked(Message):
@@ -76,10 +58,11 @@ class TerminalBoard(App[None]):
         interrupt: Callable[[], None] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         end_seconds: float | None = None,
+        budget: Callable[[], Mapping[str, float | None]] = dict,
     ) -> None:
         super().__init__()
         self.source, self.of_run, self.interrupt, self.now = source, of_run, interrupt, now
-        self.end_seconds = end_seconds
+        self.end_seconds, self.budget = end_seconds, budget
         """How long the end of the run is shown before the board leaves; None for until somebody does."""
         self.state: BoardState = source.snapshot()
         self.rows: list[ListRow] = []
@@ -116,7 +99,8 @@ class TerminalBoard(App[None]):
         self._leaving.set()
 
     def _watch(self) -> None:
-        """Beside the screen, since a store may take a while."""
+        """Beside the screen, since settings and a store may take a while."""
+        self.source.budget = self.budget()
         while not self._leaving.is_set():
             with self._reading:
                 state = self.source.poll()
@@ -308,12 +292,14 @@ class TerminalBoard(App[None]):
     # --- steering -------------------------------------------------------------------------------------
 
     def act(self, name: str, bead: str = "", words: str = "") -> None:
-        request = ActionRequest(name, bead, words)
-        threading.Thread(target=self._act, args=(request,), daemon=True).start()
+        threading.Thread(target=self._act, args=(name, bead, words), daemon=True).start()
 
-    def _act(self, request: ActionRequest) -> None:
+    def _act(self, name: str, bead: str, words: str) -> None:
+        # Here, since it brings the whole loop along, and who only looks sees the board five times sooner.
+        from beads_ralph.board.actions import ActionRequest, perform
+
         try:
-            said = perform(request, self.source.place.root).lines[0]
+            said = perform(ActionRequest(name, bead, words), self.source.place.root).lines[0]
         except RalphError as error:
             said = f"✗ {error.message}"
         with self._reading:
