@@ -16,11 +16,11 @@ from textual.widgets import Input
 
 from beads_ralph.board.model import BoardBead, BoardState
 from beads_ralph.board.source import POLL_SECONDS, BoardSource
-from beads_ralph.board.terminal import reading, views
+from beads_ralph.board.terminal import reading, run_views, views
 from beads_ralph.board.terminal.asking import WordsOrder, YesQuestion
 from beads_ralph.board.terminal.keys import BINDINGS, FOOTER, HELP
 from beads_ralph.board.terminal.lines import Line, heading, line
-from beads_ralph.board.terminal.pane import Pane
+from beads_ralph.board.terminal.pane import EDGE, Pane
 from beads_ralph.board.terminal.views import FILTERS, ListRow
 from beads_ralph.errors import RalphError
 
@@ -44,8 +44,7 @@ class TerminalBoard(App[None]):
     CSS = """
     Screen { layout: vertical; }
     #header { height: 2; } #footer { height: 1; } Input { height: 1; border: none; display: none; }
-    #body { height: 1fr; } #side { padding-left: 1; width: 6fr; } #list { width: 5fr; }
-    #body.wide #side { border-left: solid $foreground-muted; }
+    #body { height: 1fr; } #side { width: 6fr; } #list { width: 5fr; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
@@ -146,22 +145,22 @@ class TerminalBoard(App[None]):
         self.draw()
 
     def draw(self) -> None:
-        if not self._drawable or self._leaving.is_set():
-            return
+        if not self._drawable or self._leaving.is_set() or not self.query("#list"):
+            return  # not yet there, or taken down already
         now, narrow = self.now(), not self.wide
         listed, side = self.query_one("#list", Pane), self.query_one("#side", Pane)
         listed.display = self.wide or self.whole == "list"
         side.display = self.wide or self.whole != "list"
-        self.query_one("#body").set_class(self.wide, "wide")
+        side.edge = "" if narrow else EDGE
         width = self.size.width if narrow else self.size.width * 5 // 11
-        rows = views.list_rows(self.state, self.shown, self.search, width if narrow else width - 1, now)
+        rows = views.list_rows(self.state, self.shown, self.search, width, now)
         self.rows = views.spaced(rows, self.size.height - 3)
         if self._row is None:
             self.key = next((row.key for row in self.rows if row.key), "")
         cursor = next((at for at, row in enumerate(self.rows) if row.key and row.key == self.key), None)
-        self.query_one("#header", Pane).show(views.header(self.state, now))
+        self.query_one("#header", Pane).show(run_views.header(self.state, now, self.size.width))
         listed.show([row.line for row in self.rows], cursor)
-        side.show(self._side_lines(self.size.width - 1 if narrow else self.size.width - width - 3, now))
+        side.show(self._side_lines(self.size.width if narrow else self.size.width - width - len(EDGE), now))
         self.query_one("#footer", Pane).show([self._footer()])
 
     def _side_lines(self, width: int, now: datetime) -> list[Line]:
@@ -169,7 +168,7 @@ class TerminalBoard(App[None]):
         if pane == "help":
             return [heading("keys"), *(line((f"  {keys:<9} ", "bold cyan"), text) for keys, text in HELP)]
         if self.over:
-            return views.end_card(self.state, width)
+            return run_views.end_card(self.state, width)
         if pane == "graph":
             return views.graph_lines(self.state, bead.id if bead else None, width)
         if pane == "output":
