@@ -35,7 +35,7 @@ BD_DISPATCH = 1.2
 BD_START = 2.2
 FLAT = 1.25
 SAMPLE_SECONDS = 0.1
-PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.adapters.scripted")
+PLAYER = (sys.executable, "-P", "-m", "beads_ralph.agents.script_player")
 GIT_TRIES = 5
 SHOWN = 0.01
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -30,6 +31,11 @@ def examples(full: int) -> int:
     return full if ALL else max(full // 5, 10)
 
 
+def few(full: int) -> int:
+    """How many of the points of a crash are tried: half of them in the quick run."""
+    return full if ALL else full // 2
+
+
 def settle_examples() -> None:
     """The settings of Hypothesis. In CI the same examples every time."""
     many = examples(100)
@@ -50,6 +56,20 @@ def repeats_over_bd(item: pytest.Item) -> bool:
     return "bd" in list(given) and item.get_closest_marker("core") is None
 
 
+def repeats_a_law(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases of tests marked `sampled(n)` but for n of each, taken evenly from the first to the last."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and item.get_closest_marker("full") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for listed in cases.values():
+        marker = listed[0].get_closest_marker("sampled")
+        assert marker is not None
+        step = max(len(listed) / marker.args[0], 1)
+        kept = {int(step * number) for number in range(marker.args[0])}
+        yield from (item for number, item in enumerate(listed) if number not in kept)
+
+
 def needs_server(item: pytest.Item) -> bool:
     """It talks to a Temporal server, which takes seconds to start and minutes to build."""
     return "temporal_server" in getattr(item, "fixturenames", ())
@@ -68,6 +88,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in filter(repeats_over_bd, items):
+        item.add_marker(pytest.mark.full)
+    for item in repeats_a_law(items):
         item.add_marker(pytest.mark.full)
     for item in filter(needs_server, items):
         item.add_marker(pytest.mark.full)

@@ -117,6 +117,7 @@ def _check_nothing_is_left(root: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "shown-worktrees").exists()
 
 
+@pytest.mark.full
 def test_people_are_told_what_happened_and_where_to_look(tmp_path: Path) -> None:
     ran = ralph("demo", cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
     assert ran.code == 0, ran.out + ran.err

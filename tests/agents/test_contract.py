@@ -370,6 +370,7 @@ def test_the_table_of_classes_is_that_of_the_recorded_runs() -> None:
 # --- much output --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cli", [name for name in sorted(AGENTS) if cassettes.scenarios(name)])
 def test_what_a_cli_prints_for_hours_is_read_once_and_in_little_memory(cli: str) -> None:
     """All events of a good call again and again, and its last one at the end."""

@@ -88,7 +88,7 @@ def test_a_worktree_cannot_stand_in_for_our_libraries(repo: Path) -> None:
 
 def test_the_player_starts_without_the_heavy_modules() -> None:
     """Plans are rehearsed with hundreds of calls; loading the models takes longer than all the rest."""
-    code = "import sys, beads_ralph.agents.adapters.scripted; print('pydantic' in sys.modules)"
+    code = "import sys, beads_ralph.agents.script_player; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
     assert done.stdout == b"False\n"
 
@@ -216,7 +216,7 @@ def test_a_missing_script_is_a_clear_error(repo: Path) -> None:
 )
 def test_a_call_by_hand_says_what_is_missing(tmp_path: Path, env: dict[str, str], complaint: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "beads_ralph.agents.adapters.scripted"],
+        [sys.executable, "-m", "beads_ralph.agents.script_player"],
         env={**os.environ, **env},
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -491,10 +491,10 @@ def test_every_step_is_documented() -> None:
 
 
 def test_every_kind_of_step_can_be_played() -> None:
-    from beads_ralph.agents.adapters import scripted
+    from beads_ralph.agents import script_player
 
     assert [
-        kind for kind in (*script.KINDS, "once") if not callable(getattr(scripted._Player, kind, None))
+        kind for kind in (*script.KINDS, "once") if not callable(getattr(script_player._Player, kind, None))
     ] == []
 
 

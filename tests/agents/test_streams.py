@@ -35,6 +35,7 @@ def test_an_answer_that_cannot_be_read_is_no_problem_of_a_call_that_went_well() 
     assert problem_of(Exit(0), Reply(trouble="unreadable", detail="bad JSON")) == ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [7, 5000, streams.MAX_WORDS, 3 * streams.MAX_WORDS])
 def test_the_last_words_are_kept_whole_however_small_their_pieces(size: int) -> None:
     said = "".join(map(str, range(800_000)))[: 2 * streams.MAX_WORDS] + "the end"

@@ -134,6 +134,7 @@ CROSSING = ("metadata.phase", "metadata.sprint")
 """Rules between two fields are not for a JSON Schema to say."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NEW)
 def test_any_value_in_the_place_of_any_other(name: str) -> None:
     raw = sample(name)

@@ -240,6 +240,7 @@ def test_migrate_answers_scripts_with_the_envelope(repo: Path) -> None:
     assert messages(answer["data"]["beads"][0]) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"metadata": {"x": "\\ud800"}}', "\udcff"])
 def test_migrate_refuses_what_is_no_bead(text: str, tmp_path: Path) -> None:
     done = subprocess.run(

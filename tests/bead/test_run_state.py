@@ -107,7 +107,7 @@ OTHERS = {
     "bead/run_state.py": KEYS,
     # Other formats have keys of the same name.
     "bead/legacy.py": {"scrum_result"},  # beads of the first schema, before they are read
-    "agents/adapters/scripted.py": {"pr_url", "pr_number"},  # what a scrum-master answers
+    "agents/script_player.py": {"pr_url", "pr_number"},  # what a scrum-master answers
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints

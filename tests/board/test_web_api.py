@@ -93,6 +93,7 @@ def test_the_whole_story_is_told_and_orders_are_obeyed(served: Served) -> None:
     assert served.order("accept", {"bead": SECOND, "reason": "by hand"}).json["data"]["bead"] == SECOND
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_the_same_is_told_of_beads_in_bd(bd_repo: Path) -> None:
     project = Project.make(bd_repo, sprint("1.1", "One"), sprint("1.2", "Two"), store="bd")

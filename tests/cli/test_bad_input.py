@@ -263,6 +263,7 @@ def shell(script: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", ["list", "list --json", "plan graph plan.md", "plan check plan.md --json"])
 def test_a_reader_that_goes_away_is_no_failure(repo: Path, words: str) -> None:
     write(repo / "plan.md", GOOD)
@@ -279,6 +280,7 @@ def test_a_disk_that_cannot_take_the_answer_is_a_failure(repo: Path, words: str)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "code"),
     [

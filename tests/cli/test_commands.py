@@ -154,6 +154,7 @@ def test_the_same_plan_in_main_and_in_a_worktree_is_one_plan(repo: Path, tmp_pat
     assert mason(path, "--update", cwd=tmp_path / "side").data["database_status"] == "unchanged"
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_init_with_bd_commits_nothing_and_sets_no_hooks(
     repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -408,6 +408,7 @@ def test_another_user_can_do_the_main_job(shared_repo: Path) -> None:
     assert as_nobody("mason", "plan.md", "--annotate", "--json", cwd=shared_repo).data["beads_created"] == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("shut", "mode", "words"),
     [
@@ -432,6 +433,7 @@ def test_s1_n5_1_permission_denied_is_fatal_and_changes_nothing(
     assert tree(shared_repo) == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("shut", "words"),
     [(".beads/formulas", ["list"]), (".beads/formulas/x.formula.toml", ["check", "x"])],

@@ -50,7 +50,6 @@ def by_title(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {row["title"]: row for row in rows}
 
 
-@pytest.mark.core
 def test_poured_steps_for_people_are_seen_done_and_gone(make: Make) -> None:
     project = make()
     poured = told(project, "pour", "release")
@@ -148,7 +147,6 @@ def test_what_a_bead_waits_for_is_work_for_people_wherever_it_lies(make: Make) -
 # --- plain steps for agents -------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_plain_steps_that_are_handed_to_agents_are_worked_on(make: Make) -> None:
     project = make()
     seen = told(project, "pour", "release", "--for-agents", "--dry-run")

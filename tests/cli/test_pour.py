@@ -96,6 +96,7 @@ def interrupted(root: Path, *words: str, number: signal.Signals = signal.SIGINT)
 # --- interruptions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_pour_ends_after_the_batch_in_hand_and_says_how_to_go_on(
     shop: Path, number: signal.Signals
@@ -274,6 +275,7 @@ def test_people_see_what_would_be_poured(shop: Path) -> None:
     assert "1 molecule with 1 bead would be poured; nothing was" in ran.out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("said", "left"), [("y\n", 0), ("n\n", 2), ("\n", 2)])
 @pytest.mark.parametrize("words", [("gc", "--age", "0"), ("burn", "bd-row-001")])
 def test_s1_fr7_8_people_are_shown_what_goes_and_asked(

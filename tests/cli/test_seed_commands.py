@@ -189,6 +189,7 @@ def test_s1_n1_1_s1_fr5_2_all_of_it_goes_through_bds_own_commands(
     assert not (seed_bd / "beads").exists()
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_s1_n1_2_what_a_loop_writes_is_what_we_read(seed_bd: Path) -> None:
     """ready → claim → show → close → metadata → next ready, by bd's command line as in the contract."""
@@ -219,6 +220,7 @@ def test_s1_fr5_7_s1_n4_2_a_second_run_on_bd(seed_bd: Path) -> None:
     assert ids(bd(seed_bd, "list", "--all")) == before
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_an_edited_plan_reaches_bd(seed_bd: Path) -> None:
     beads_mason(seed_bd)
@@ -257,6 +259,7 @@ def test_s1_fr5_8_what_bd_refuses_is_told_and_nothing_is_inserted(bd_repo: Path)
     assert bd(bd_repo, "list", "--all") == []
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_s1_n2_1_two_masons_on_one_bd(bd_repo: Path) -> None:
     started = []
@@ -294,6 +297,7 @@ FORMULA = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_s1_i5_bd_pours_a_formula_in_a_database_of_ours(
     repo: Path, bd_path: Path, monkeypatch: pytest.MonkeyPatch

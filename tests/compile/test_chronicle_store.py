@@ -292,6 +292,7 @@ def test_a_dependency_that_is_nowhere_refuses_everything(root: Path, kind: str) 
     assert store_of(root).kind == kind
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.bd
 @pytest.mark.parametrize("done", [False, True])
 def test_killed_at_the_insert_there_is_all_or_nothing_in_bd(

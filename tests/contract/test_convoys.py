@@ -65,7 +65,6 @@ def test_a_convoy_closes_with_the_last_of_what_it_follows_and_opens_again_with_o
     assert far(store, made.id) == (2, 3)
 
 
-@pytest.mark.core
 def test_a_member_that_is_opened_again_opens_its_convoy(store: Store) -> None:
     store.create([make_bead("bd-a")])
     made = convoys.create(store, "One", ["bd-a"])

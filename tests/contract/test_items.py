@@ -154,7 +154,6 @@ def test_items_are_no_beads(store: Store, tmp_path: Path) -> None:
     assert {line["id"]: line["issue_type"] for line in lines}[f"{root}-gate"] == GATE
 
 
-@pytest.mark.core
 def test_a_mixed_batch_is_created_whole_or_not_at_all(store: Store) -> None:
     store.create([make_item("bd-old", TASK), make_bead("bd-bead")])
     fresh = make_bead("bd-new")
@@ -206,7 +205,6 @@ def test_nothing_waits_in_a_circle(store: Store) -> None:
 # --- waiting ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_a_bead_behind_a_gate_is_ready_when_the_gate_is_closed(store: Store) -> None:
     store.create(
         [
@@ -353,7 +351,6 @@ def test_a_convoy_follows_what_it_is_given(store: Store) -> None:
 # --- wisps ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_wisps_are_seen_only_by_those_who_ask(store: Store, tmp_path: Path) -> None:
     root = "bd-patrol-001"
     store.create([make_bead("bd-plain", priority=2)])

@@ -308,7 +308,6 @@ def test_s1_fr7_7_an_id_that_is_taken_is_refused_before_anything_is_written(shop
 # --- the language -----------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_the_same_formula_makes_the_same_beads_everywhere(shop: Shop) -> None:
     """Labels, metadata and ids with variables, lists, conditions, loops, children, gates, waits."""
     said = {

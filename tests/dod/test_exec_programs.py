@@ -116,6 +116,7 @@ def test_a_program_that_rests_is_not_asked_again_for_the_next_attempt_nor_for_th
     assert len(told(place, "program_unavailable")) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["auth", "server", "credit", "configuration", "refused", "too_long"])
 def test_another_program_stands_in_for_trouble_that_is_not_the_works(place: Path, kind: str) -> None:
     put(place / "a.json", bead("test -f done.txt"))

@@ -80,7 +80,6 @@ def test_a_verifier_that_stays_red_keeps_an_imported_bead_open(project: tuple[Pa
     assert back["status"] == "blocked"
 
 
-@pytest.mark.core
 def test_an_id_without_a_dash_is_imported_and_comes_back(project: tuple[Path, str]) -> None:
     root, kind = project
     path = put(root.parent / "hello.json", {**bead("true"), "id": "hello", "status": "completed"})

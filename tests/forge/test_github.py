@@ -112,6 +112,7 @@ def test_a_body_beyond_the_limit_is_cut(github: Place, hub: GitHub) -> None:
 # --- trouble --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("asked", ["list", "repository", "existing", "create"])
 @pytest.mark.parametrize(
     ("status", "body"),

@@ -283,6 +283,7 @@ PLAIN: dict[str, tuple[Raw, dict[str, str]]] = {
 }
 
 
+@pytest.mark.full
 def test_of_a_plain_formula_bd_makes_what_we_make(bd_repo: Path, bd: Call) -> None:
     for name, (raw, _) in PLAIN.items():
         write(project(bd_repo), f"{name}.formula.json", {"formula": name, **raw})

@@ -205,6 +205,7 @@ EVERYWHERE = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("store", "case"),
     [
@@ -270,6 +271,7 @@ def test_a_bug_fix_cannot_be_had_by_a_test_that_shows_nothing(repo: Path, lie: s
     assert any(said in Path(file).read_text("utf-8") for file in files if file.endswith(".out")), files
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_every_shipped_formula_is_poured_on_bd(bd_repo: Path) -> None:
     project = prepared(bd_repo, "bd", CASES[0])

@@ -18,6 +18,7 @@ from beads_ralph.git.git_files import folders_of
 from beads_ralph.git.worktree_removal import remove
 from beads_ralph.git.worktrees import PreparedWorktree, prepare
 from beads_ralph.process.calls import Retry
+from tests import selection
 from tests.git.repos import commit, git, lines, on_branch
 
 ROOT = Path(__file__).parents[2]
@@ -389,7 +390,7 @@ def test_commits_and_merges_survive_being_killed(deadly: Path, beside: Path, tmp
     on_branch(deadly, "one", {"one.slow": "one\n", "c.txt": lines("5:one")})
     at, alive = 0, False
     while not alive:
-        at += 1
+        at += 1 if selection.ALL else 2
         tree = made(deadly, beside, f"work/{at}").path
         (tree / "c.txt").write_text(lines("25:mine"))
         (tree / "new.txt").write_text("new\n")
@@ -404,6 +405,7 @@ def test_commits_and_merges_survive_being_killed(deadly: Path, beside: Path, tmp
     assert at > 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("after", [0.05, 0.1, 0.15, 0.2, 0.3])
 def test_prepare_survives_the_death_of_its_program_alone(repo: Path, beside: Path, after: float) -> None:
     """git itself goes on for a moment, as an orphan."""

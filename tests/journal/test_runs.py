@@ -112,6 +112,7 @@ REASONS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REASONS)
 def test_s4_r16_why_an_attempt_failed_is_one_of_the_known_reasons(repo: Path, name: str) -> None:
     script, settings, status, reason = REASONS[name]
@@ -135,6 +136,7 @@ def in_seconds(seconds: float) -> str:
     return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("most", [1, 3])
 def test_s4_r16_a_bead_whose_time_ends_an_agent_says_so(repo: Path, most: int) -> None:
     script = {"*": {"dev": [{"hang": True}]}}
@@ -160,6 +162,7 @@ def test_s4_r16_a_deadline_that_passes_between_attempts_is_why_there_is_no_other
     assert (run.attempt, run.failure_reason, result.will_retry) == (1, "deadline-passed", False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("said", [{"bead_budget_usd": 2.0}, {"bead_budget_tokens": 150}])
 def test_s4_r16_a_bead_without_money_for_another_attempt_says_so(repo: Path, said: dict[str, Any]) -> None:
     """And what was wrong with the attempt itself stays beside it; the attempts before keep their reasons."""

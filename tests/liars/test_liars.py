@@ -89,6 +89,7 @@ def test_no_liar_gets_a_bead_closed(
         raise FalseCloseError("\n".join([*false, scene.ran[-1].out, scene.ran[-1].err]))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_an_honest_agent_gets_its_beads_closed(
@@ -123,6 +124,7 @@ def test_an_honest_agent_gets_its_bead_closed_over_bd(perform: Callable[[Liar, M
 ONE = "feature/1-1-one"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spoil", "word"),
     [

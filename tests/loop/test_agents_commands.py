@@ -28,6 +28,7 @@ def tried(repo: Path, *commands: str, store: str = "embedded") -> list[str]:
     return log.read_text("utf-8").splitlines()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "command",
     [
@@ -103,6 +104,7 @@ def test_an_agents_bd_reads_and_changes_nothing(bd_repo: Path) -> None:
     assert [row["id"] for row in json.loads(listed.stdout)] == [BEAD]
 
 
+@pytest.mark.full
 def test_an_agents_bd_is_bd_itself_elsewhere(bd_repo: Path) -> None:
     own = bd_repo.parent / "own"
     words = "--non-interactive --prefix bd --stealth --skip-hooks --skip-agents --quiet"

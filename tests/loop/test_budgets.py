@@ -145,6 +145,7 @@ exec sleep 600
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("budget", "ended", "said"),
     [

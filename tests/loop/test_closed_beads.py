@@ -94,6 +94,7 @@ def test_a_proof_that_an_agent_made_up_counts_for_nothing(repo: Path) -> None:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", ["dod", "acceptance_criteria", "branch", "dev_prompts"])
 def test_work_that_was_changed_while_the_run_was_on_is_not_taken_up(repo: Path, key: str) -> None:
     value = {"dod": '{"verifiers": [{"name": "t", "command": "true"}]}', "branch": '"other/branch"'}.get(
@@ -121,7 +122,7 @@ def test_a_bead_that_is_gone_from_the_store_is_not_done(repo: Path) -> None:
     assert "gone from the store" in blocked[THREE]
 
 
-@pytest.mark.core
+@pytest.mark.full
 def test_on_bd_an_agent_that_follows_its_advice_to_close_the_issue_closes_nothing(bd_repo: Path) -> None:
     script = {"1.1": {"dev": [{"run": f"bd close {ONE} --force"}]}, "*": {"dev": work()}}
     settings = {"max_retry_attempts": 1}

@@ -198,6 +198,7 @@ NO_VERDICT: dict[str, tuple[Steps, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NO_VERDICT)
 def test_what_is_no_verdict_is_asked_for_again_and_costs_the_developer_nothing(repo: Path, name: str) -> None:
     said, flaw = NO_VERDICT[name]
@@ -400,6 +401,7 @@ def test_where_verifiers_prove_nobody_else_is_asked(repo: Path, settings: dict[s
     assert "verifier" in kinds
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

@@ -21,6 +21,7 @@ from beads_ralph.journal.records import repair
 from beads_ralph.journal.records.agreement import disagreements
 from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.store.query import Query
+from tests import selection
 from tests.cli.running import environment
 from tests.loop import crash_points
 from tests.loop.crash_points import Server
@@ -186,7 +187,7 @@ def test_killed_where_it_tells_most(repo: Path, tmp_path: Path, monkeypatch: pyt
         first = next(at for at, name in enumerate(names) if "journal verdict_given" in name)
         telling = [at for at, name in enumerate(names, 1) if at > first - 4 and TELLING.search(name)]
         assert len(telling) > 10
-        assert tried(stage, telling[:: max(len(telling) // 12, 1)], names) == []
+        assert tried(stage, telling[:: max(len(telling) // selection.few(12), 1)], names) == []
 
 
 @pytest.mark.full

@@ -70,6 +70,7 @@ def calls(project: Project, *more: str) -> list[tuple[str, ...]]:
 # --- the answers, by class ----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["server", "auth", "credit", "configuration", "refused", "too_long"])
 @pytest.mark.parametrize("role", ["dev", "qa"])
 def test_another_program_stands_in_whatever_the_fault(repo: Path, kind: str, role: str) -> None:
@@ -208,6 +209,7 @@ def restored(root: Path, calls: int) -> str:
     return f"[ -e {down} ] && echo >> {count} && [ $(wc -l < {count}) -gt {calls} ] && rm -f {down}\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("when", ["start", "middle", "end"])
 def test_eight_beads_survive_an_outage_whenever_it_comes(repo: Path, when: str) -> None:
     """All calls of some seconds fail, those of developers and reviewers; nobody loses an attempt by it."""

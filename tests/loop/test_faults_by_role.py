@@ -65,6 +65,7 @@ def assert_no_attempt_was_spent_on_it(project: Project, bead: str) -> None:
     assert [row["ruling"] for row in project.events("verdict_given", bead=bead)] == ["pass"]
 
 
+@pytest.mark.sampled(1)
 @PLAYED
 def test_an_outage_at_a_merge_or_of_a_scrum_master_is_waited_for(repo: Path, role: str, made: Made) -> None:
     """It lasts longer than what one call tries by itself."""
@@ -98,6 +99,7 @@ def test_a_merge_or_a_scrum_master_with_an_unknown_model_blocks_its_bead(
     assert_no_attempt_was_spent_on_it(project, bead)
 
 
+@pytest.mark.sampled(2)
 @PLAYED
 @pytest.mark.parametrize("kind", ["server", "configuration"])
 def test_another_program_stands_in_for_a_merge_or_a_scrum_master(

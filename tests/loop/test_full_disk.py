@@ -38,6 +38,7 @@ def filling(here: Path, left: int) -> str:
     return f"test -e {here}/filled || {{ touch {here}/filled; {fill}; }}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("left", [1, pytest.param(40_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("who", ["dev", "verifier", "qa"])
 def test_a_full_disk_is_named_costs_no_attempt_and_spoils_nothing(

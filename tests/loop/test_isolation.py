@@ -354,6 +354,7 @@ def test_a_qa_agent_that_mends_what_it_is_to_judge_is_asked_once_more(
     assert git(repo, "log", "--format=%s", "-1", BRANCH) == "work"
 
 
+@pytest.mark.sampled(1)
 @MENDS
 def test_a_qa_agent_that_mends_again_and_again_passes_nothing(repo: Path, step: str, said: str) -> None:
     project = Project.make(repo, ONE, script={"*": {"dev": work(), "qa": [{"run": step}, *passes()]}})
@@ -363,6 +364,7 @@ def test_a_qa_agent_that_mends_again_and_again_passes_nothing(repo: Path, step: 
     assert ran.data["attempts"] == 0, "its developer can do nothing about it"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "said"),
     [

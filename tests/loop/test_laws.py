@@ -229,6 +229,7 @@ def test_law_7_first_interrupt_drains(repo: Path) -> None:
     project.assert_tidy()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_law_7_second_interrupt_cancels_and_releases(repo: Path, number: signal.Signals) -> None:
     half = [{"write": {"half.txt": "half\n"}}, {"hang": {"ignore_term": True}}]

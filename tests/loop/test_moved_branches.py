@@ -118,6 +118,7 @@ def second(repo: Path, command: str) -> dict[str, Any]:
     return {"1.1": {"dev": work("one.txt")}, "1.2": {"dev": steps}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", [SPOIL, DELETE], ids=["pushed over", "deleted"])
 @pytest.mark.parametrize("runs", [1, 2])
 def test_the_remote_holds_what_was_proven_at_the_end(repo: Path, command: str, runs: int) -> None:

@@ -88,6 +88,7 @@ def reviewed_by(**said: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda metadata: {"qa_agents": [{**metadata["qa_agents"][0], **said}]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("check", "spoiled", "said"),
     [
@@ -247,6 +248,7 @@ def test_a_forge_that_needs_the_push_is_refused_without_it(repo: Path) -> None:
     assert "push: no" in ran.error["message"]
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_on_bd_a_run_refuses_and_pushes_just_as_much(bd_repo: Path) -> None:
     """A branch that git cannot have, a program that is not there, and a remote that nobody spoke of."""

@@ -29,6 +29,7 @@ def heads(origin: Path) -> list[str]:
     return git(origin, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("answer", "pushed"), [("y\n", ["feature/1-1-one", "main"]), ("\n", ["main"])])
 def test_a_person_says_whether_to_push_and_the_answer_is_kept(
     repo: Path, answer: str, pushed: list[str]
@@ -45,6 +46,7 @@ def test_a_person_says_whether_to_push_and_the_answer_is_kept(
         assert MAY_PUSH not in person.seen
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
 def test_a_person_who_does_not_say_has_started_and_answered_nothing(repo: Path, key: str) -> None:
     project, origin = cloned(repo)
@@ -57,6 +59,7 @@ def test_a_person_who_does_not_say_has_started_and_answered_nothing(repo: Path, 
     assert (project.statuses(), project.events(), heads(origin)) == ({}, [], ["main"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("word", "pushed"), [("--push", 2), ("--no-push", 1)])
 def test_who_says_it_on_the_command_line_is_not_asked(repo: Path, word: str, pushed: int) -> None:
     _, origin = cloned(repo)
@@ -78,6 +81,7 @@ def both_changed(repo: Path) -> Project:
     return project
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("answer", "title"), [("plan\n", "Plan's title"), ("s\n", "A person's title")])
 def test_a_person_says_whose_change_counts(repo: Path, answer: str, title: str) -> None:
     project = both_changed(repo)

@@ -77,6 +77,7 @@ def test_a_stage_that_had_ended_is_not_paid_again(
         killed_at_points(stage)
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_a_stage_that_had_ended_is_not_paid_again_with_bd(
     bd_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -204,7 +204,6 @@ def red_gate(root: Path) -> None:
     (root / ".ralph" / "gates" / "smoke.json").write_text(json.dumps(bead), encoding="utf-8")
 
 
-@pytest.mark.core
 def test_a_run_is_done_only_when_nothing_is_open(made: Project) -> None:
     """One store, from a filter that matches nothing to the end."""
     nobody = made.ralph("run", "--team", "nobody", "--json")

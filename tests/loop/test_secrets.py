@@ -68,6 +68,7 @@ def test_nothing_that_we_write_holds_a_secret(repo: Path) -> None:
     assert SECRET not in ran.out + ran.err
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_nor_does_bd_hold_one(bd_repo: Path) -> None:
     project = talkative(bd_repo, store="bd")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from beads_ralph.bead.run_state import KEYS_IN_ORDER, RunState
+from tests import selection
 from tests.loop.plans import Project, sprint, work
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
@@ -115,7 +116,9 @@ def hold(project: Project, state: dict[str, Any]) -> None:
     assert project.ralph("list", "--json").data["unreadable"] == []
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=selection.few(4), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(state=STATES)
 def test_arbitrary_json_in_each_key_ends_no_run(
     repo: Path, tmp_path_factory: pytest.TempPathFactory, state: dict[str, Any]

@@ -46,6 +46,7 @@ REWRITING = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", REWRITING)
 def test_history_that_others_build_on_is_not_rewritten(repo: Path, how: str) -> None:
     """It is a finding like any other: told to the developer, who puts the work back on top."""
@@ -94,6 +95,7 @@ ASTRAY = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("where", ASTRAY)
 def test_a_worktree_that_was_left_on_another_branch_is_brought_back(repo: Path, where: str) -> None:
     """By the next run, too, and what was done there is kept."""

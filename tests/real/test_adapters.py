@@ -62,6 +62,7 @@ def test_the_same_as_a_user_without_privileges(call: Caller) -> None:
     assert subjects(call.worktree) == ["Add hello.py"]
 
 
+@pytest.mark.sampled(1)
 def test_feedback_goes_into_the_same_session_and_each_call_is_counted_once(call: Caller) -> None:
     _, first = call("Add hello.py. MARK-one", persona=PERSONA)
     assert first.session_id
@@ -82,6 +83,7 @@ def test_feedback_goes_into_the_same_session_and_each_call_is_counted_once(call:
         assert 0 < once.cost_usd < again.cost_usd < 1.5 * once.cost_usd
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_session_goes_on_in_another_folder(caller: Callable[[str], Caller], name: str) -> None:
     """As the next bead of a team does; others start afresh there."""
@@ -169,6 +171,7 @@ def test_an_option_that_it_does_not_know_is_refused_in_its_own_words(call: Calle
     assert "--no-such-option" in reply.detail or call.name in SILENT_ON_OPTIONS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scenario", ["hang", "stall"])
 def test_a_model_that_never_answers_is_a_time_out(call: Caller, scenario: str) -> None:
     ended, reply = call("Add hello.py.", scenario, timeout=patience(call, 4.0))
@@ -177,6 +180,7 @@ def test_a_model_that_never_answers_is_a_time_out(call: Caller, scenario: str) -
     assert survivors(call) == []
 
 
+@pytest.mark.sampled(1)
 def test_nothing_survives_a_call_that_is_ended(call: Caller) -> None:
     started = call.worktree / "started"
     command = f"touch {started} && python3 -c 'import time; time.sleep(97)'"

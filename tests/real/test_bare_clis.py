@@ -140,6 +140,7 @@ def test_the_proxy_hears_what_is_asked(nothing_outside: Proxy) -> None:
     nothing_outside.asked.clear()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EACH)
 def test_nothing_leaves_the_machine(name: str, worktree: Path, cli_home: Path) -> None:
     told = alone(name, worktree, cli_home)

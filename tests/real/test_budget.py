@@ -18,6 +18,7 @@ WORK = ("echo hello > greeting.txt", "git add --all", "git commit --quiet --mess
 RULES = [Rule(r"You are the developer", WORK, "Done.")]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "model"), [("codex", "mock-model"), ("gemini", "gemini-2.5-flash")])
 def test_a_budget_in_dollars_binds_a_program_that_tells_tokens_alone(
     name: str, model: str, cli: Callable[[str, str], Cli], model_server: ModelServer, repo: Path

@@ -33,6 +33,7 @@ def _case(cli: str, scenario: str, trouble: str) -> Any:
     return pytest.param(cli, scenario, trouble, marks=marks, id=f"{cli}-{scenario}-{trouble}")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "scenario", "trouble"), [_case(*case) for case in CASES])
 def test_a_class_of_trouble_has_one_name(
     caller: Callable[[str], Caller], name: str, scenario: str, trouble: str
@@ -48,6 +49,7 @@ def test_a_class_of_trouble_has_one_name(
 # --- while it runs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "scenario", "trouble", "reset"),
     [

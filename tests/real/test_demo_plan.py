@@ -30,7 +30,7 @@ REPAIRED = "bd-1-2b-command-line"
 LIAR = "bd-2a-1-reminders"
 VERDICT = '```json\n{"status": "%s", "message": "%s", "nonce": "@nonce@"}\n```'
 NONCE = r".*nonce of this call, which no file can know, is `(?P<nonce>\w+)`"
-PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.adapters.scripted"
+PLAYER = f"{shlex.quote(sys.executable)} -P -m beads_ralph.agents.script_player"
 
 
 def rules(script: Path) -> list[Rule]:

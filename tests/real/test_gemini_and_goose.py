@@ -17,6 +17,7 @@ PROSE = {
 """What each says itself of a limit, as a model may say it, too."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROSE)
 def test_nothing_is_left_of_one_that_had_to_be_ended(asking: Callable[[str], Ask], name: str) -> None:
     ended, _, _ = asking(name)(Take("sleep97", timeout=10.0))

@@ -45,6 +45,7 @@ def test_every_program_has_a_recipe() -> None:
     assert all(ADDRESS in recipe and KEY in recipe for _, recipe in recipes())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "recipe"), [marked(*one) for one in recipes()])
 def test_a_recipe_reaches_the_server_with_the_key(
     name: str,

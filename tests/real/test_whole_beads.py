@@ -44,6 +44,7 @@ RULES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bwrap", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     "name", [*DEFAULT, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)]
@@ -74,6 +75,7 @@ def test_a_bead_is_worked_on_sent_back_mended_and_closed(
     assert project.strays() == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adapter", [Gemini(root=False), Goose()], ids=lambda adapter: adapter.name)
 def test_an_ordinary_user_gets_the_work_done_too(
     adapter: AgentCLI,

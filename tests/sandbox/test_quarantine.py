@@ -65,6 +65,7 @@ HONEST = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("script", "subjects"), HONEST.values(), ids=HONEST.keys())
 def test_what_an_honest_agent_does_with_git_works(place: Place, script: str, subjects: str) -> None:
     origin = place.root.parent / "origin.git"
@@ -311,6 +312,7 @@ def destroying(place: Place, script: str) -> str:
     return f"{known}; echo 1 > a; git add a; git commit -qm one; {script}"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("how", list(DESTROY))
 def test_what_it_destroys_is_intact_outside(place: Place, how: str) -> None:
     """And the harness goes on with the worktree, whatever was done to git in there."""

@@ -97,6 +97,7 @@ def test_a_fix_is_proven_by_a_test_that_fails_without_it(shop: Path) -> None:
     assert files_of(shop) == before, "everything is as it was, the times of files included"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("files", "said"),
     [

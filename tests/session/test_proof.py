@@ -131,6 +131,7 @@ TRICKS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("trick", TRICKS)
 def test_bad_work_is_not_closed_by_a_trick(
     repo: Path, origin: Path, tmp_path: Path, program: Path, trick: str
@@ -153,6 +154,7 @@ ADDRESSES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trick", ADDRESSES)
 def test_work_arrives_at_the_remote_as_it_was_when_the_run_began(
     repo: Path, origin: Path, tmp_path: Path, program: Path, trick: str
@@ -175,6 +177,7 @@ MOVES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("move", MOVES)
 def test_a_dependent_builds_on_what_was_proven_wherever_the_branch_went(
     repo: Path, origin: Path, move: str

@@ -184,6 +184,7 @@ ENDS = "import os\nright = False\nprint('2 passed in 0.01s', flush=True)\nos._ex
 ENDS_LATE = "import atexit, os\nright = False\natexit.register(os._exit, 0)\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [(), ("-qq",), pytest.param(("-n", "2"), marks=pytest.mark.full)])
 def test_pytest_is_taken_by_its_report_and_not_by_what_is_printed(
     tmp_path: Path, options: tuple[str, ...]

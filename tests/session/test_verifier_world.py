@@ -168,6 +168,7 @@ def test_an_environment_of_the_main_checkout_is_used_as_it_was(
     assert told[0] != "prefix=", "compiled modules that somebody has put there would be obeyed"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["bin/compare", "bin/cat", "lib/module.py"])
 def test_one_that_was_changed_since_fails_the_check_by_name(
     repo: Path, mode: str, environment: Path, what: str
@@ -218,6 +219,7 @@ def test_one_that_was_only_touched_does_not(repo: Path, mode: str) -> None:
 # --- what one check leaves to the next ----------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "made",
     [
@@ -250,6 +252,7 @@ def test_a_check_may_build_things(repo: Path, mode: str) -> None:
 # --- links and paths ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["{repo}/.ralph/x", "../../x", "{home}/x", "a/../../x"])
 def test_a_link_that_leads_out_fails(repo: Path, mode: str, target: str) -> None:
     said = target.format(repo=repo, home=home())
@@ -264,6 +267,7 @@ def test_a_link_within_the_repository_does_not(repo: Path, mode: str) -> None:
     assert project.metadata(BEAD)["last_verdict"]["flags"] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("named", ["$BEADS_RALPH_WORKTREE", "$HOME"])
 def test_a_file_that_names_the_worktree_is_told_and_fails_where_that_can_be_seen(
     repo: Path, mode: str, named: str
@@ -350,6 +354,7 @@ def test_what_a_command_names_is_seen_in_a_room(repo: Path, tmp_path: Path) -> N
     assert (tmp_path / "data" / "two").read_text("utf-8") == "y\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["{home}/own/check.py", "~/own/check.py", '"$HOME"/own/check.py'])
 def test_a_script_that_a_command_names_is_found_and_must_be_what_it_was(
     repo: Path, mode: str, name: str

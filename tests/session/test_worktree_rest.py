@@ -9,6 +9,7 @@ import pytest
 from tests.loop.plans import Project, git, sprint, work
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("meddling", "told"),
     [

@@ -191,6 +191,7 @@ def _claim_long_ago(bd: Call, bead_id: str, worker: str) -> None:
 # --- ids mean themselves ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_an_id_that_is_part_of_another_is_not_found(store: BdStore, bd: Call) -> None:
     store.create([make_bead("bd-1-2a-x"), make_bead("bd-7")])
@@ -287,6 +288,7 @@ def test_nobody_holds_a_new_bead() -> None:
 # --- time-outs and retries --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_after_a_time_out_the_database_decides(bd_repo: Path, bd_path: Path, tmp_path: Path) -> None:
     slow = script(
@@ -502,6 +504,7 @@ def test_claims_respect_dependencies_and_their_holder(store: BdStore, bd: Call) 
         refused(Code.CONSTRAINT, lambda name=actor: store.claim("bd-b", name))  # type: ignore[misc]
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_no_more_commands_are_sent_than_are_needed(bd_repo: Path, bd_path: Path, tmp_path: Path) -> None:
     """A listing and a claim start a bead; a write ends it. Every command takes bd half a second."""
@@ -549,6 +552,7 @@ from beads_ralph.store.bd.bd_store import BdStore
 BdStore(Path(sys.argv[1]), bd=sys.argv[2]).close("bd-a", "w1", "proven", Findings({"proof": 1}, "pull/1"))"""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.bd
 @pytest.mark.parametrize("done", [False, True])
 def test_killed_at_the_close_it_is_closed_with_its_proof_or_not_at_all(
@@ -593,6 +597,7 @@ def test_released_and_closed_beads_belong_to_the_pool(store: BdStore, bd: Call) 
     assert ids(store.ready().beads) == ["bd-a"]
 
 
+@pytest.mark.full
 @pytest.mark.bd
 def test_reclaimed_beads_return_to_the_pool(store: BdStore, bd: Call) -> None:
     store.create([make_bead("bd-a"), make_bead("bd-b"), make_bead("bd-c")])

@@ -35,6 +35,7 @@ def recorder(folder: Path) -> tuple[Path, Callable[[], list[str]]]:
     return program, calls
 
 
+@pytest.mark.full
 def test_a_dependent_starts_after_three_calls_from_the_proof_on(bd_repo: Path, tmp_path: Path) -> None:
     """A bead costs four: its claim, its verdict, its close, and one look at what is ready."""
     program, calls = recorder(tmp_path)
@@ -49,6 +50,7 @@ def test_a_dependent_starts_after_three_calls_from_the_proof_on(bd_repo: Path, t
     assert made[again : again + 4] == ["claim", "update", "update", "ready"]
 
 
+@pytest.mark.full
 def test_what_is_held_is_read_again_where_somebody_else_has_written(bd_repo: Path, tmp_path: Path) -> None:
     program, calls = recorder(tmp_path)
     store = BdStore(bd_repo, bd=str(program))

@@ -79,6 +79,7 @@ def types(bd: Call) -> list[str]:
 # --- pouring ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_bd_pours_a_plain_formula(store: BdStore, bd_repo: Path) -> None:
     formula(bd_repo, "release", RELEASE)
     assert isinstance(store, Pours)
@@ -101,6 +102,7 @@ def test_bd_pours_a_plain_formula(store: BdStore, bd_repo: Path) -> None:
     assert set(store.items.settle().closed) == {poured.root, poured.ids["tell"]}
 
 
+@pytest.mark.full
 def test_a_wisp_has_all_its_steps_and_is_burnt_with_them(store: BdStore, bd_repo: Path) -> None:
     formula(bd_repo, "release", RELEASE)
     poured = store.pour("release", {"name": "x", "size": "large"}, wisp=True, assignee="ann")
@@ -125,6 +127,7 @@ def test_what_bd_does_not_pour_leaves_nothing_behind(store: BdStore, bd_repo: Pa
     assert store.items.find(ItemQuery()) == []
 
 
+@pytest.mark.full
 def test_formulas_of_the_checkout_are_found(bd_repo: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "beside"
     git_in(bd_repo, "worktree", "add", "--quiet", str(checkout))
@@ -138,6 +141,7 @@ def test_formulas_of_the_checkout_are_found(bd_repo: Path, tmp_path: Path) -> No
 # --- beside the user's own --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_convoys_are_registered_with_the_first_one(store: BdStore, bd: Call) -> None:
     bd("config", "set", "types.custom", "beads-ralph-work,beads-ralph-merge,mine")
     store.create([make_bead("bd-a"), make_item("bd-root", MOLECULE), make_item("bd-gate", GATE)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from beads_ralph.config.model import INNER, SECTIONS, SHORTCUTS, Config
@@ -9,8 +10,11 @@ from beads_ralph.config.model import INNER, SECTIONS, SHORTCUTS, Config
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
+@cache
 def json_schema() -> dict[str, Any]:
-    """Draft 2020-12. What is valid by it may still break a rule that only reading the file knows."""
+    """Draft 2020-12. What is valid by it may still break a rule that only reading the file knows.
+
+    Made once: whoever explains a setting asks for it again and again."""
     made = Config.model_json_schema()
     keys = made.pop("properties")
     parts = {name: _or_nothing(keys.pop(name)) for name in INNER}

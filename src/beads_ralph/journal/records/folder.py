@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,16 @@ from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.files import lock, text_files
 from beads_ralph.journal.records import ARCHIVED, RESULTS, RUNS, SCHEMAS, SUFFIX, load
-from beads_ralph.journal.records.model import MODELS, Broken, R, ResultRecord, RunRecord, changed, json_schema
+from beads_ralph.journal.records.model import (
+    MODELS,
+    Broken,
+    Kind,
+    R,
+    ResultRecord,
+    RunRecord,
+    changed,
+    json_schema,
+)
 from beads_ralph.journal.runs import free_name
 
 LIVE: Final = ".live"
@@ -54,7 +64,7 @@ class StateFolder:
             text_files.write_text(folder / IGNORE, "*\n", private=True)
         for kind in MODELS:
             path = self.path / SCHEMAS / f"{kind}.schema.json"
-            text = json.dumps(json_schema(kind), indent=2) + "\n"
+            text = _schema_text(kind)
             if not _holds(path, text):
                 text_files.write_text(path, text)
         return made
@@ -162,6 +172,12 @@ def _stem(bead: str) -> str:
 def text_of(raw: dict[str, Any]) -> str:
     """A record as it stands in its file."""
     return json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
+
+
+@cache
+def _schema_text(kind: Kind) -> str:
+    """Made once: it takes a twentieth of a second, and a process may run many plans."""
+    return json.dumps(json_schema(kind), indent=2) + "\n"
 
 
 def _holds(path: Path, text: str) -> bool:
