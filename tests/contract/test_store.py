@@ -506,3 +506,37 @@ def test_comments_are_kept_in_order(store: Store) -> None:
         (f"author-{number}", text) for number, text in enumerate(texts)
     ]
     assert all(datetime.fromisoformat(comment["created_at"]) for comment in comments)
+
+
+# --- what a run has to see --------------------------------------------------------------------------
+
+
+@pytest.mark.core
+def test_a_run_sees_whatever_has_to_do_with_its_beads(store: Store) -> None:
+    """A store may show it more, but not less."""
+    mine = {"plan_file": "mine.md", "team_name": "mine"}
+    other = {"plan_file": "other.md", "team_name": "other"}
+    store.create(
+        [
+            make_bead("bd-before", metadata={**other, "team_name": "before"}),
+            make_bead("bd-done", metadata=mine),
+            make_bead("bd-gate", labels=["gate"], dependencies=["bd-before"], metadata=other),
+            make_bead("bd-held", metadata=other),
+            make_bead("bd-left", dependencies=["bd-before"], metadata=mine),
+            make_bead("bd-mate", metadata={**other, "team_name": "mine"}),
+            make_bead("bd-other", metadata=other),
+        ]
+    )
+    for name in ("bd-before", "bd-done", "bd-mate"):
+        finish(store, name)
+    assert store.claim("bd-held", "somebody").won
+    of_plan = {"bd-before", "bd-done", "bd-gate", "bd-held", "bd-left", "bd-mate"}
+    about = store.find(Query(plan_file="mine.md", for_run=True))
+    assert of_plan <= {*ids(about)} <= of_plan | {"bd-other"}
+    named = store.find(Query(ids=["bd-left"], for_run=True))
+    assert of_plan <= {*ids(named)} <= of_plan | {"bd-other"}
+    everything = store.find(Query(for_run=True))
+    assert {*ids(everything)} == of_plan | {"bd-other"}
+    assert store.closed() == {"bd-before", "bd-done", "bd-mate"}
+    assert ids(store.ready(plan_file="mine.md")) == ["bd-left"]
+    assert ids(store.ready(1, plan_file="other.md", wisps=True)) == ["bd-gate"]

@@ -243,9 +243,11 @@ def loop_of(
     store: Store | None = None,
     select: Callable[[str], AgentCLI] = protocol.select,
     server_retry: Retry = SERVER_RETRY,
+    scope: str | None = None,
     **settings: Any,
 ) -> Iterator[Loop]:
-    """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's."""
+    """A loop on the beads of a compiled plan, as `run` makes it, but with a store or agents of the test's.
+    `scope` names the plan that it is about; otherwise all are."""
     assert project.ralph("mason", "plan.md", "--check-existing", "--json").code == 0
     space = workspace.find(project.root)
     home = ralph_dir(project.root)
@@ -264,7 +266,7 @@ def loop_of(
     )
     how = Settings(run_id, runs.actor_name(space.root, run_id), **settings)
     try:
-        yield Loop(store or project.store, tools, journal, how, Scope(), in_process(tools))
+        yield Loop(store or project.store, tools, journal, how, Scope(plan_file=scope), in_process(tools))
     finally:
         journal.close()
 

@@ -22,7 +22,7 @@ from beads_ralph.forge.protocol import PushTarget
 from beads_ralph.forge.push_answers import PushAnswers
 from beads_ralph.git import commands
 from beads_ralph.journal import runs
-from beads_ralph.loop import Scope, Settings, named, preflight
+from beads_ralph.loop import Scope, Settings, preflight
 from beads_ralph.process import reaper
 from beads_ralph.store import convoys
 from beads_ralph.store.protocol import Progress, Store, silent
@@ -57,7 +57,7 @@ def plan_run(
         plan = _decided(plan, request, space, settle)
     planned = plan.beads if plan else ()
     opened = open_store(space, request.store)
-    found = named(opened.store, request.beads - {bead.id for bead in planned})
+    found = preflight.named(opened.store, request.beads - {bead.id for bead in planned})
     # A wisp that is asked for by name is asked for.
     scope = replace(scope, wisps=scope.wisps or any(bead.ephemeral for bead in found))
     config = _with_push(_config(space, request), space, None if request.dry_run else ask_push)
@@ -80,7 +80,7 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
 def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
     push = {None: None, True: "yes", False: "no"}[request.push]
-    said = {"executor": request.executor, "forge": request.forge, "push": push}
+    said = {"engine": request.engine, "executor": request.executor, "forge": request.forge, "push": push}
     agents = {"agent_defaults": _agents(space.config.agent_defaults, request)}
     return space.config.model_copy(update={key: value for key, value in said.items() if value} | agents)
 

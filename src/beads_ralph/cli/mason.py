@@ -80,10 +80,11 @@ class MasonRequest:
         """Some options do not go together."""
         if self.adopt and (self.update or self.dry_run or self.id_suffix or self.schema == "legacy"):
             message = "--adopt goes with neither --update, --dry-run, --id-suffix nor --schema legacy"
-            raise RalphError(Code.USAGE, message, suggested_action="Say: beads-ralph mason PLAN --adopt")
+            action = f"Say: beads-ralph mason {self.path} --adopt"
+            raise RalphError(Code.USAGE, message, suggested_action=action)
         if not self.update:
             if self.prefer:
-                action = "Say: beads-ralph mason PLAN --update --prefer plan"
+                action = f"Say: beads-ralph mason {self.path} --update --prefer plan"
                 raise RalphError(Code.USAGE, "--prefer goes with --update", suggested_action=action)
             return
         if self.schema == "legacy" or self.id_suffix or self.wanted is not None:
@@ -209,7 +210,8 @@ def _left(found: Diff, waiting: Sequence[str]) -> list[Fault]:
     if not others:
         return []
     message = f"left as they are, though the plan says otherwise: {several(list(dict.fromkeys(others)))}"
-    action = "See it: beads-ralph plan diff PLAN; apply it: beads-ralph mason PLAN --update"
+    plan = found.plan_file
+    action = f"See it: beads-ralph plan diff {plan}; apply it: beads-ralph mason {plan} --update"
     return [Fault(Code.CONFLICT, message, suggested_action=action)]
 
 

@@ -132,6 +132,12 @@ class Diff:
         return not (beads or items.added or items.changed or items.gone)
 
     @property
+    def plan_file(self) -> str:
+        """The plan by the name that its beads have for it."""
+        beads = (*self.added, *(change.planned for change in self.changes), *self.orphaned)
+        return next((name for bead in beads if (name := bead.metadata.plan_file)), "PLAN")
+
+    @property
     def is_first(self) -> bool:
         """True where the store has nothing of the plan yet."""
         return not (self.changes or self.orphaned or self.items.kept)
@@ -160,7 +166,8 @@ class Diff:
             for bead in self.orphaned
             if bead.status != "closed"
         ]
-        action = "See it: beads-ralph plan diff PLAN; then run it again: beads-ralph run PLAN"
+        plan = self.plan_file
+        action = f"See it: beads-ralph plan diff {plan}; then run it again: beads-ralph run {plan}"
         ends = [
             Fault(Code.CONFLICT, f"sprint {name} {said}", suggested_action=action) for name, said in lines
         ]
@@ -205,7 +212,8 @@ def _reread(change: Change) -> Fault:
     name, sprint = change.bead.id, change.planned.metadata.plan_sprint_id
     fields = several([name.removeprefix("metadata.") for name in change.fields])
     again = f"To redo it: beads-ralph retry {name} --again"
-    stand = "to keep it as it is: beads-ralph mason PLAN --update --prefer store"
+    plan = change.planned.metadata.plan_file
+    stand = f"to keep it as it is: beads-ralph mason {plan} --update --prefer store"
     message = f"sprint {sprint} has changed since {name} was closed: {fields}"
     return Fault(Code.CONFLICT, message, suggested_action=f"{again}; {stand}")
 

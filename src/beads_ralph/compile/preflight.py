@@ -109,9 +109,11 @@ def source_branches(scene: RunScene) -> Iterator[Obstacle]:
 def branches_and_worktrees(scene: RunScene) -> Iterator[Obstacle]:
     """Places that git, or a run, would not let a bead have."""
     setting = setting_of(scene.space, scene.root)
-    for fault in place_faults({bead.id: bead for bead in scene.beads}, setting):
+    beads = {bead.id: bead for bead in scene.beads}
+    for fault in place_faults(beads, setting):
         message = fault.message.removeprefix(f"{fault.owner}: ")
-        action = f"{fault.action}, then: beads-ralph mason PLAN --update"
+        plan = beads[fault.owner].metadata.plan_file if fault.owner in beads else "PLAN"
+        action = f"{fault.action}, then: beads-ralph mason {plan} --update"
         yield obstacle(Code.CONSTRAINT, message, action, bead=fault.owner)
 
 

@@ -115,8 +115,9 @@ def refuse_changes(found: Diff) -> Diff:
         (len(found.orphaned), "gone"),
     )
     said = ", ".join(f"{number} {word}" for number, word in counts if number) or "its steps differ"
+    plan = found.plan_file
     raise RalphError(
         Code.CONFLICT,
         f"the plan differs from the store ({said}), and plan_changes says refuse",
-        suggested_action="See it: beads-ralph plan diff PLAN; apply it: beads-ralph mason PLAN --update",
+        suggested_action=f"See it: beads-ralph plan diff {plan}; apply it: beads-ralph mason {plan} --update",
     )

@@ -142,11 +142,11 @@ def head(root: Path, remote: str, branch: str, network: Network, *config: str) -
 
 
 def heads(root: Path, remote: str, branches: Sequence[str], network: Network, *config: str) -> dict[str, str]:
-    """The commits that the remote has for those of the branches that it has."""
+    """The commits that the remote has for those of the branches that it has; for all, where none is named."""
     refs = {f"{HEADS}{branch}": branch for branch in branches}
 
     def ask() -> str:
-        named = refs if len(refs) <= MOST_NAMED else (f"{HEADS}*",)
+        named = refs if 0 < len(refs) <= MOST_NAMED else (f"{HEADS}*",)
         words = (*config, "ls-remote", "--", remote, *named)
         ended = commands.run(*words, cwd=root, timeout=network.timeout, env=proofs.at(root).env)
         if not ended.ok:
@@ -155,7 +155,7 @@ def heads(root: Path, remote: str, branches: Sequence[str], network: Network, *c
 
     rows = (line.split("\t") for line in persist(ask, network.retry).splitlines())
     # git matches the ends of names, so that another ref could answer too.
-    return {refs[name]: commit for commit, name in rows if name in refs}
+    return {name.removeprefix(HEADS): commit for commit, name in rows if name in refs or not refs}
 
 
 def holds(root: Path, remote: str, branch: str, commit: str, network: Network, *config: str) -> bool:

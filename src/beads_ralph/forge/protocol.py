@@ -77,7 +77,8 @@ class Forge(Protocol):
         """The open pull request of a branch."""
 
     def held(self, branches: Sequence[str]) -> Mapping[str, str] | None:
-        """The commits that the remote has for branches, asked once for all; None where it has no remote."""
+        """The commits that the remote has for branches, or for all where none is named, asked once; None
+        where it has no remote."""
 
     def is_taken(self, branch: str, target: str, commit: str) -> bool:
         """Whether people have taken the proposed commit, so that its branch has done its part."""

@@ -33,11 +33,11 @@ def expect(root: Path, refs: Mapping[str, str]) -> None:
     found.expected.update(refs)
 
 
-def expect_proven(root: Path, commits: Iterable[tuple[str, str]]) -> None:
-    """The same for branches of proven commits, if they are there now: a person, or another bead, may have
-    gone on with them."""
+def expect_proven(root: Path, commits: Iterable[tuple[str, str]], *, begun: bool = False) -> None:
+    """The same for branches of proven commits, if they are there now, or were when the run began: a person,
+    or another bead, may have gone on with them."""
     found = settings.of(root)
-    now = commands.refs_of(found.root, HEADS)
+    now = found.begun if begun else commands.refs_of(found.root, HEADS)
     refs = [(f"{HEADS}{branch}", commit) for branch, commit in commits]
     there = {ref: commit for ref, commit in refs if now.get(ref) == commit and ref not in found.at_work}
     found.expected.update(there)

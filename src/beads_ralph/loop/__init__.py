@@ -5,7 +5,6 @@ It decides what runs when, and writes to the store. How one bead is worked on be
 
 from beads_ralph.loop.run_end import ENDS, Why
 from beads_ralph.loop.run_settings import Ended, Scope, Settings, foresee
-from beads_ralph.loop.run_store import named
 from beads_ralph.loop.scheduler import Loop
 
-__all__ = ["ENDS", "Ended", "Loop", "Scope", "Settings", "Why", "foresee", "named"]
+__all__ = ["ENDS", "Ended", "Loop", "Scope", "Settings", "Why", "foresee"]

@@ -70,10 +70,14 @@ def branches_of(beads: Iterable[Known], besides: str) -> Sequence[str]:
     return [name for name in names if name != besides]
 
 
+def proofs(beads: Iterable[Known]) -> list[tuple[str, str]]:
+    """The proven commits, each with its branch."""
+    return [(bead.branch, bead.commit) for bead in beads if bead.commit]
+
+
 def proven_on(beads: Iterable[Known]) -> dict[str, tuple[str, ...]]:
     """By branch: the proven commits of the beads there."""
     found: dict[str, dict[str, None]] = {}
-    for bead in beads:
-        if bead.commit:
-            found.setdefault(bead.branch, {})[bead.commit] = None
+    for branch, commit in proofs(beads):
+        found.setdefault(branch, {})[commit] = None
     return {branch: tuple(commits) for branch, commits in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,10 +39,13 @@ class LastAsked:
         since = f"since a run last saw them, at {said.get('at')}"
         return [f"{what} of {several(names)} changed {since}" for what, names in told if names]
 
-    def keep(self, beads: Iterable[Bead], told: Collection[str]) -> None:
-        """Note what they ask for now; of those that nobody was told about, what they asked for before."""
+    def keep(self, beads: Sequence[Bead], told: Collection[str], *, only_these: bool = True) -> None:
+        """Note what they ask for now; of those that nobody was told about, what they asked for before. So of
+        others, where there may be some."""
         known = self._read().get("beads", {})
-        marks = {
+        closed = {bead.id for bead in beads if bead.status == "closed"}
+        others = {} if only_these else {name: row for name, row in known.items() if name not in closed}
+        marks = others | {
             bead.id: _marks(bead) if bead.id in told else known.get(bead.id) or _marks(bead)
             for bead in _open(beads)
         }

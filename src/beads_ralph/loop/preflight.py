@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -233,7 +233,7 @@ class _Ahead:
     @classmethod
     def of(cls, store: Store, scope: Scope, planned: Sequence[Bead] = ()) -> _Ahead:
         new = {bead.id: bead for bead in planned}
-        stored = store.find(Query(wisps=scope.wisps)).beads
+        stored = store.find(scope.query(wisps=scope.wisps)).beads
         beads = [*new.values(), *(bead for bead in stored if bead.id not in new)]
         left = [bead for bead in beads if bead.status != "closed" and scope.holds(bead)]
         return cls(beads, scope, blockers.overview(store, left, beads))
@@ -271,6 +271,15 @@ def _about(error: RalphError, beads: Sequence[str]) -> RalphError:
         return error
     message = f"{error.message} ({several(beads)})"
     return RalphError(error.code, message, suggested_action=error.suggested_action)
+
+
+def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:
+    """The beads asked for by name; each must exist."""
+    found = store.find(Query(ids=list(ids))).beads if ids else ()
+    missing = sorted(set(ids) - {bead.id for bead in found})
+    if missing:
+        raise RalphError(Code.BEAD_NOT_FOUND, f"no such bead: {', '.join(missing)}")
+    return found
 
 
 def waiting_gates(root: Path, store: Store) -> dict[str, str]:

@@ -3,19 +3,22 @@ accounted for at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, Literal, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, Protocol
 
 from beads_ralph.bead.model import Bead
 from beads_ralph.bead.run_state import RunState
+from beads_ralph.bead.words import utc_text
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.journal.events import BeadReopened, WarningGiven
 from beads_ralph.journal.journal import EventSink
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop.closed_beads import ACTION, ClosedBeads, asked_of
 from beads_ralph.loop.last_asked import LastAsked
+from beads_ralph.loop.store_turns import Answer, Given
 from beads_ralph.session.history import metadata_of
-from beads_ralph.store.protocol import Changes, Store
+from beads_ralph.store.protocol import Changes, Listing, Store
 from beads_ralph.store.query import Query
 
 MOST_REOPENED: Final = 3
@@ -23,10 +26,20 @@ MOST_REOPENED: Final = 3
 ALTERED: Final = (
     "its work or its checks were changed while the run was on; run again to take them as they are"
 )
+EVERYTHING: Final = Query(wisps=True)
+EVERYTHING_OPEN: Final = Query(wisps=True, for_run=True)
+PAGE: Final = 100
 ByHand = Literal["ask", "accept", "reopen"]
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+
+def pages(ids: Iterable[str]) -> Iterator[list[str]]:
+    """A few at a time, so that nobody has all of them in memory at once."""
+    left = sorted(ids)
+    return (left[start : start + PAGE] for start in range(0, len(left), PAGE))
+
+
+def _named(listing: Listing) -> set[str]:
+    return {bead.id for bead in listing.beads} | {broken.id for broken in listing.unreadable}
 
 
 class Ask(Protocol):
@@ -41,7 +54,11 @@ class Ask(Protocol):
 class ProofWatch:
     """Sees to it that what counts as closed in a run is proven, or accepted by a person."""
 
-    def __init__(self, ask: Ask, store: Store, journal: EventSink, by_hand: ByHand, ledger: Ledger) -> None:
+    def __init__(
+        self, ask: Ask, store: Store, journal: EventSink, by_hand: ByHand, ledger: Ledger, about: Query
+    ) -> None:
+        self.about = about
+        """Finds the beads that the run has to see."""
         self.ask = ask
         self.store = store
         self.journal = journal
@@ -50,6 +67,9 @@ class ProofWatch:
         self.last_asked = LastAsked(ledger.home)
         self.begun_with: frozenset[str] = frozenset()
         """The beads of the run when it began: each must be accounted for at its end."""
+        self.began = utc_text(datetime.now(UTC))
+        self.elsewhere: frozenset[str] = frozenset()
+        """The beads that were closed when the run began and that it need not see before its first agent."""
         self.altered: set[str] = set()
         """The open beads whose work or checks somebody changed while the run was on."""
         self.no_beads: set[str] = set()
@@ -57,15 +77,28 @@ class ProofWatch:
         self.reopened_before = 0
         """How many beads had been opened again when ready ones were last looked for."""
 
-    async def begin(self, beads: Sequence[Bead], asked_for: Sequence[Bead]) -> None:
+    async def begin(self, seen: Listing, asked_for: Sequence[Bead]) -> None:
         """Look at the closed beads that the run is about, or builds on."""
+        beads, here = seen.beads, _named(seen)
+        self.elsewhere = frozenset() if seen.whole else await self.ask(self.store.closed) - here
         self.begun_with = frozenset(bead.id for bead in asked_for)
         self.closed.begin(beads)
         for text in self.last_asked.changes(asked_for):
             self.journal.emit(WarningGiven(message=text))
-        self.last_asked.keep(beads, told=self.begun_with)
+        self._keep_asked(beads, self.begun_with)
         needed = {name for bead in asked_for if bead.status != "closed" for name in bead.dependencies}
         await self._judge((bead for bead in beads if bead.id in self.begun_with | needed), self.by_hand)
+
+    async def see(self, beads: Sequence[Bead], asked_for: Sequence[Bead]) -> None:
+        """The same for beads that nobody had to see before the first agent started. What was written to one
+        since then may be an agent's word."""
+        self.closed.begin([bead for bead in beads if (bead.updated_at or "") <= self.began])
+        self.begun_with |= {bead.id for bead in asked_for}
+        await self._judge(asked_for, self.by_hand)
+
+    def _keep_asked(self, beads: Sequence[Bead], told: Collection[str]) -> None:
+        """All that is open is among the beads, but where the run is about some alone."""
+        self.last_asked.keep(beads, told, only_these=self.about in (EVERYTHING, EVERYTHING_OPEN))
 
     def take_up(self, beads: Sequence[Bead], asked_for: Sequence[Bead]) -> None:
         """A person asks for these as they are now, beside those that the run began with."""
@@ -175,13 +208,16 @@ class ProofWatch:
         """The beads that are not done although none of them is open: closed without a proof, or gone; and
         those that are open, but were changed by somebody while the run was on. `closed_before` are those
         that were closed when they were last seen."""
-        listing = await self.ask(self.store.find, Query(wisps=True))
-        beads = {bead.id: bead for bead in listing.beads}
-        meanwhile = {name for name, bead in beads.items() if bead.status == "closed"} - {*closed_before}
-        mine = self.begun_with | meanwhile
-        await self._judge((beads[name] for name in mine & beads.keys()), self._meanwhile)
-        self.last_asked.keep(listing.beads, told=self.begun_with - self.altered)
-        there = beads.keys() | {broken.id for broken in listing.unreadable}
-        gone = dict.fromkeys(self.begun_with - there, "gone from the store since the run began")
+        listing = await self.ask(self.store.find, self.about)
+        closed = {bead.id for bead in listing.beads if bead.status == "closed"}
+        closed |= frozenset() if listing.whole else await self.ask(self.store.closed)
+        mine = self.begun_with | (closed - {*closed_before})
+        await self._judge((bead for bead in listing.beads if bead.id in mine), self._meanwhile)
+        here = _named(listing)
+        for ids in pages((mine & closed) - here):
+            found = await self.ask(self.store.find, Query(ids=ids))
+            await self._judge(found.beads, self._meanwhile)
+        self._keep_asked(listing.beads, self.begun_with - self.altered)
+        gone = dict.fromkeys(self.begun_with - here - closed, "gone from the store since the run began")
         untrue = {name: why for name, why in self.closed.blocked().items() if name in mine}
         return gone | dict.fromkeys(self.altered, ALTERED) | untrue

@@ -4,7 +4,7 @@ have taken it; what an agent has pushed over or deleted is put back."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -40,21 +40,25 @@ class Published:
     """What a person should be told at the end."""
     expected: dict[str, Pushed] = field(default_factory=dict)
     """By branch; of several beads there the last one."""
+    begun: Mapping[str, str] = field(default_factory=dict)
+    """What the remote held when the run began."""
 
-    async def begin(self, before: Iterable[Pushed]) -> None:
+    async def begin(self, before: Sequence[Pushed], *, more: bool = False) -> None:
         """Beads that were closed before the run: those whose commit the remote holds now are watched. People
-        may have taken the others, or gone on with them."""
-        known = {pushed.branch: pushed for pushed in before}
-        if not known:
+        may have taken the others, or gone on with them. With `more` to come, nobody knows yet of which."""
+        named = () if more else sorted({pushed.branch for pushed in before})
+        if not (named or more):
             return
         try:
-            held = await in_thread(self.forge.held, sorted(known)) or {}
+            held = await in_thread(self.forge.held, named)
+            self.begun = held or {}
         except RalphError as error:  # whoever needs the remote will be told so
             LOG.warning("the remote cannot be read: %s", error.message)
-            return
-        self.expected |= {
-            branch: pushed for branch, pushed in known.items() if held.get(branch) == pushed.commit
-        }
+        self.watch(before)
+
+    def watch(self, before: Iterable[Pushed]) -> None:
+        held = self.begun
+        self.expected |= {one.branch: one for one in before if held.get(one.branch) == one.commit}
 
     def expect(self, bead_id: str, pull: PullRequest) -> None:
         """A bead of this run; one without a pull request was in its target already."""

@@ -19,7 +19,7 @@ from beads_ralph.loop.blockers import Overview, Wait
 from beads_ralph.loop.run_end import Why
 from beads_ralph.session.agent_calls import template_of
 from beads_ralph.session.history import subject_of
-from beads_ralph.store.query import UnreadableBead
+from beads_ralph.store.query import Query, UnreadableBead
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ class Scope:
         convoys = [f"--convoy {name}" for name in self.convoys]
         beads = [f"--bead {name}" for name in sorted(self.beads)]
         return [f"--team {name}" for name in sorted(self.teams)] + (convoys or beads)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no bead is left out, wisps aside."""
+        return not (self.beads or self.teams or self.plan_file)
+
+    def query(self, *, wisps: bool) -> Query:
+        """The beads that a run of these has to see. Nobody knows where those of a team are, but by a look at
+        all."""
+        if self.teams:
+            return Query(wisps=wisps)
+        return Query(ids=tuple(sorted(self.beads)), plan_file=self.plan_file, wisps=wisps, for_run=True)
 
     def unmatched(
         self, asked_for: Sequence[Bead], broken: Sequence[UnreadableBead], teams: set[str]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -23,13 +22,13 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.journal.proofs import Ledger
 from beads_ralph.loop import recovery
 from beads_ralph.loop.blockers import NOT_CLOSED
-from beads_ralph.loop.known_beads import Known, branches_of, neighbours, proven_on
-from beads_ralph.loop.proof_watch import ALTERED, Answer, Given, ProofWatch
-from beads_ralph.loop.published import Pushed
+from beads_ralph.loop.known_beads import Known, branches_of, neighbours, proofs, proven_on
+from beads_ralph.loop.proof_watch import ALTERED, ProofWatch, pages
+from beads_ralph.loop.published import Published, Pushed
 from beads_ralph.loop.run_settings import Scope, Settings
 from beads_ralph.loop.store_turns import StoreTurns
 from beads_ralph.loop.teams import Teams
-from beads_ralph.process.calls import Retry, in_thread
+from beads_ralph.process.calls import in_thread
 from beads_ralph.session import Order, Outcome, Tools
 from beads_ralph.session.history import metadata_of
 from beads_ralph.store import convoys
@@ -39,9 +38,7 @@ from beads_ralph.store.query import Query, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
-PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
-"""What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
-RETRY: Final = Retry(first=0.1, longest=5.0)
+GOES_ON: Final = "its session goes on, and another run takes it up"
 
 
 class Pool:
@@ -58,7 +55,7 @@ class Pool:
         self.config = tools.config
         self.home = tools.folder.home
         self.journal = journal
-        self.turns = StoreTurns()
+        self.ask = StoreTurns().ask
         self.known: dict[str, Known] = {}
         self.unmatched: set[str] = set()
         """The filters of the run without a bead."""
@@ -77,62 +74,66 @@ class Pool:
         """By bead: the stages that a run has noted, before this one began or in it."""
         self.kept: dict[str, RunState] = {}
         """By bead: what was last kept of it in this run."""
+        self.elsewhere: Callable[[Sequence[Bead]], Awaitable[Collection[str]]] = _nowhere
+        """Asked once, with every bead of the store: those whose sessions go on although no run is here."""
         self.teams = Teams()
-        self.watch = ProofWatch(self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home))
-
-    async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
-        """The store's answer; passing trouble is waited out, a bounded number of times."""
-        name = getattr(call, "__name__", "")
-        for pause in RETRY.pauses():
-            try:
-                async with self.turns.turn(name):
-                    return await in_thread(call, *args, **named)
-            except RalphError as error:
-                if error.code not in PASSING:
-                    raise
-                LOG.warning("the store failed, and is asked again: %s", error.message)
-            await asyncio.sleep(pause)
-        async with self.turns.turn(name):
-            return await in_thread(call, *args, **named)
+        about = scope.query(wisps=True)
+        self.watch = ProofWatch(
+            self.ask, store, journal, self.config.closed_by_hand, Ledger(self.home), about
+        )
 
     # --- recovery -----------------------------------------------------------------------------------
 
     async def recover(self) -> Sequence[Bead]:
         """Claims of dead runs on this repository are given back, wisps too, whatever this run is about; our
-        lock says that no other run lives. Every bead of the store that the run may see, as it was found."""
-        everything = await self.ask(self.store.find, Query(wisps=True))
-        for bead in everything.beads:
-            self._note_stages(bead.id, bead.metadata)
-        await self._put_right(everything.beads)
+        lock says that no other run lives. Every bead of the store that the run has to see before its first
+        agent starts, as it was found."""
+        seen = await self.ask(self.store.find, self.watch.about)
+        await self._put_right(seen.beads)
         await self.ask(self.store.reclaim, RECLAIM_AGE)
-        self.spoiled = {broken.id: _why_unreadable(broken) for broken in everything.unreadable}
-        self._note_unreadable(everything)
-        self.known = {bead.id: Known.of(bead) for bead in everything.beads}
-        proven = [(one.branch, one.commit) for one in self.known.values() if one.commit]
-        await in_thread(guard.expect_proven, self.root, proven)
-        self.teams.begin(everything.beads)
-        left = {bead.id: bead.dependencies for bead in everything.beads if bead.status != "closed"}
+        self.spoiled = {broken.id: _why_unreadable(broken) for broken in seen.unreadable}
+        self._note_unreadable(seen)
+        for bead in seen.beads:
+            self._note_stages(bead.id, bead.metadata)
+        self.known = {bead.id: Known.of(bead) for bead in seen.beads}
+        await in_thread(guard.expect_proven, self.root, proofs(self.known.values()))
+        self.teams.begin(seen.beads)
+        left = {bead.id: bead.dependencies for bead in seen.beads if bead.status != "closed"}
         self.depth = graph.remaining_depth(left)
-        asked_for = self.asked_for(everything.beads)
-        self._note_unmatched(everything, asked_for)
-        await self.watch.begin(everything.beads, asked_for)
-        return [bead for bead in everything.beads if self.scope.wisps or not bead.ephemeral]
+        asked_for = self.asked_for(seen.beads)
+        self._note_unmatched(seen, asked_for)
+        await self.watch.begin(seen, asked_for)
+        return [bead for bead in seen.beads if self.scope.wisps or not bead.ephemeral]
 
-    def _note_unmatched(self, everything: Listing, asked_for: Sequence[Bead]) -> None:
+    @property
+    def finished(self) -> Collection[str]:
+        """The closed beads of plans that have nothing left to do, where the run is about these too."""
+        return self.watch.elsewhere if self.scope.is_everything else ()
+
+    async def see_finished(self, published: Published) -> None:
+        """Look at them a few at a time, beside the first agents: nobody waits for them."""
+        for ids in pages(self.finished):
+            found = await self.ask(self.store.find, Query(ids=ids))
+            self._note_unreadable(found)
+            known = {bead.id: Known.of(bead) for bead in found.beads}
+            await in_thread(guard.expect_proven, self.root, proofs(known.values()), begun=True)
+            await self.watch.see(found.beads, self.asked_for(found.beads))
+            published.watch(self._pushed(known))
+
+    def _note_unmatched(self, seen: Listing, asked_for: Sequence[Bead]) -> None:
         """Said at once where other beads are worked on; a night later nobody remembers the typo."""
-        teams = {bead.metadata.team_name for bead in everything.beads}
-        self.unmatched = self.scope.unmatched(asked_for, everything.unreadable, teams)
+        teams = {bead.metadata.team_name for bead in seen.beads}
+        self.unmatched = self.scope.unmatched(asked_for, seen.unreadable, teams)
         for words in sorted(self.unmatched) if asked_for else ():
             self.journal.emit(WarningGiven(message=f"no bead matches {words}"))
 
     def pushed_before(self) -> list[Pushed]:
         """The proven work, closed before the run, that it is about or builds on."""
-        trusted = self.watch.closed.trusted
-        return [
-            Pushed(name, one.branch, one.source, one.commit)
-            for name, one in self.known.items()
-            if one.commit and name in trusted
-        ]
+        return self._pushed(self.known)
+
+    def _pushed(self, known: Mapping[str, Known]) -> list[Pushed]:
+        trusted = ((name, known[name]) for name in known if name in self.watch.closed.trusted)
+        return [Pushed(name, one.branch, one.source, one.commit) for name, one in trusted if one.commit]
 
     async def account(self) -> dict[str, str]:
         """The beads that are not done although none of them is open."""
@@ -141,19 +142,24 @@ class Pool:
     @property
     def closed_ids(self) -> set[str]:
         """Beads that were closed when they were last seen."""
-        return {name for name, known in self.known.items() if known.closed}
+        return {name for name, known in self.known.items() if known.closed} | self.watch.elsewhere
 
     async def _put_right(self, beads: Sequence[Bead]) -> None:
         """Tell what killed runs could not tell any more, and give back what they held."""
         prefix = runs.actor_prefix(self.root)
+        go_on = await self.elsewhere(beads)
         unfinished = runs.left_unfinished(self.home, self.run_id)
         told = await in_thread(recovery.untold, [folder.journal for folder in unfinished])
-        for bead in beads:
+        others = sorted(told.keys() - {bead.id for bead in beads})
+        found = (await self.ask(self.store.find, Query(ids=others))).beads if others else ()
+        for bead in (*beads, *found):
             left = told.get(bead.id)
             for event in recovery.derived(bead, left, self.root) if left else ():
                 self.journal.emit(event)
             holder = str((bead.model_extra or {}).get("claimed_by") or "")
-            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
+            if bead.id in go_on:
+                await self.ask(self.store.release, bead.id, holder, status="open", reason=GOES_ON)
+            elif bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
                 await self._interrupted(bead, holder, at_work=bool(left and left.at_work))
         for folder in unfinished:
             runs.settle(folder)
@@ -193,7 +199,8 @@ class Pool:
         """The ready beads of the run, gates left out: the highest priority first, then what the longest
         chain hangs on."""
         self.watch.look_again()
-        listing = await self.ask(self.store.ready, wisps=self.scope.wisps)
+        wisps, plan_file = self.scope.wisps, self.scope.plan_file
+        listing = await self.ask(self.store.ready, wisps=wisps, plan_file=plan_file)
         self._note_unreadable(listing)
         sound = await self.watch.sound(self.asked_for(listing.beads))
         ready = [bead for bead in sound if not self._builds_on_unreadable(bead)]
@@ -238,9 +245,10 @@ class Pool:
         """Branches and verifiers of other beads do not change while a run lasts, so they are remembered."""
         unknown = {*bead.dependencies} - self.known.keys() - self.watch.no_beads
         if unknown:
-            found = await self.ask(self.store.find, Query(ids=sorted(unknown)))
-            self.known |= {other.id: Known.of(other) for other in found.beads}
+            await self._know(Query(ids=sorted(unknown)))
             self.watch.no_beads |= unknown - self.known.keys()
+        if bead.id in self.watch.elsewhere:
+            await self._know(Query(plan_file=bead.metadata.plan_file, wisps=True))
         if bead.metadata.proven and bead.metadata.proven.commit != self.watch.closed.resumed.get(bead.id):
             bead = _without(bead, RunState(proven=None))
         if (stages := bead.metadata.stages) and stages.mark != self.stages.get(bead.id):
@@ -259,6 +267,10 @@ class Pool:
             self.teams.own(bead),
             neighbours(bead, self.known),
         )
+
+    async def _know(self, query: Query) -> None:
+        found = await self.ask(self.store.find, query)
+        self.known = {bead.id: Known.of(bead) for bead in found.beads} | self.known
 
     def _merged(self, bead: Bead) -> list[Known]:
         """The beads whose branches it brings together."""
@@ -336,8 +348,9 @@ class Pool:
     # --- what is left -------------------------------------------------------------------------------
 
     async def open_beads(self) -> Sequence[Bead]:
-        """Every bead of the store that is not closed."""
-        listing = await self.ask(self.store.find, Query(statuses=NOT_CLOSED, wisps=self.scope.wisps))
+        """Every bead that is not closed; of a run of one plan, those of the plan."""
+        query = Query(statuses=NOT_CLOSED, wisps=self.scope.wisps, plan_file=self.scope.plan_file)
+        listing = await self.ask(self.store.find, query)
         self._note_unreadable(listing)
         self.may_settle |= listing.convoys
         self.may_have_people = listing.people
@@ -378,6 +391,11 @@ class Pool:
         return not self.parents.isdisjoint(item.id for item in step.above)
 
 
+async def _nowhere(_beads: Sequence[Bead]) -> Collection[str]:
+    """Sessions of this process end with it."""
+    return ()
+
+
 def _without(bead: Bead, untrue: RunState) -> Bead:
     """A proof or a stage that neither stood there when the run began nor is of this run is nothing to go on
     with: anybody can write to a store."""
@@ -386,12 +404,3 @@ def _without(bead: Bead, untrue: RunState) -> Bead:
 
 def _why_unreadable(broken: UnreadableBead) -> str:
     return f"cannot be read: {broken.faults[0].message}"
-
-
-def named(store: Store, ids: Collection[str]) -> Sequence[Bead]:
-    """The beads asked for by name; each must exist."""
-    found = store.find(Query(ids=list(ids))).beads if ids else ()
-    missing = sorted(set(ids) - {bead.id for bead in found})
-    if missing:
-        raise RalphError(Code.BEAD_NOT_FOUND, f"no such bead: {', '.join(missing)}")
-    return found

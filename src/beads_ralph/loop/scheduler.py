@@ -75,6 +75,8 @@ class Loop:
         self.round: frozenset[str] | None = None
         self.remains: Remains | None = None
         """As it was when nothing more could start."""
+        self.finished: asyncio.Task[None] | None = None
+        """The look at what was closed long ago."""
         self.tally = RunTally()
         self.refusal: Callable[[Bead], Outcome | None] = lambda _: None
         """Asked before the work on a bead begins: how it ends at once where it could come to nothing."""
@@ -107,12 +109,15 @@ class Loop:
             found = await self.pool.recover()
             self.gating.begin(found)
             self.waiting.notice(self.pool.asked_for(bead for bead in found if bead.status != "closed"))
-            await self.published.begin(self.pool.pushed_before())
+            await self.published.begin(self.pool.pushed_before(), more=bool(self.pool.finished))
             while not await self._turn():
+                self._look_at_finished()
                 if beats.done():
                     beats.result()  # it never ends by itself, so this raises what went wrong
         finally:
             beats.cancel()
+            if self.finished is not None:
+                self.finished.cancel()
             self.journal.listeners.remove(self.meter.hear)
             await self._abandon()
             await self.gating.end()
@@ -129,6 +134,21 @@ class Loop:
         ended = await account(self.tally, remains, halt, Parts(*known, self.tools.root, self.open_ends))
         self.journal.emit(ended.told)
         return ended
+
+    def _look_at_finished(self) -> asyncio.Task[None]:
+        """Once, and not before the first agents have started."""
+        if self.finished is None:
+            self.finished = asyncio.create_task(self.pool.see_finished(self.published))
+        return self.finished
+
+    async def _see_finished(self) -> None:
+        """Wait for that look, unless the run is to end."""
+        looking = self._look_at_finished()
+        while self.halt is None and not looking.done():
+            await asyncio.wait([looking], timeout=LOOK_SECONDS)
+            self._heed_orders()
+        if looking.done():
+            looking.result()
 
     def _started(self) -> RunStarted:
         tools, closed_in = self.tools, self.tools.closed_in
@@ -188,6 +208,7 @@ class Loop:
 
     async def _overlooked(self) -> bool:
         """Whether beads are left that wait for something nobody has looked at: they came during the run."""
+        await self._see_finished()
         left = await self.pool.left(self.round or None)
         news = self.waiting.notice(left, idle=True)
         self.remains = None if news else Remains(left, await self.pool.account())

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
+from beads_ralph.errors import Code, RalphError
+from beads_ralph.process.calls import Retry, in_thread
+
+LOG: Final = logging.getLogger(__name__)
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+PASSING: Final = (Code.DATABASE_TIMEOUT, Code.COMMAND_FAILED)
+"""What the store says of trouble that may be over in a moment; "already claimed" is not among it."""
+RETRY: Final = Retry(first=0.1, longest=5.0)
 FIRST: Final = ("close", "ready", "claim")
 """What a dependent waits for, in this order: the end of what it builds on, the look at what is ready, its own
 claim."""
@@ -32,6 +43,21 @@ class StoreTurns:
     busy: bool = False
     waiting: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
     count: int = 0
+
+    async def ask(self, call: Callable[Given, Answer], *args: Given.args, **named: Given.kwargs) -> Answer:
+        """The store's answer; passing trouble is waited out, a bounded number of times."""
+        name = getattr(call, "__name__", "")
+        for pause in RETRY.pauses():
+            try:
+                async with self.turn(name):
+                    return await in_thread(call, *args, **named)
+            except RalphError as error:
+                if error.code not in PASSING:
+                    raise
+                LOG.warning("the store failed, and is asked again: %s", error.message)
+            await asyncio.sleep(pause)
+        async with self.turn(name):
+            return await in_thread(call, *args, **named)
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:

@@ -37,6 +37,8 @@ class Listing:
     """True where the store holds an open convoy; known only where no ids were asked for."""
     people: bool = field(default=False, compare=False)
     """True where the store may hold steps of people, so that asking for them is worth it; known as above."""
+    whole: bool = field(default=False, compare=False)
+    """True where the store is known to hold no other beads than these."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,14 @@ class Store(Protocol):
     def find(self, query: Query) -> Listing:
         """Beads by id, status, label, plan; comments need not be loaded."""
 
-    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
-        """Open beads all of whose dependencies are closed: by priority, then as created.
+    def closed(self) -> frozenset[str]:
+        """The ids of all closed beads, wisps among them. Cheap, however many there are."""
+
+    def ready(
+        self, limit: int | None = None, *, wisps: bool = False, plan_file: str | None = None
+    ) -> Listing:
+        """Open beads all of whose dependencies are closed: by priority, then as created. Of one plan where
+        one is named.
 
         bd keeps whole seconds, so beads of one batch follow one another by id there.
         """

@@ -21,6 +21,10 @@ class Query:
     """Those right below one of these."""
     wisps: bool = False
     """Include wisps; asked for by id they always are."""
+    for_run: bool = False
+    """Include whatever a run of these has to see. Where nothing else is asked for, these are all that are
+    not closed; beside them come what they wait for, the other beads of their plans and teams, every gate with
+    what it waits for, and every bead that somebody holds. A store that cannot tell them apart gives all."""
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,8 @@ class BdStore:
 
     def find(self, query: Query) -> Listing:
         bd = self._bd
+        if query.for_run:
+            query = Query(wisps=query.wisps)  # to ask for all costs what asking for one does
         if query.ids:
             rows, beside = sorted_ours(bd.by_ids(query.ids).values()), frozenset[str]()
         else:
@@ -111,16 +113,24 @@ class BdStore:
         all_kinds = query.wisps or bool(query.ids)
         raws = (shape.seed(row) for row in rows if all_kinds or not shape.is_wisp(row))
         found = rules.listing([raw for raw in raws if _answers(raw, query)], self._root)
-        return replace(found, convoys=CONVOY in beside, people=bool(beside - {CONVOY}))
+        convoys, people = CONVOY in beside, bool(beside - {CONVOY})
+        return replace(found, convoys=convoys, people=people, whole=query == Query(wisps=True))
 
-    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
+    def closed(self) -> frozenset[str]:
+        return frozenset(row["id"] for row in self._bd.ours() if row["status"] == "closed")
+
+    def ready(
+        self, limit: int | None = None, *, wisps: bool = False, plan_file: str | None = None
+    ) -> Listing:
         rows = self._list(self._bd, wisps=wisps)
         strays = [row["id"] for row in rows if shape.is_stray(row)]
         if strays:
             with self._writing() as bd:
                 write.return_to_pool(bd, strays)
-        shown = rows if limit is None else rows[: max(limit, 0)]
-        return replace(rules.listing(map(shape.seed, shown), self._root), people=True)  # bd was not asked
+        asked = Query(plan_file=plan_file)
+        raws = [raw for raw in map(shape.seed, rows) if _answers(raw, asked)]
+        shown = raws if limit is None else raws[: max(limit, 0)]
+        return replace(rules.listing(shown, self._root), people=True)  # bd was not asked
 
     def _list(self, bd: Bd, *, wisps: bool) -> list[Row]:
         """bd's ready beads, remembered for the claims that follow."""

@@ -99,11 +99,19 @@ class EmbeddedStore:
             raws = list(rows.raws_of(connection, queries.found(connection, query)))
             convoys = not query.ids and connection.execute(OPEN_CONVOY).fetchone() is not None
             people = not query.ids and queries.has_peoples(connection)
-        return replace(rules.listing(raws, self._root), convoys=convoys, people=people)
+        whole = query == Query(wisps=True)
+        return replace(rules.listing(raws, self._root), convoys=convoys, people=people, whole=whole)
 
-    def ready(self, limit: int | None = None, *, wisps: bool = False) -> Listing:
+    def closed(self) -> frozenset[str]:
         with self._database.reading() as connection:
-            raws = list(rows.raws_of(connection, queries.ready(connection, limit, wisps=wisps)))
+            return queries.closed(connection)
+
+    def ready(
+        self, limit: int | None = None, *, wisps: bool = False, plan_file: str | None = None
+    ) -> Listing:
+        with self._database.reading() as connection:
+            found = queries.ready(connection, limit, wisps=wisps, plan_file=plan_file)
+            raws = list(rows.raws_of(connection, found))
             people = queries.has_peoples(connection)
         return replace(rules.listing(raws, self._root), people=people)
 

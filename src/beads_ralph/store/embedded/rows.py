@@ -114,7 +114,16 @@ ITEMS: Final = (
 # A seal tells that the models have found the row sound as it is; see `StoredBead`.
 SEALS: Final = ("ALTER TABLE beads ADD COLUMN seal TEXT",)
 
-STEPS: Final = (TABLES, ITEMS, SEALS)
+# What a run has to see of a store, however much else there is: the beads of its teams, and every gate.
+RUNS: Final = (
+    "ALTER TABLE beads ADD COLUMN team TEXT",
+    """UPDATE beads SET team = json_extract(metadata, '$.team_name')
+        WHERE item = 0 AND typeof(metadata) = 'text' AND json_valid(metadata)""",
+    "CREATE INDEX beads_by_team ON beads (team) WHERE team IS NOT NULL",
+    """CREATE INDEX gates ON beads (seq) WHERE instr(metadata, '"gate"') > 0""",
+)
+
+STEPS: Final = (TABLES, ITEMS, SEALS, RUNS)
 """The statements from each version to the next; a new file goes through all of them."""
 VERSION: Final = len(STEPS)
 
@@ -158,15 +167,15 @@ SEALED: Final = (
 """The columns that a seal tells of."""
 
 INSERT: Final = """INSERT INTO beads (id, title, description, status, priority, issue_type, assignee, owner,
-        external_ref, created_at, updated_at, closed_at, close_reason, plan_file, extra, metadata,
+        external_ref, created_at, updated_at, closed_at, close_reason, plan_file, team, extra, metadata,
         item, ephemeral, parent)
     VALUES (:id, :title, :description, :status, :priority, :issue_type, :assignee, :owner,
-        :external_ref, :created_at, :updated_at, :closed_at, :close_reason, :plan_file, :extra, :metadata,
-        :item, :ephemeral, :parent)"""
+        :external_ref, :created_at, :updated_at, :closed_at, :close_reason, :plan_file, :team, :extra,
+        :metadata, :item, :ephemeral, :parent)"""
 CHANGE: Final = """UPDATE beads SET title = :title, description = :description, status = :status,
         priority = :priority, issue_type = :issue_type, external_ref = :external_ref,
         updated_at = :updated_at, closed_at = :closed_at, close_reason = :close_reason,
-        plan_file = :plan_file, metadata = :metadata
+        plan_file = :plan_file, team = :team, metadata = :metadata
     WHERE id = :id"""
 # A member waits for whatever something above it waits for: bd holds the members of what is blocked.
 INHERIT: Final = """WITH RECURSIVE above (id) AS (
@@ -252,6 +261,7 @@ def _row(raw: Raw) -> Raw:
     columns = {key: value for key, value in raw.items() if key not in PARTS}
     columns["close_reason"] = raw.get("close_reason")
     columns["plan_file"] = raw["metadata"].get("plan_file")
+    columns["team"] = raw["metadata"].get("team_name")
     columns["extra"] = dumped({key: value for key, value in raw.items() if key not in KNOWN})
     columns["metadata"] = dumped(raw["metadata"])
     columns["item"] = int(raw["issue_type"] not in ISSUE_TYPES)
