@@ -27,7 +27,7 @@ END_SECONDS: Final = 4.0
 
 PATIENCE_SECONDS: Final = 10.0
 KEPT_LINES: Final = 1000
-ATTACH: Final = "  the board has left, the run goes on; to attach again: beads-ralph board"
+ATTACH: Final = "  the board is closed, the run goes on; to attach again: beads-ralph board"
 
 
 def board(
