@@ -254,7 +254,7 @@ class HostOrdeal:
         yield from (f"{ref} is left on the remote" for ref in there if ref.startswith("refs/beads-ralph/"))
 
     def _left(self) -> Iterator[str]:
-        names = {host.name for host in self.cluster.hosts} | {"coordinator"}
+        names = {host.mark for host in self.cluster.hosts} | {f"{self.cluster.tag}-run"}
         found = rehearsals.marked(lambda env: env.get(MARK) in names)
         yield from (f"process {pid} is left: {words}" for pid, words in found)
         runs = {path.parent.name for path in self.cluster.rehearsal.journals()}
