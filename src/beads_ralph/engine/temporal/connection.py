@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from datetime import timedelta
@@ -19,6 +20,9 @@ OLDEST: Final = (1, 25)
 """The first server whose updates are for general use."""
 PATIENCE: Final = timedelta(seconds=10)
 START: Final = "Start one: beads-ralph engine start; or set temporal.address"
+
+
+logging.getLogger("temporalio").addHandler(logging.NullHandler())  # else its words would go to stderr
 
 
 async def connected(said: TemporalSettings) -> Client:

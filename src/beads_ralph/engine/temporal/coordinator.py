@@ -26,10 +26,12 @@ from beads_ralph.engine.order_folder import packed
 from beads_ralph.engine.output_files import Mirror
 from beads_ralph.engine.temporal import workflow
 from beads_ralph.engine.temporal.connection import connected
+from beads_ralph.engine.temporal.lease import TYPE, Lease
 from beads_ralph.engine.temporal.queues import queue_of
 from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.git.git_files import HEADS
+from beads_ralph.journal import runs
 from beads_ralph.journal.events import BeadBlocked, BeadClosed, BeadParked, BeadReleased, Event, WarningGiven
 from beads_ralph.journal.journal import Journal
 from beads_ralph.process.calls import in_thread
@@ -59,6 +61,7 @@ class TemporalSessions:
     losses: dict[str, int] = field(default_factory=dict)
     chores: set[asyncio.Task[None]] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
+    lease: Lease | None = None
     _client: Client | None = None
 
     @property
@@ -88,8 +91,11 @@ class TemporalSessions:
             activities=[self._deliver, self._end],
             workflow_runner=UnsandboxedWorkflowRunner(),
         )
+        root, run_id = self.tools.root, journal.run_id
+        who = (runs.actor_name(root, run_id), runs.actor_prefix(root))
+        self.lease = Lease(self.client, f"{PREFIX}/{self.project}/{TYPE}", *who)
         journal.listeners.append(self._hear)
-        async with worker:
+        async with self.lease.held(), worker:
             try:
                 yield
             finally:
@@ -141,6 +147,8 @@ class TemporalSessions:
     # --- one session --------------------------------------------------------------------------------
 
     async def __call__(self, order: Order, host: SessionHost) -> Outcome:
+        if self.lease is not None and self.lease.lost:
+            return Outcome("broken", "another run coordinates this project by now")
         try:
             handle, order = await self._begun(replace(order, remote=self.remote), host)
         except RalphError as error:
@@ -251,7 +259,8 @@ class TemporalSessions:
             return Outcome.from_json(result["outcome"])
         if "refused" in result:
             return Outcome("broken", f"no host takes it: {'; '.join(dict.fromkeys(result['refused']))}")
-        count = self.losses[order.bead.id] = self.losses.get(order.bead.id, 0) + 1
+        count = self.losses.get(order.bead.id, 0) + bool(result.get("begun"))
+        self.losses[order.bead.id] = count
         reason = f"its host was lost: {result['lost']}"
         return Outcome("lost" if count < MOST_LOSSES else "broken", reason)
 

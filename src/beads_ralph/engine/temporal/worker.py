@@ -90,6 +90,7 @@ class HostWorker:
             activities=[self.session],
             tuner=self.admission.tuner() if limited else None,
             identity=self.host,
+            max_concurrent_activity_task_polls=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
             default_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
             graceful_shutdown_timeout=DRAIN,

@@ -89,7 +89,7 @@ class BeadWorkflow:
                 elif known := _last_place(cause):
                     queue, named = known["queue"], known["host"]
                 else:
-                    return {"lost": _words(cause, named)}
+                    return {"lost": _words(cause, named), "begun": bool(named) or not _is_silent(cause)}
 
     async def _at(self, ticket: Said, queue: str, named: str) -> Any:
         """A host that was heard of last is asked by name, for a while: it may have its session still."""
@@ -111,6 +111,11 @@ def _last_place(cause: BaseException | None) -> Said | None:
     if not isinstance(cause, TimedOut) or cause.type != TimeoutType.HEARTBEAT:
         return None
     return cause.last_heartbeat_details[0] if cause.last_heartbeat_details else None
+
+
+def _is_silent(cause: BaseException | None) -> bool:
+    """It went to a host that had ended or stood still by then, and nothing of it was ever heard."""
+    return isinstance(cause, TimedOut)
 
 
 def _words(cause: BaseException | None, named: str) -> str:
