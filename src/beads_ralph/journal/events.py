@@ -241,6 +241,7 @@ class BaselineTaken(BaseEvent, underway=True):
     opened: int | None = seldom(None)
     read: tuple[str, ...] = seldom(())
     unwatched: str | None = seldom(None)
+    taken_for: str | None = seldom(None)
 
 
 class ConflictForeseen(BaseEvent, underway=True):
