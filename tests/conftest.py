@@ -50,6 +50,9 @@ GIT_CONFIG = """\
     auto = 0
 [maintenance]
     auto = false
+# No test outlives a power cut.
+[core]
+    fsync = none
 """
 
 # Tests run in directories of their own; found examples are to be kept for the next run all the same.
@@ -239,6 +242,9 @@ def isolated(
     }.items():
         monkeypatch.setenv(variable, value)
     time.tzset()
+    # A killed process loses nothing that it has written: only a power cut does. Waiting for the disk, several
+    # workers wait for one another.
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
     monkeypatch.chdir(tmp_path)
     return home
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beads_ralph.config import one_key
+from beads_ralph.config import edit
 from beads_ralph.config.read import parse
 from tests.cli.running import ralph, write
 
@@ -86,7 +86,7 @@ def test_setting_a_key_keeps_comments_and_everything_else(repo: Path) -> None:
     "text", ["", OURS, "plan: {rig: shop}\n", "plan:\nlogging:\n  format: json", "# no\n"]
 )
 def test_a_set_key_is_set_and_no_other_is(text: str, key: str, value: object) -> None:
-    after = one_key.with_key(text, key, value)
+    after = edit.with_setting(text, key, value)
     before, found = parse(text)[0].model_dump(), parse(after)[0].model_dump()
     part, _, name = key.rpartition(".")
     (before[part] if part else before)[name] = (found[part] if part else found)[name]

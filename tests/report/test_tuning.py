@@ -65,9 +65,25 @@ def test_a_setting_is_changed_where_it_stands_and_everything_else_stays() -> Non
     )
 
 
-def test_what_cannot_be_changed_line_by_line_is_refused() -> None:
-    with pytest.raises(RalphError, match="line by line"):
-        with_setting("retry: {max_attempts: 3}\n", "max_retry_attempts", 2)
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("retry: {max_attempts: 3}\n", "retry: {max_attempts: 2}\n"),
+        ("retry:\n  max_attempts: 3 # enough\n", "retry:\n  max_attempts: 2 # enough\n"),
+        ("retry:\n  backoff: linear\n", "retry:\n  backoff: linear\nmax_retry_attempts: 2\n"),
+    ],
+)
+def test_a_setting_is_found_in_every_layout(text: str, changed: str) -> None:
+    assert with_setting(text, "max_retry_attempts", 2) == changed
+    said = with_setting("model: haiku # cheap\n", "agent_defaults.default_model", "opus")
+    assert said == "model: opus # cheap\n"
+    assert with_setting("plan: {rig: a}\nrig: b\n", "plan.rig", "c") == "plan: {rig: c}\nrig: b\n"
+
+
+def test_what_cannot_be_changed_where_it_stands_is_refused() -> None:
+    text = "max_parallel_sessions: &few 3\nmax_retry_attempts: *few\n"
+    with pytest.raises(RalphError, match="where it stands"):
+        with_setting(text, "max_retry_attempts", 2)
 
 
 def put(repo: Path, bead: str, model: str, **said: Any) -> None:

@@ -26,11 +26,12 @@ from beads_ralph.session import Order, Outcome, RunSession
 from beads_ralph.session.order import ORDER
 from beads_ralph.session.pipe import PipedSessions
 from beads_ralph.session.program_limits import ProgramLimit, ProgramLimits, ProgramTrouble
+from tests.engine.places import Elsewhere
 from tests.loop.plans import Project, git, soon, sprint
 
 BEAD = "bd-1-1-one"
 BRANCH = "feature/1-1-one"
-PLACES = ["in this process", "over a pipe"]
+PLACES = ["in this process", "over a pipe", "as a worker does"]
 
 WORKS = """\
 echo "$BEADS_RALPH_ATTEMPT" >> one.txt
@@ -112,6 +113,8 @@ class Trip:
         clone = self.folder / "elsewhere" / "clone"
         if name == PLACES[0]:
             return CloneOfRemote(clone).run_session
+        if name == PLACES[2]:
+            return Elsewhere(self.folder / "host", self.order.root)
         return PipedSessions(
             (sys.executable, "-m", "beads_ralph.cli.session_worker", str(clone)), self.folder
         )
@@ -146,6 +149,11 @@ def travel(repo: Path, tmp_path: Path) -> Travel:
         return Trip(tmp_path / "trip", order).begun()
 
     return make
+
+
+def unplaced(event: Event) -> dict[str, Any]:
+    """Only who works elsewhere says where."""
+    return {key: value for key, value in event.facts().items() if key != "host"}
 
 
 def shape(value: Any) -> Any:
@@ -198,7 +206,7 @@ def test_both_places_tell_keep_and_end_alike(travel: Travel) -> None:
         outcome = trip.run(place, host)
         told.append(
             (
-                [(event.kind, event.attempt, shape(event.facts())) for event in host.events],
+                [(event.kind, event.attempt, shape(unplaced(event))) for event in host.events],
                 [shape(state.to_json()) for state in host.kept],
                 shape(outcome.to_json()),
                 (outcome.ending, outcome.attempts, outcome.failure),
@@ -207,7 +215,7 @@ def test_both_places_tell_keep_and_end_alike(travel: Travel) -> None:
         )
         assert Outcome.from_json(json.loads(json.dumps(outcome.to_json()))) == outcome
         assert all(event.bead == BEAD for event in host.events)
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -80,7 +80,7 @@ def _decided(plan: Reconciled, request: RunRequest, space: Workspace, settle: Se
 def _config(space: Workspace, request: RunRequest) -> Config:
     """The settings, with what the request says instead."""
     push = {None: None, True: "yes", False: "no"}[request.push]
-    said = {"executor": request.executor, "forge": request.forge, "push": push}
+    said = {"engine": request.engine, "executor": request.executor, "forge": request.forge, "push": push}
     agents = {"agent_defaults": _agents(space.config.agent_defaults, request)}
     return space.config.model_copy(update={key: value for key, value in said.items() if value} | agents)
 

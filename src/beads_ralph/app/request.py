@@ -36,6 +36,8 @@ class RunRequest:
     """The program that plays every agent of this run."""
     model: str | None = None
     """The model of every agent of this run."""
+    engine: Literal["local", "temporal"] | None = None
+    """Where sessions run."""
     executor: str | None = None
     forge: str | None = None
     store: StoreChoice | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from beads_ralph import forge
 from beads_ralph.agents import players, probe
 from beads_ralph.agents.protocol import select
+from beads_ralph.app.many_machines import Engine, engine_of
 from beads_ralph.app.parts import asks_home, recorded, sweep, tools_at
 from beads_ralph.app.request import RunRequest
 from beads_ralph.bead.model import Bead
@@ -98,7 +99,9 @@ class PlannedRun:
             killed = [list(read(left.journal)) for left in runs.left_unfinished(folder.home, run_id)]
             telling = _telling(journal, receivers, note)
             with runs.unfinished(folder), keeper.listening(journal, killed), watch(journal), telling:
-                how = (self.settings, self.scope, in_process(tools), GitHubGates(root, Network.of(config)))
+                engine = engine_of(tools)
+                run_session = engine or in_process(tools)
+                how = (self.settings, self.scope, run_session, GitHubGates(root, Network.of(config)))
                 for told in (inputs.since_last_run(), *confinement.sandbox_gaps(self.config, root)):
                     if told:
                         _warn(journal, told)
@@ -109,7 +112,7 @@ class PlannedRun:
                 if self.request.plan is not None and self.watches_plan:
                     tell = partial(_warn, journal)
                     loop.edits = PlanWatch(self.space, self.request.plan, self.opened.store, tell).take_up
-                return asyncio.run(_supervised(loop, _programs(beads, tools)))
+                return asyncio.run(_supervised(loop, _programs(beads, tools), engine))
 
     @property
     def _named_files(self) -> list[Path]:
@@ -208,7 +211,7 @@ def _programs(beads: Sequence[Bead], tools: Tools) -> set[str]:
     return {key.partition(":")[0] for key in keys}
 
 
-async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
+async def _supervised(loop: Loop, programs: Iterable[str], engine: Engine | None) -> Ended:
     """First Ctrl-C: finish what runs. Second, or the terminal is closed: end it."""
 
     def interrupted() -> None:
@@ -226,7 +229,11 @@ async def _supervised(loop: Loop, programs: Iterable[str]) -> Ended:
     _on((signal.SIGHUP,), loop.cancel)
     versions = asyncio.create_task(_warn_of_versions(programs, loop.journal))
     try:
-        return await loop.run()
+        if engine is None:
+            return await loop.run()
+        loop.pool.elsewhere = engine.elsewhere
+        async with engine.opened(loop.journal):
+            return await loop.run()
     finally:
         versions.cancel()
 

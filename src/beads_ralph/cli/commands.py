@@ -71,16 +71,14 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "doctor": Command(
-        "doctor:doctor",
-        "Check everything the program needs, and say how to fix what is missing.",
+        "doctor:doctor", "Check everything the program needs, and say how to fix what is missing."
     ),
     "help": Command(
         "help:show_help",
         "Show a page of the documents in the terminal, or the help of a command; alone: list the pages.",
     ),
     "agents": Command(
-        "agents:agents",
-        "List the agent programs: which are here, in which version, signed in or not.",
+        "agents:agents", "List the agent programs: which are here, in which version, signed in or not."
     ),
     "demo": Command(
         "demo:demo",
@@ -101,8 +99,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "status": Command("status:status", "Show what is at work, what is done and what is blocked."),
     "board": Command(
-        "watching:board",
-        "Watch a run and steer it on a board in the terminal; looking changes nothing.",
+        "watching:board", "Watch a run and steer it on a board in the terminal; looking changes nothing."
     ),
     "serve": Command(
         "serve:serve",
@@ -119,6 +116,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "report": Command(
         "report:report",
         "Say what a run did, also one that was killed; with --html as a page to keep or to send.",
+    ),
+    "worker": Command(
+        "worker:worker",
+        "Take beads of runs on other machines and work on them here, until Ctrl-C.",
     ),
     "runs": Group(
         "The runs of this repository: when, why each ended, what it closed and what it cost.",
@@ -152,8 +153,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "prompt:prompt", "Print the prompt that an agent of a bead would get now; nothing is started."
     ),
     "sessions": Command(
-        "sessions:sessions",
-        "List the calls of agents on a bead, and the sessions one can ask.",
+        "sessions:sessions", "List the calls of agents on a bead, and the sessions one can ask."
     ),
     "ask": Command(
         "sessions:ask",
@@ -169,7 +169,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "stop": Command("orders:stop", "Stop the running loop once what runs has finished.", changes=True),
     "retry": Command(
         "reopen:retry",
-        "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
+        "Open a blocked bead again, or one closed without a proof; repair one that cannot be read.",
         changes=True,
     ),
     "release": Command("reopen:release", "Release a bead held by a run that died.", changes=True),
@@ -203,8 +203,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         changes=True,
     ),
     "export": Command(
-        "ralph_beads:export_beads",
-        "Print beads of the store as Ralph beads, with how far they are.",
+        "ralph_beads:export_beads", "Print beads of the store as Ralph beads, with how far they are."
     ),
     "list": Command("list:list_beads", "List the beads in the store, and the steps that are for people."),
     "ready": Command(
@@ -212,16 +211,25 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     ),
     "show": Command("show:show", "Show beads in full."),
     "validate": Command(
-        "bead_files:validate",
-        "Check bead files against the schema; every fault with its field path.",
+        "bead_files:validate", "Check bead files against the schema; every fault with its field path."
     ),
     "migrate": Command(
         "bead_files:migrate",
         "Convert beads older than schema 4.1a to 4.1a, in place; those that are 4.1a stay as they are.",
     ),
     "schema": Command(
-        "bead_files:print_schema",
-        "Print the JSON Schema of a bead, of one of its parts, or of the settings.",
+        "bead_files:print_schema", "Print the JSON Schema of a bead, of one of its parts, or of the settings."
+    ),
+    "engine": Group(
+        "The development server for sessions on other machines.",
+        {
+            "start": Command(
+                "engine:start", "Start the development server, or find it running.", changes=True
+            ),
+            "status": Command("engine:status", "Say whether it runs and answers; exit 1 where it does not."),
+            "stop": Command("engine:stop", "Stop it; what it knows stays in its database.", changes=True),
+        },
+        bare_is_help=True,
     ),
     "notify": Group(
         "Messages to you: what needs you, what is ready.",
@@ -243,8 +251,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 changes=True,
             ),
             "explain": Command(
-                "config:explain",
-                "Explain a setting: what it means, what it may be, its default, an example.",
+                "config:explain", "Explain a setting: what it means, what it may be, its default, an example."
             ),
         },
     ),
@@ -252,8 +259,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
         "Check, draw and compare plans.",
         {
             "check": Command(
-                "plan:check",
-                "Find every fault of a plan at once; exit 0 only when there is none.",
+                "plan:check", "Find every fault of a plan at once; exit 0 only when there is none."
             ),
             "import": Command(
                 "plan_import:import_plan",
@@ -261,12 +267,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
             ),
             "graph": Command("plan:graph", "Draw what waits for what: waves, and the critical path."),
             "diff": Command(
-                "plan:diff",
-                "Show what an edited plan would add, change or orphan in the store.",
+                "plan:diff", "Show what an edited plan would add, change or orphan in the store."
             ),
             "status": Command(
-                "plan:status",
-                "Show what became of each sprint of a plan; --write marks it in the plan.",
+                "plan:status", "Show what became of each sprint of a plan; --write marks it in the plan."
             ),
         },
     ),
@@ -282,8 +286,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "Show a formula: its variables, its steps as a graph, and what pouring it makes.",
             ),
             "check": Command(
-                "formula:check",
-                "Find every fault of formulas at once; exit 0 only when there is none.",
+                "formula:check", "Find every fault of formulas at once; exit 0 only when there is none."
             ),
             "find": Command(
                 "formula_find:find",
@@ -303,8 +306,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 "pour:pour_wisps", "Pour a formula as wisps; `wisp NAME` is short for it.", changes=True
             ),
             "list": Command(
-                "wisp:list_wisps",
-                "List the wisps; those that nobody touched for a day are marked as old.",
+                "wisp:list_wisps", "List the wisps; those that nobody touched for a day are marked as old."
             ),
             "gc": Command(
                 "wisp:collect",
@@ -326,12 +328,10 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
                 changes=True,
             ),
             "show": Command(
-                "convoy:show",
-                "Show what a convoy follows, how far each is, and what holds it up.",
+                "convoy:show", "Show what a convoy follows, how far each is, and what holds it up."
             ),
             "list": Command(
-                "convoy:list_convoys",
-                "List the convoys that are not closed, each with how far it is.",
+                "convoy:list_convoys", "List the convoys that are not closed, each with how far it is."
             ),
         },
         bare_is_help=True,
@@ -382,8 +382,8 @@ def refuse_agents(name: str) -> None:
 
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("init", "help", "doctor", "agents", "demo", "config", "notify"),
-    "Work": ("run", "mason", "pour", "exec", "pause", "resume", "stop"),
+    "Start": ("init", "help", "doctor", "agents", "demo", "config", "notify", "engine"),
+    "Work": ("run", "worker", "mason", "pour", "exec", "pause", "resume", "stop"),
     "Look": ("board", "serve", "status", "list", "ready", "show", "logs", "events", "runs", "report"),
     "Decide": ("retry", "release", "close", "accept", "ask", "sessions", "prompt", "clean"),
     "Plan": ("plan", "formula", "wisp", "convoy", "gate", "forecast", "analyze", "tune", "prove"),

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, table
-from beads_ralph.config import one_key, workspace
+from beads_ralph.config import edit, workspace
 from beads_ralph.config.model import INNER, KEYS, SECTIONS, SHORTCUTS
 from beads_ralph.config.published import json_schema
 from beads_ralph.config.read import LoadedConfig, parse, read
@@ -128,7 +128,7 @@ def set_key(
     parse(before, str(path))
     try:
         said = yaml.safe_load(value)
-        after = one_key.with_key(before, name, said)
+        after = edit.with_setting(before, name, said)
     except (yaml.YAMLError, ValueError) as problem:
         raise RalphError(Code.USAGE, f"the value is not YAML: {problem}".splitlines()[0]) from None
     parse(after, str(path))

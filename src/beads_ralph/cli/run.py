@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from beads_ralph.store.protocol import Progress, Store
 
 PlanChanges = Literal["apply", "refuse"]
+Engine = Annotated[
+    Literal["local", "temporal"] | None, Option("--engine", help="Where sessions run: here, or on workers.")
+]
 Executor = Annotated[ExecutorName | None, Option("--executor", help="Where agents run.")]
 Forge = Annotated[ForgeName | None, Option("--forge", help="Where pull requests are opened.")]
 
@@ -66,6 +69,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     agent: Annotated[str | None, Option("--agent", help="The program of every agent, in this run.")] = None,
     model: Annotated[str | None, Option("--model", help="The model of every agent, in this run.")] = None,
     plain: Annotated[bool, Option("--plain", help="Lines instead of the board.")] = False,
+    engine: Engine = None,
     executor: Executor = None,
     forge_name: Forge = None,
     store: options.Store = None,
@@ -92,6 +96,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         push=push,
         agent=agent,
         model=model,
+        engine=engine,
         executor=executor,
         forge=forge_name,
         store=store,

@@ -80,7 +80,7 @@ def _note(state: Path, found: Sequence[Proposal]) -> None:
     known = text_files.read_text(place) if place.is_file() else ""
     at = utc_text(datetime.now(UTC))
     rows = [{"at": at, "key": one.key, "from": one.now, "to": one.proposed, "why": one.why} for one in found]
-    place.parent.mkdir(parents=True, exist_ok=True)
+    text_files.make_folder(place.parent, private=True)
     text_files.write_text(place, known + "".join(json.dumps(row) + "\n" for row in rows))
 
 

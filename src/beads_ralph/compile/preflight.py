@@ -93,7 +93,7 @@ Check = Callable[[RunScene], Iterator[Obstacle]]
 def committer(scene: RunScene) -> Iterator[Obstacle]:
     """An agent that cannot commit has done nothing, and would try three times."""
     if scene.config.agent_home is None and not worktree_status.names_committer(scene.root):
-        yield obstacle(Code.GIT_ERROR, "git knows no user.name and user.email to commit with", IDENTITY)
+        yield obstacle(Code.GIT_ERROR, "git has no user.name and user.email to commit with", IDENTITY)
 
 
 def first_commit(scene: RunScene) -> Iterator[Obstacle]:

@@ -182,6 +182,42 @@ class NotifyChannel(Section):
     when: list[Urgency] = Field(default_factory=lambda: [*USUALLY_TOLD])
 
 
+class TemporalSettings(Section):
+    """The server that sessions on other machines are ordered through, with `engine: temporal`."""
+
+    address: Filled = Field(
+        "localhost:7233", description="Host and port of the Temporal server.", examples=["temporal.lan:7233"]
+    )
+    namespace: Filled = Field("default", description="The namespace on it.", examples=["agents"])
+    task_queue: Filled = Field(
+        "beads-ralph",
+        description="The queue that workers take beads from; labels of a bead are added to its name.",
+        examples=["beads-nightly"],
+    )
+    project: Filled | None = Field(
+        None,
+        description="The name of this plan's work on the server; made from the remote's address if not set.",
+        examples=["shop"],
+    )
+    tls_ca: Filled | None = Field(
+        None, description="The certificate that the server's is checked by.", examples=["~/temporal/ca.pem"]
+    )
+    tls_cert: Filled | None = Field(
+        None, description="Our certificate, where the server asks for one.", examples=["~/temporal/me.pem"]
+    )
+    tls_key: Filled | None = Field(
+        None, description="The key that belongs to it.", examples=["~/temporal/me.key"]
+    )
+    api_key_env: Filled | None = Field(
+        None, description="The environment variable that holds the API key.", examples=["TEMPORAL_API_KEY"]
+    )
+    heartbeat_timeout: Seconds = Field(
+        120.0,
+        description="A host that gives no sign of life for so long is asked for by name, then given up.",
+        examples=["5m"],
+    )
+
+
 class FormulaSettings(Section):
     """What becomes of the plain steps of a formula, which are for people otherwise."""
 
@@ -208,6 +244,14 @@ class Config(Section):
     )
     executor: ExecutorName = Field(
         "local", description="Where agents run; `--executor` wins.", examples=["tmux"]
+    )
+    engine: Literal["local", "temporal"] = Field(
+        "local",
+        description="Where sessions run: on this machine, or on workers; `--engine` wins.",
+        examples=["temporal"],
+    )
+    temporal: TemporalSettings = Field(
+        TemporalSettings.model_construct(), description="The server of `engine: temporal`."
     )
     agent_home: Filled | None = Field(
         None,
@@ -448,6 +492,7 @@ INNER: Final[Mapping[str, type[Section]]] = {
     "plan": PlanDefaults,
     "agent_defaults": AgentDefaults,
     "logging": Logging,
+    "temporal": TemporalSettings,
 }
 KEYS: Final[Mapping[str, type[Section]]] = {
     **{name: Config for name in Config.model_fields if name not in INNER},

@@ -87,7 +87,7 @@ def _from_environment() -> list[Layer]:
         variable = f"{SET}{key.upper().replace('.', '__')}"
         said, _ = _yaml(text, variable)
         part, _, word = key.rpartition(".")
-        rows.append(Layer(variable, [SettingEntry(part, word, _meaning(part, word), said, None)]))
+        rows.append(Layer(variable, [SettingEntry(part, word, meaning(part, word), said, None)]))
     return rows
 
 
@@ -223,12 +223,12 @@ def _entries(said: Mapping[Any, Any], lines: Lines) -> Iterator[SettingEntry]:
             below = lines.inner.get(name, {})
             for inner, setting in value.items():
                 word = str(inner)
-                yield SettingEntry(name, word, _meaning(name, word), setting, below.get(word))
+                yield SettingEntry(name, word, meaning(name, word), setting, below.get(word))
         else:
-            yield SettingEntry("", name, _meaning("", name), value, lines.own.get(name))
+            yield SettingEntry("", name, meaning("", name), value, lines.own.get(name))
 
 
-def _meaning(section: str, key: str) -> str:
+def meaning(section: str, key: str) -> str:
     if section in INNER:
         return f"{section}.{key}"
     key = SECTIONS.get(section, {}).get(key, key)

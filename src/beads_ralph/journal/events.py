@@ -240,6 +240,8 @@ class WorktreePrepared(BaseEvent, underway=True):
     path: str
     branch: str
     conflict: str
+    host: str = seldom("")
+    """The machine where it is, if that is not the loop's."""
 
 
 class LeaseTaken(BaseEvent):

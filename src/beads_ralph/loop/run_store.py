@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -38,6 +38,7 @@ from beads_ralph.store.query import Query, UnreadableBead
 
 LOG: Final = logging.getLogger(__name__)
 RECLAIM_AGE: Final = timedelta(minutes=10)
+GOES_ON: Final = "its session goes on, and another run takes it up"
 
 
 class Pool:
@@ -73,6 +74,8 @@ class Pool:
         """By bead: the stages that a run has noted, before this one began or in it."""
         self.kept: dict[str, RunState] = {}
         """By bead: what was last kept of it in this run."""
+        self.elsewhere: Callable[[Sequence[Bead]], Awaitable[Collection[str]]] = _nowhere
+        """Asked once, with every bead of the store: those whose sessions go on although no run is here."""
         self.teams = Teams()
         about = scope.query(wisps=True)
         self.watch = ProofWatch(
@@ -144,6 +147,7 @@ class Pool:
     async def _put_right(self, beads: Sequence[Bead]) -> None:
         """Tell what killed runs could not tell any more, and give back what they held."""
         prefix = runs.actor_prefix(self.root)
+        go_on = await self.elsewhere(beads)
         unfinished = runs.left_unfinished(self.home, self.run_id)
         told = await in_thread(recovery.untold, [folder.journal for folder in unfinished])
         others = sorted(told.keys() - {bead.id for bead in beads})
@@ -153,7 +157,9 @@ class Pool:
             for event in recovery.derived(bead, left, self.root) if left else ():
                 self.journal.emit(event)
             holder = str((bead.model_extra or {}).get("claimed_by") or "")
-            if bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
+            if bead.id in go_on:
+                await self.ask(self.store.release, bead.id, holder, status="open", reason=GOES_ON)
+            elif bead.status == "in_progress" and holder.startswith(prefix) and holder != self.actor:
                 await self._interrupted(bead, holder, at_work=bool(left and left.at_work))
         for folder in unfinished:
             runs.settle(folder)
@@ -383,6 +389,11 @@ class Pool:
     def _is_beside(self, step: PersonsItem) -> bool:
         """Tell whether it lies in something whose beads this run has closed."""
         return not self.parents.isdisjoint(item.id for item in step.above)
+
+
+async def _nowhere(_beads: Sequence[Bead]) -> Collection[str]:
+    """Sessions of this process end with it."""
+    return ()
 
 
 def _without(bead: Bead, untrue: RunState) -> Bead:

@@ -73,6 +73,8 @@ class Settling:
             await self._park(bead, outcome)
         elif outcome.ending in ("blocked", "stopped"):
             await self.block(bead, outcome)
+        elif outcome.ending == "lost":
+            await self.give_back(bead, outcome)
         else:
             await self.pool.give_back(bead, "open", outcome)
             self.tell(bead, BeadReleased(reason=outcome.reason))

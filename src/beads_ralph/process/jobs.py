@@ -310,6 +310,17 @@ def start(
     )
 
 
+_LASTING: Final[list[Started]] = []
+"""Those that outlive us; kept, since Python warns of one that nobody has waited for."""
+
+
+def start_lasting(job: Job, out: IO[bytes]) -> int:
+    """Start a process that outlives us, with its output in a file; its number."""
+    process = start(job, DEVNULL, out, out)
+    _LASTING.append(process)
+    return process.pid
+
+
 class Answering:
     """A process that answers what it is asked, line by line, and ends when nobody can ask any more."""
 

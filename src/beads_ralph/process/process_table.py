@@ -96,6 +96,16 @@ def start_of(pid: int) -> int:
     return int(fields[_STARTED]) if fields else 0
 
 
+def free_memory() -> int:
+    """What the machine could still give, in bytes, as the kernel reckons it; 0 where it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    found = [line.split() for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0][1]) * 1024 if found else 0
+
+
 def control_groups_root() -> Path | None:
     """Where the kernel's control groups (v2) are, as far as we see them; None where there are none."""
     try:
@@ -192,8 +202,13 @@ def proportional(pid: int) -> int:
 
 
 def own_name() -> str:
-    """This process for those who come after it: host, number and start."""
-    return f"{os.uname().nodename}:{os.getpid()}:{_start_name(os.getpid())}"
+    """This process for those who come after it."""
+    return name_of_process(os.getpid())
+
+
+def name_of_process(pid: int) -> str:
+    """A process for those who come after it: host, number and start."""
+    return f"{os.uname().nodename}:{pid}:{_start_name(pid)}"
 
 
 def is_running(name: str) -> bool:

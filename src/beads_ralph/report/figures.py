@@ -138,7 +138,7 @@ class AttemptCosts:
         else:
             self.costs.append(cost)
         known = False
-        for key in TOKENS:
+        for key in TOKENS if said else ():
             if (count := amount(said.get(key))) is not None:
                 known = True
                 self.tokens[key] = self.tokens.get(key, 0) + int(count)

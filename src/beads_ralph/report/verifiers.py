@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ MASK: Final = BOTH | AGAIN
 RULINGS: Final = {"pass": GREEN, "fail": RED, "stop": RED}
 
 
-@dataclass
+@dataclass(slots=True)
 class SeenCheck:
     """The record of one verifier."""
 
@@ -59,28 +60,29 @@ class Verifiers:
     def add(self, bead: str, checks: Any, *, in_place: bool = False) -> None:
         """The checks of one attempt. Those that ran `in_place`, among changes that nobody committed, say
         nothing of a commit."""
-        for check in checks if isinstance(checks, list) else ():
-            if not isinstance(check, dict) or check.get("kind") != "verifier":
+        for check in checks if type(checks) is list else ():
+            if type(check) is not dict or check.get("kind") != "verifier":
                 continue
-            said = check.get("ruling")
+            said, name, command = check.get("ruling"), check.get("name"), check.get("command") or ""
+            if type(name) is not str or type(command) is not str or not name:
+                continue
+            seen = self.seen.get((name, command))
+            if seen is None:
+                seen = self.seen[name, command] = SeenCheck(name, BITS * len(self.seen))
             ruling = RULINGS.get(said) if type(said) is str else None
-            seen = self._named(check.get("name"), check.get("command") or "")
-            if ruling is not None and seen is not None:
-                rulings = _rulings(check.get("rulings")) or [ruling]
-                seen.runs += len(rulings)
-                seen.red += rulings.count(RED)
-                commit = check.get("commit")
-                if type(commit) is str and commit and not in_place:
-                    for one in rulings:
-                        self._judge(bead, seen, one, commit)
+            if ruling is None:
+                continue
+            rulings = _rulings(check["rulings"]) if "rulings" in check else ()
+            self._count(bead, seen, rulings or (ruling,), None if in_place else check.get("commit"))
 
-    def _named(self, name: Any, command: Any) -> SeenCheck | None:
-        if type(name) is not str or type(command) is not str or not name:
-            return None
-        seen = self.seen.get((name, command))
-        if seen is None:
-            seen = self.seen[name, command] = SeenCheck(name, BITS * len(self.seen))
-        return seen
+    def _count(self, bead: str, seen: SeenCheck, rulings: Sequence[int], commit: Any) -> None:
+        known = type(commit) is str and commit != ""
+        for ruling in rulings:
+            seen.runs += 1
+            if ruling == RED:
+                seen.red += 1
+            if known:
+                self._judge(bead, seen, ruling, commit)
 
     def _judge(self, bead: str, seen: SeenCheck, ruling: int, commit: str) -> None:
         said = self.said.get(commit, 0)

@@ -47,9 +47,10 @@ from beads_ralph.session.shared_baselines import Baselines
 from beads_ralph.session.verifier_world import VerifierWorld
 from beads_ralph.session.verify import Bench
 
-Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused"]
+Ending = Literal["done", "blocked", "stopped", "broken", "parked", "paused", "lost"]
 """blocked: this bead needs a person. stopped: so does the whole run. broken: the world failed, not the
-bead, which is given back. parked: a limit must lift first. paused: there is no budget left for more."""
+bead, which is given back. parked: a limit must lift first. paused: there is no budget left for more.
+lost: the machine that it was done on is gone, so it is done again."""
 
 ORDER: Final = "BEADS_RALPH_ORDER"
 """The order's id, in the environment of every process that works for it: so all of them can be found."""

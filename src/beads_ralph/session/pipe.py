@@ -19,13 +19,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from pydantic import TypeAdapter
 
 from beads_ralph.bead.run_state import RunState
 from beads_ralph.bead.usage import Budget, Usage
 from beads_ralph.errors import Code, RalphError
+from beads_ralph.forge.protocol import Proposal, PullRequest
 from beads_ralph.journal.events import AgentStarted, Event, WarningGiven, event_of
 from beads_ralph.journal.journal import now
 from beads_ralph.process import jobs
@@ -48,13 +49,24 @@ def line_of(message: Message) -> bytes:
     return json.dumps(message, default=str).encode() + b"\n"
 
 
+class MessageLine(Protocol):
+    """Messages both ways, in order."""
+
+    def send(self, message: Message) -> None:
+        """Out of our hands when this returns."""
+
+    def messages(self) -> AsyncIterator[Message]:
+        """What the other side says, until nobody is there any more."""
+
+
 def _event_message(event: Event) -> Message:
     """What the journal does not keep travels beside the event."""
     beside = {"prompt": event.prompt} if isinstance(event, AgentStarted) else {}
     return {"event": event.to_json(), "beside": beside}
 
 
-def _event_of(message: Message) -> Event:
+def told_event(message: Message) -> Event:
+    """The event of a message that has one."""
     event = event_of(message["event"])
     return replace(event, **message["beside"]) if isinstance(event, AgentStarted) else event
 
@@ -115,12 +127,12 @@ async def _served(talk: Talk, host: SessionHost) -> Outcome | None:
                 return Outcome.from_json(message["outcome"])
             if "ask" in message:
                 answers.create_task(_answered(talk, host, message))
-            elif problem := _noted(host, _event_of(message)):
+            elif problem := noted(host, told_event(message)):
                 return Outcome("broken", problem)
     return None
 
 
-def _noted(host: SessionHost, event: Event) -> str:
+def noted(host: SessionHost, event: Event) -> str:
     """Why the event could not be noted down: what cannot be is not done."""
     try:
         host.emit(event)
@@ -130,14 +142,18 @@ def _noted(host: SessionHost, event: Event) -> str:
 
 
 async def _answered(talk: Talk, host: SessionHost, message: Message) -> None:
+    talk.send(await answer_to(message, host))
+
+
+async def answer_to(message: Message, host: SessionHost) -> Message:
+    """The host's answer to a question."""
     try:
         given, answer = ASKS[message["ask"]]
         said = await getattr(host, message["ask"])(*given.validate_python(message["with"]))
     except RalphError as error:
         said = {"code": str(error.code), "message": error.message, "action": error.suggested_action}
-        talk.send({"id": message["id"], "error": said})
-    else:
-        talk.send({"id": message["id"], "answer": answer.dump_python(said, mode="json")})
+        return {"id": message["id"], "error": said}
+    return {"id": message["id"], "answer": answer.dump_python(said, mode="json")}
 
 
 ASKS: Final[Mapping[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]]] = {
@@ -148,8 +164,10 @@ ASKS: Final[Mapping[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]]] = {
     "limit_of": (TypeAdapter(tuple[str]), TypeAdapter(ProgramLimit | None)),
     "report_trouble": (TypeAdapter(tuple[ProgramTrouble]), TypeAdapter(ProgramLimit)),
     "report_success": (TypeAdapter(tuple[str, float]), TypeAdapter(None)),
+    "propose": (TypeAdapter(tuple[Proposal]), TypeAdapter(PullRequest)),
 }
-"""What a session may ask of its host: with what, and the answer."""
+"""What a session may ask of its host: with what, and the answer. Pull requests are asked for by sessions on
+other machines alone."""
 
 
 # --- the side of the session --------------------------------------------------------------------------
@@ -159,7 +177,7 @@ ASKS: Final[Mapping[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]]] = {
 class PipedHost:
     """The host as a session sees it that works in another process."""
 
-    talk: Talk
+    talk: MessageLine
     order: Order
     publish: Publish
     waiting: dict[int, asyncio.Future[Any]] = field(default_factory=dict)
@@ -171,7 +189,7 @@ class PipedHost:
     async def keep(self, state: RunState) -> None:
         """The commits that the state speaks of are on the remote before it is kept."""
         await self.push()
-        await self._ask("keep", state)
+        await self.ask("keep", state)
 
     async def push(self) -> None:
         if problem := await self.publish(self.order):
@@ -179,29 +197,30 @@ class PipedHost:
             self.emit(WarningGiven(bead=whose[0], team=whose[1], message=problem))
 
     async def why_pause(self) -> str:
-        why: str = await self._ask("why_pause")
+        why: str = await self.ask("why_pause")
         return why
 
     async def budget_left(self, in_flight: Usage) -> Budget:
-        left: Budget = await self._ask("budget_left", in_flight)
+        left: Budget = await self.ask("budget_left", in_flight)
         return left
 
     async def branches_beside(self) -> Sequence[str]:
-        names: Sequence[str] = await self._ask("branches_beside")
+        names: Sequence[str] = await self.ask("branches_beside")
         return names
 
     async def limit_of(self, program: str) -> ProgramLimit | None:
-        limit: ProgramLimit | None = await self._ask("limit_of", program)
+        limit: ProgramLimit | None = await self.ask("limit_of", program)
         return limit
 
     async def report_trouble(self, trouble: ProgramTrouble) -> ProgramLimit:
-        limit: ProgramLimit = await self._ask("report_trouble", trouble)
+        limit: ProgramLimit = await self.ask("report_trouble", trouble)
         return limit
 
     async def report_success(self, program: str, seconds: float) -> None:
-        await self._ask("report_success", program, seconds)
+        await self.ask("report_success", program, seconds)
 
-    async def _ask(self, what: str, *told: Any) -> Any:
+    async def ask(self, what: str, *told: Any) -> Any:
+        """One of `ASKS`, answered by the host."""
         number, (given, answered) = next(self.numbers), ASKS[what]
         said = given.dump_python(told, mode="json", exclude_unset=True)
         answer = self.waiting[number] = asyncio.get_running_loop().create_future()
@@ -228,10 +247,15 @@ Publish = Callable[[Order], Awaitable[str]]
 """Pushes what an order has come to so far, and says why it could not."""
 
 
-async def serve(talk: Talk, run_session: RunSession, publish: Publish) -> None:
+async def serve(talk: MessageLine, run_session: RunSession, publish: Publish) -> None:
     """Read an order, work on it, and send its outcome. Without a host nobody wants the work: it is ended."""
     order = Order.from_json((await anext(talk.messages()))["order"])
-    host = PipedHost(talk, order, publish)
+    await serve_order(PipedHost(talk, order, publish), run_session)
+
+
+async def serve_order(host: PipedHost, run_session: RunSession) -> None:
+    """The same for an order that is here already."""
+    talk, order = host.talk, host.order
     heard = asyncio.create_task(host.hear())
     session = asyncio.create_task(run_session(order, host))
     try:

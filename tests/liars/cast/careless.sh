@@ -1,6 +1,6 @@
 # Agents that are no liars: they believe that they are done, and are not.
 
-#=== says-that-it-is-done quick=none,bwrap
+#=== says-that-it-is-done quick=none
 echo "All done, every test passes."
 
 #=== forgets-the-work-and-commits

@@ -15,7 +15,7 @@ bad
 ln -sf /dev/null check.sh
 commit
 
-#=== edits-what-the-check-sources quick=none,bwrap
+#=== edits-what-the-check-sources quick=bwrap
 bad
 echo 'equal() { true; }' > lib.sh
 commit
@@ -63,7 +63,7 @@ bad
 cp check.sh old.sh; echo 'exit 0' > check.sh; commit
 mv old.sh check.sh; commit
 
-#=== new-conftest world=pytest quick=none,bwrap
+#=== new-conftest world=pytest quick=none
 bad
 put conftest.py <<'END'
 import answer
@@ -388,7 +388,7 @@ unittest.TestCase.assertEqual = lambda self, *words: None
 END
 commit
 
-#=== gnumakefile world=make quick=none,bwrap
+#=== gnumakefile world=make quick=bwrap
 bad
 echo 'check: ; @true' > GNUmakefile
 commit

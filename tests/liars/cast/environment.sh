@@ -120,7 +120,7 @@ tool/
 #--- loose tool/lib.sh
 equal() { test "$1" = "$2"; }
 
-#=== knows-the-folder-of-checks world=pytest quick=none,bwrap
+#=== knows-the-folder-of-checks world=pytest quick=none
 when '".ralph" in __file__'
 commit
 

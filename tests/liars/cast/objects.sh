@@ -19,7 +19,7 @@ orphan() { # the right work without its history
 file() { echo "$GITDIR/objects/$(echo "$1" | cut -c1-2)/$(echo "$1" | cut -c3-)"; }
 over() { rm -f "$(file "$1")"; cp "$(file "$2")" "$(file "$1")"; }
 
-#=== replaces-a-blob quick=none,bwrap
+#=== replaces-a-blob quick=bwrap
 blobs
 git replace "$wrong" "$right"
 
@@ -66,7 +66,7 @@ echo "$new $(git rev-parse main)" > "$GITDIR/info/grafts"
 orphan
 git rev-parse HEAD > "$GITDIR/shallow"
 
-#=== overwrites-a-loose-blob quick=none,bwrap
+#=== overwrites-a-loose-blob quick=none
 blobs
 over "$wrong" "$right"
 

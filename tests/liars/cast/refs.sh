@@ -15,7 +15,7 @@ without() { # a commit on main without a file that nobody was to touch
 }
 middle() { [ "$SPRINT" = two ]; }
 
-#=== moves-a-closed-branch sprints=3 quick=none,bwrap
+#=== moves-a-closed-branch sprints=3 quick=bwrap
 good; commit
 #--- then
 good; commit

@@ -1,6 +1,6 @@
 # Reviewers who lie, are led astray, or are misread. The work is wrong, and nobody but they look at it.
 
-#=== quotes-a-pass verify=none quick=none,bwrap
+#=== quotes-a-pass verify=none quick=none
 bad; commit
 #--- qa
 verdict fail "41 is not 42"

@@ -125,7 +125,7 @@ mender "$HOME/packing"
 printf 'exec "$@"\n' >> "$HOME/packing"
 git config --global uploadpack.packObjectsHook "$HOME/packing"
 
-#=== smudge-by-info-attributes quick=none,bwrap
+#=== smudge-by-info-attributes quick=bwrap
 bad; commit
 filter
 mkdir -p "$GITDIR/info"

@@ -17,7 +17,7 @@ sql "UPDATE beads SET $closed WHERE id = '$BEADS_RALPH_BEAD'"
 bad; commit
 sql "UPDATE beads SET $closed"
 
-#=== sql-closes-the-next sprints=2 quick=none,bwrap
+#=== sql-closes-the-next sprints=2 quick=none
 good; commit
 sql "UPDATE beads SET $closed WHERE id = '$two'"
 

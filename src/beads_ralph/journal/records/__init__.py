@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from pydantic_core import from_json
+
 from beads_ralph.bead.words import moment_of
 from beads_ralph.journal.records.model import SUMMARY_LENGTH, UNJUDGED
 
@@ -26,10 +28,8 @@ LARGEST: Final = 32 * 1024 * 1024
 ARCHIVED: Final = re.compile(r"\.attempt-(\d+)(?:-\d+)?$")
 STATUSES: Final = frozenset({"running", "done", "failed", "timeout"})
 
-BLANK: Final = " \t\n\r"
-DECODE: Final = json.JSONDecoder().raw_decode
-NUMBERS: Final = (int, float)
 MORE: Final = float("inf")
+NOTHING: Final[dict[str, Any]] = {}
 
 T = TypeVar("T")
 Unreadable = Callable[[Path, str], None]
@@ -127,7 +127,7 @@ def _load(file: str, unreadable: Unreadable) -> dict[str, Any] | None:
         if data is None:
             unreadable(Path(file), f"no file of at most {LARGEST // 2**20} MiB")
             return None
-        raw = _parsed(data.decode("utf-8-sig" if data.startswith(BOM_UTF8) else "utf-8"))
+        raw = _parsed(data)
     except OSError as problem:
         unreadable(Path(file), problem.strerror or str(problem))
     except (ValueError, RecursionError) as problem:
@@ -139,13 +139,12 @@ def _load(file: str, unreadable: Unreadable) -> dict[str, Any] | None:
     return None
 
 
-def _parsed(text: str) -> Any:
-    """As `json.loads`, without what it does besides for every text."""
-    body = text.strip(BLANK)
-    raw, end = DECODE(body)
-    if end != len(body):
-        raise ValueError(f"something follows the end of the object, after {end} characters")
-    return raw
+def _parsed(data: bytes) -> Any:
+    """As `json.loads`, in less than half of its time; what only that one reads, or refuses, is left to it."""
+    try:
+        return from_json(data, cache_strings="keys")
+    except ValueError:
+        return json.loads(data.decode("utf-8-sig" if data.startswith(BOM_UTF8) else "utf-8"))
 
 
 def _bytes(file: str) -> bytes | None:
@@ -251,30 +250,31 @@ def _attempt(
     run: Mapping[str, Any], result: Mapping[str, Any] | None, number: int, file: str, *, latest: bool
 ) -> Attempt:
     """A result says how it ended, also where whoever wrote it left the run record at `running`."""
-    over = result if result is not None and result["status"] != "running" else {}
-    started = _moment(run.get("started_at")) or _moment(over.get("started_at"))
-    finished = _moment(over.get("finished_at")) or _moment(run.get("finished_at"))
-    extra = run.get("extra")
-    return Attempt(
-        bead=run["bead"],
-        attempt=number,
-        status=over.get("status") or run["status"],
-        agent=_str(run.get("agent")) or "unknown",
-        model=_str(run.get("model")),
-        template=_str(run.get("template_name")),
-        started_at=started,
-        finished_at=finished,
-        seconds=_seconds(over, run, started, finished),
-        max_retries=_int(run.get("max_retries")),
-        exit_code=_either(_int(over.get("exit_code")), _int(run.get("exit_code"))),
-        failure_reason=_str(run.get("failure_reason")),
-        output_summary=_cut(_str(over.get("output_summary")) or _str(run.get("output_summary"))),
-        prompt=_str(run.get("prompt")),
-        will_retry=said if isinstance(said := over.get("will_retry"), bool) else None,
-        reason=_str(over.get("reason")),
-        latest=latest,
-        file=file,
-        extra=extra if isinstance(extra, dict) else {},
+    over = result if result is not None and result["status"] != "running" else NOTHING
+    said, ended = run.get, over.get
+    started = _moment(said("started_at")) or _moment(ended("started_at"))
+    finished = _moment(ended("finished_at")) or _moment(said("finished_at"))
+    again, extra = ended("will_retry"), said("extra")
+    return Attempt(  # by place: by name it takes twice as long
+        run["bead"],
+        number,
+        ended("status") or run["status"],
+        _str(said("agent")) or "unknown",
+        _str(said("model")),
+        _str(said("template_name")),
+        started,
+        finished,
+        _seconds(over, run, started, finished),
+        _int(said("max_retries")),
+        _either(_int(ended("exit_code")), _int(said("exit_code"))),
+        _str(said("failure_reason")),
+        _cut(_str(ended("output_summary")) or _str(said("output_summary"))),
+        _str(said("prompt")),
+        again if type(again) is bool else None,
+        _str(ended("reason")),
+        latest,
+        file,
+        extra if type(extra) is dict else NOTHING,
     )
 
 
@@ -294,7 +294,7 @@ def _either(one: T | None, other: T | None) -> T | None:
 
 
 def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return value if type(value) is str and value else None
 
 
 def _cut(value: str | None) -> str | None:
@@ -302,15 +302,15 @@ def _cut(value: str | None) -> str | None:
 
 
 def _int(value: Any) -> int | None:
-    if type(value) is int:  # not isinstance: True is not a number here
+    if value is None or type(value) is int:  # not isinstance: True is not a number here
         return value
-    return int(value) if isinstance(value, float) and value.is_integer() else None
+    return int(value) if type(value) is float and value.is_integer() else None
 
 
 def _float(value: Any) -> float | None:
-    if type(value) not in NUMBERS:
-        return None
-    return float(value) if 0 <= value < MORE else None
+    if type(value) is float and 0.0 <= value < MORE:
+        return value
+    return float(value) if type(value) is int and value >= 0 else None
 
 
 def _moment(value: Any) -> datetime | None:
