@@ -33,7 +33,7 @@ class Group:
     default: str = ""
     """The command meant where the next word is none of them."""
     bare_is_help: bool = False
-    """Whether the word alone asks for help; otherwise it is a slip."""
+    """True if the word alone asks for help; otherwise it is a slip."""
 
 
 # --- options ----------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def board(
 
 
 def is_screen() -> bool:
-    """Whether a person sits at a terminal that can show a board."""
+    """True if a person sits at a terminal that can show a board."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(one is not None and one.isatty() for one in streams) and os.environ.get("TERM") != "dumb"
 

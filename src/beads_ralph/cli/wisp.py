@@ -158,7 +158,7 @@ def burn(
 
 
 def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
-    """Whether they may go: because it was said, or because a person says so now."""
+    """True if they may go: because it was said, or because a person says so now."""
     if force:
         return True
     ids = [identity for tree in going for identity in tree.ids]

@@ -43,7 +43,7 @@ class Obstacle:
     bead: str | None = None
     """Whose it is alone; None where it is the run's."""
     remark: bool = False
-    """Whether it keeps nothing from starting, and a person should know it all the same."""
+    """True if it keeps nothing from starting, and a person should know it all the same."""
 
     @property
     def stops_all(self) -> bool:
