@@ -112,3 +112,12 @@ def bd() -> str | None:
     install = PROJECT / "tools" / "bd" / "install"
     found = subprocess.run([install], env={**os.environ, "HOME": HOME}, stdout=subprocess.PIPE, check=True)
     return found.stdout.decode().strip() or None
+
+
+def temporal_program() -> str:
+    """The Temporal server: the one named in BEADS_RALPH_TEMPORAL, or the one that the project builds."""
+    if given := os.environ.get("BEADS_RALPH_TEMPORAL"):
+        return given
+    install = PROJECT / "tools" / "temporal" / "install"
+    found = subprocess.run([install], env={**os.environ, "HOME": HOME}, stdout=subprocess.PIPE, check=True)
+    return found.stdout.decode().strip()

@@ -66,7 +66,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True)
 class Remedy:
-    """Whether the user can mend it, and what to do next when the raiser knows nothing better."""
+    """Tells whether the user can fix it, and what to do next when the raiser knows nothing better."""
 
     recoverable: bool
     next_step: str
@@ -132,7 +132,7 @@ ADVICE: Mapping[Code, Remedy] = {
     ),
     Code.FORMULA_UNSUPPORTED: Remedy(
         recoverable=True,
-        next_step="Leave the field out; docs/how-to/formulas.md lists what a formula can say",
+        next_step="Leave the field out; beads-ralph help formula-reference lists them all",
     ),
     Code.FILE_NOT_FOUND: Remedy(recoverable=False, next_step="Check the path"),
     Code.PERMISSION_DENIED: Remedy(recoverable=False, next_step="Check the file's permissions"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +214,13 @@ def test_every_key_of_the_help_is_bound_and_ctrl_c_leaves_a_board_that_only_look
         assert app.return_code == 0
 
     asyncio.run(leave())
+
+
+def test_a_board_opens_without_what_only_orders_need() -> None:
+    rooms = "{name.split('.')[1] for name in sys.modules if name.startswith('beads_ralph.')}"
+    code = f"import sys, beads_ralph.board.terminal.board_app; print(*{rooms})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"loop", "session", "dod", "plan", "compile", "app", "agents"} & set(said.stdout.split())
 
 
 def test_ctrl_c_in_a_run_goes_to_the_run(shop: Path) -> None:

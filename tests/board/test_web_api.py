@@ -272,3 +272,28 @@ def test_serve_says_where_it_is_and_ends_in_order(repo: Path, number: signal.Sig
         assert process.wait(60) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+def test_browsers_that_leave_at_any_moment_hold_nobody_up() -> None:
+    async def go() -> tuple[list[object], int]:
+        state: dict[str, Any] = {"seq": 0, "beads": []}
+        feed = Feed(lambda: dict(state))
+
+        async def read() -> None:
+            async for _ in feed.frames():
+                pass
+
+        readers = [asyncio.create_task(read()) for _ in range(40)]
+        while feed.watchers < len(readers):
+            await asyncio.sleep(0)
+        for reader in readers:
+            state["seq"] += 1
+            await feed.refresh()
+            reader.cancel()  # just when it was told, and again while it winds up
+            await asyncio.sleep(0)
+            reader.cancel()
+        return list(await asyncio.gather(*readers, return_exceptions=True)), feed.watchers
+
+    ended, left = asyncio.run(asyncio.wait_for(go(), 120))
+    assert {type(one) for one in ended} == {asyncio.CancelledError}
+    assert left == 0

@@ -16,6 +16,10 @@ PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]
 STILTED = re.compile(
     r"""
     \bMend\b
+    | \bmend\ (it|the|that|what|first)\b
+    | \bheal\ one\b
+    | ,\ be\ it\b
+    | \bexclude\ one\ another\b
     | \bdid\ not\ suffice\b
     | \bwhich\ is\ no\ more\b
     | \bis\ no\ (date|array|object|variable|condition|wisp|macro|regular|sprint|worktree|number)\b
@@ -23,6 +27,8 @@ STILTED = re.compile(
     | \bgoes\ first\b
     | \bis\ closed\ in\ by\b
     | \ball\ the\ same:
+    | \bcompiled\ all\ the\ same\b
+    | \bknows\ no\ user\b
     """,
     re.VERBOSE,
 )

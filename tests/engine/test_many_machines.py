@@ -166,3 +166,17 @@ def test_a_second_coordinator_is_refused(repo: Path, tmp_path: Path, temporal_se
         found.go()
         assert found.ended(run) == 0
         once_each(found)
+
+
+def test_a_bead_goes_to_a_host_that_has_what_it_needs(repo: Path, temporal_server: TemporalServer) -> None:
+    sprints = [sprint("1.1a", "One", runs_on="gpu"), sprint("1.1b", "Two")]
+    with machines(repo, temporal_server, *sprints) as found:
+        found.worker("plain")
+        run = found.run()
+        soon(lambda: found.project.events("bead_closed"), 120)
+        found.worker("gpu", "--labels", "GPU,linux")
+        assert found.ended(run) == 0
+        once_each(found)
+        hosts = {row["bead"]: row["host"] for row in found.project.events("worktree_prepared")}
+        assert hosts == {"bd-1-1a-one": "gpu", "bd-1-1b-two": "plain"}
+        assert "runs-on:gpu" in found.project.bead("bd-1-1a-one").labels

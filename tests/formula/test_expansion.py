@@ -55,6 +55,52 @@ FORMULAS: dict[str, dict[str, Any]] = {
     "mapped": {"vars": NAME, "steps": CHAIN, "compose": {"map": [{"select": "b*", "with": "twice"}]}},
     "inline": {"vars": NAME, "steps": [CHAIN[0], {**CHAIN[1], "expand": "twice"}, CHAIN[2]]},
     "woven": {"steps": CHAIN, "compose": {"aspects": ["around"]}},
+    "inside": {
+        "vars": NAME,
+        "steps": [
+            CHAIN[0],
+            {"id": "round", "title": "Round", "children": [{**CHAIN[1], "needs": []}, CHAIN[2]]},
+            {"id": "tell", "title": "Tell", "needs": ["build"]},
+        ],
+    },
+    "inside-composed": {
+        "extends": ["inside"],
+        "compose": {"expand": [{"target": "build", "with": "twice"}]},
+    },
+    "inside-mapped": {"extends": ["inside"], "compose": {"map": [{"select": "b*", "with": "twice"}]}},
+    "inside-woven": {"extends": ["inside"], "compose": {"aspects": ["around"]}},
+    "in-a-row": {
+        "type": "aspect",
+        "advice": [
+            {
+                "target": "build",
+                "around": {
+                    "before": [{"id": "look", "title": "Look"}, {"id": "ask", "title": "Ask"}],
+                    "after": [{"id": "test", "title": "Test"}, {"id": "note", "title": "Note"}],
+                },
+            }
+        ],
+    },
+    "woven-in-a-row": {"steps": CHAIN, "compose": {"aspects": ["in-a-row"]}},
+    "fork": {
+        "type": "expansion",
+        "template": [{"id": "{target}.a", "title": "A"}, {"id": "{target}.b", "title": "B"}],
+    },
+    "forked": {"steps": CHAIN, "compose": {"expand": [{"target": "build", "with": "fork"}]}},
+    "forked-last": {"steps": CHAIN, "compose": {"expand": [{"target": "ship", "with": "fork"}]}},
+    "choosy": {
+        "type": "expansion",
+        "template": [
+            {"id": "{target}.a", "title": "A", "metadata": {"who": "{target}"}},
+            {"id": "{target}", "title": "B", "needs": ["{target}.a"], "condition": "{{name}} != x"},
+        ],
+    },
+    "chosen": {"vars": NAME, "steps": CHAIN, "compose": {"expand": [{"target": "build", "with": "choosy"}]}},
+    "both-inline": {
+        "vars": NAME,
+        "steps": [{**CHAIN[0], "expand": "twice"}, {**CHAIN[1], "expand": "twice"}, CHAIN[2]],
+    },
+    "nowhere": {"steps": CHAIN, "compose": {"expand": [{"target": "built", "with": "fork"}]}},
     "no-legs": {"type": "convoy", "description": "Legs"},
     "legs": {
         "type": "convoy",
@@ -117,6 +163,69 @@ def test_an_aspect_comes_before_and_after(tmp_path: Path) -> None:
     ]
 
 
+def test_steps_inside_of_others_are_replaced_and_woven_too(tmp_path: Path) -> None:
+    folders = put(tmp_path)
+    for name in ("inside-composed", "inside-mapped"):
+        assert rows(folders, name) == [
+            ("design", "Design", []),
+            ("round", "Round", []),
+            ("build.draft", "Draft Build for me", []),
+            ("build.refine", "Refine x", ["build.draft"]),
+            ("ship", "Ship", ["build.refine"]),
+            ("tell", "Tell", ["build.refine"]),
+        ]
+    assert [(key, needs) for key, _, needs in rows(folders, "inside-woven")] == [
+        ("design", []),
+        ("round", []),
+        ("pre-build", []),
+        ("build", ["pre-build"]),
+        ("post-build", ["build"]),
+        ("ship", ["build"]),
+        ("tell", ["build"]),
+    ]
+
+
+def test_what_an_aspect_puts_on_one_side_comes_one_after_the_other(tmp_path: Path) -> None:
+    found = {key: needs for key, _, needs in rows(put(tmp_path), "woven-in-a-row")}
+    assert found["ask"] == ["look"]
+    assert found["build"] == ["design", "ask"]
+    assert (found["test"], found["note"]) == (["build"], ["test"])
+
+
+def test_a_macro_that_waits_for_a_macro_waits_for_its_last_step(tmp_path: Path) -> None:
+    found = {key: needs for key, _, needs in rows(put(tmp_path), "both-inline")}
+    assert found["build.draft"] == ["design.refine"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("forked", "a macro ends with several steps, and bd lets others wait for the very last one only"),
+        ("forked-last", None),
+        ("chosen", "a step of a macro has condition, which bd forgets"),
+        ("around", "bd makes an empty molecule of an aspect"),
+    ],
+)
+def test_what_bd_forgets_of_a_macro_is_a_reason_to_render_it_here(
+    name: str, reason: str | None, tmp_path: Path
+) -> None:
+    folders = put(tmp_path)
+    assert why_not_plain(expanded(folders.load(name), folders.load)) == reason
+
+
+def test_a_step_of_a_macro_keeps_its_condition_and_its_metadata(tmp_path: Path) -> None:
+    folders = put(tmp_path)
+    formula = expanded(folders.load("chosen"), folders.load)
+    for value, wanted in (
+        ("x", ["design", "build.a", "ship"]),
+        ("y", ["design", "build.a", "build", "ship"]),
+    ):
+        steps = render(formula, values(formula, {"name": value})).steps
+        assert [step.key for step in steps] == wanted
+        assert steps[1].metadata == {"who": "build"}
+        assert steps[-1].needs == (wanted[-2],)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -124,6 +233,7 @@ def test_an_aspect_comes_before_and_after(tmp_path: Path) -> None:
         ("around", "its type is aspect, which only says what other formulas do"),
         ("deep", "macros lie more than 5 deep in one another"),
         ("lost", "composed is not a macro: it has no template"),
+        ("nowhere", r"compose.expand\[0\].target: there is no step 'built'"),
     ],
 )
 def test_what_cannot_be_poured_says_why(name: str, said: str, tmp_path: Path) -> None:
@@ -139,10 +249,26 @@ def test_the_legs_of_a_convoy_are_steps_and_its_synthesis_waits_for_them(tmp_pat
     ]
 
 
+SAME = (
+    "composed",
+    "mapped",
+    "woven",
+    "inside-composed",
+    "inside-mapped",
+    "inside-woven",
+    "woven-in-a-row",
+    "forked-last",
+)
+
+
+def flat(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for step in steps for one in (step, *flat(step.get("children", [])))]
+
+
 @pytest.mark.bd
 def test_bd_writes_the_same_steps(bd_repo: Path, bd_path: Path) -> None:
     folders = put(bd_repo)
-    for name in ("composed", "mapped", "woven"):
+    for name in SAME:
         done = subprocess.run(
             [bd_path, "cook", name, "--json"],
             cwd=bd_repo,
@@ -151,7 +277,7 @@ def test_bd_writes_the_same_steps(bd_repo: Path, bd_path: Path) -> None:
             check=True,
             timeout=120,
         )
-        steps = json.loads(done.stdout)["steps"]
+        steps = flat(json.loads(done.stdout)["steps"])
         assert [(step["id"], step.get("needs", [])) for step in steps] == [
             (key, needs) for key, _, needs in rows(folders, name)
         ]

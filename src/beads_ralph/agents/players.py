@@ -149,5 +149,5 @@ def agents_of(bead: Bead) -> list[AgentSpec]:
 
 
 def names_scrum_master(bead: Bead) -> bool:
-    """Whether the bead has a scrum-master agent of its own; the usual one is this program itself."""
+    """True if the bead has a scrum-master agent of its own; the usual one is this program itself."""
     return persona_path(bead.metadata.scrum_master_agent.agent) not in personas.BUILT_IN

@@ -46,7 +46,7 @@ class Present:
     provider: str = ""
     """Whose models it is set to use, where that is not the usual one."""
     used: bool = False
-    """Whether an agent of the settings or of an open bead may be played by it."""
+    """True if an agent of the settings or of an open bead may be played by it."""
     models: tuple[str, ...] = ()
     """Those that it is asked for then; empty for its own default."""
 

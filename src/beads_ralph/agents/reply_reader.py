@@ -168,7 +168,7 @@ class _Fence:
     rest: str = ""
     """The beginning of its JSON, where that stands on the line that opens it."""
     after_text: bool = False
-    """Whether other text stands before it on its line."""
+    """True if other text stands before it on its line."""
 
     def ends_at(self, line: str) -> bool:
         """No line of JSON ends in a fence, so for JSON the fence need not stand alone."""

@@ -6,7 +6,7 @@
           - - write: {src/app.py: "print(1)"}   # attempt 1
             - commit: add the app
           - - append: {src/app.py: "print(2)"}  # attempt 2, and every later one
-            - commit: mend the app
+            - commit: fix the app
         qa:
           - json: {status: pass, message: ok}   # a plain list of steps serves every attempt
       "*":

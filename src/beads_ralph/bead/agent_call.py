@@ -87,7 +87,7 @@ class AgentCall:
     usage: Usage = UNKNOWN
     """What it cost, and nothing that its session had cost before."""
     cost_computed: bool = json_fields.seldom(False)
-    """Whether its cost is of the price table, since the program told none."""
+    """True if its cost is of the price table, since the program told none."""
     output_summary: str = ""
     """The end of what it printed."""
     completed_at: Moment | None = None

@@ -33,7 +33,7 @@ class Evidence:
     output_tail: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     red_before: bool | None = None
-    """Whether it failed before the work began; None where that was not looked at."""
+    """True if it failed before the work began; None where that was not looked at."""
 
     @property
     def reason(self) -> str | None:

@@ -55,7 +55,7 @@ class Item(FrozenModel):
     owner: str | None = None
     parent: BeadId | None = None
     ephemeral: bool | None = None
-    """Whether it is a wisp: outside of exports and runs, until somebody removes it."""
+    """True if it is a wisp: outside of exports and runs, until somebody removes it."""
     dependencies: list[BeadId] = Field(default_factory=list)
     tracks: list[BeadId] = Field(default_factory=list)
     """What a convoy follows; unlike a dependency it holds nothing up."""

@@ -303,7 +303,7 @@ class Core(FrozenModel):
     parent: BeadId | None = None
     """The molecule or epic that it was poured with."""
     ephemeral: bool | None = None
-    """Whether it is a wisp, which a run takes up only where it is asked to."""
+    """True if it is a wisp, which a run takes up only where it is asked to."""
     dependencies: list[BeadId] = Field(default_factory=list)
     labels: list[Filled] = Field(default_factory=list)
     comments: list[Annotated[dict[str, Any] | str, one_of("an object or a text")]] = Field(

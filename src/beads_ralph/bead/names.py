@@ -13,6 +13,8 @@ ASSIGNEE: Final = "beads-ralph-scrum-master"
 WORK: Final = "beads-ralph-work"
 MERGE: Final = "beads-ralph-merge"
 ISSUE_TYPES: Final = (WORK, MERGE)
+RUNS_ON: Final = "runs-on:"
+"""How a label begins that names something which the machine must have."""
 MERGE_WORDS: Final = re.compile(r"merge|integration", re.IGNORECASE)
 """A sprint with one of these in its title and two others before it merges them, unless it has a type."""
 

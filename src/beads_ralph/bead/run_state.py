@@ -239,9 +239,9 @@ class Interruption(Kept):
     attempt: Attempts | None = None
     noticed_at: Timestamp | None = None
     at_work: bool | None = None
-    """Whether an agent of the bead was at work when the run was killed, and the machine went on."""
+    """True if an agent of the bead was at work when the run was killed, and the machine went on."""
     blocked: bool | None = None
-    """Whether the bead was blocked for it: those before it do not count any more."""
+    """True if the bead was blocked for it: those before it do not count any more."""
 
 
 class PlanContext(Kept):
@@ -395,5 +395,5 @@ RESERVED: Final = "is kept by runs, and cannot be given"
 
 
 def is_said(key: str, value: Any) -> bool:
-    """Whether a plan or a formula says something that only runs may say."""
+    """True if a plan or a formula says something that only runs may say."""
     return key in KEYS and bool(value)

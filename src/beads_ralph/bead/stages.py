@@ -29,7 +29,7 @@ class Review:
     """What the reviewer was asked to look at."""
 
     def is_on(self, commit: str, told: str, flags: Collection[str]) -> bool:
-        """Whether it would be asked for again word by word. A flag that is not raised any more stays."""
+        """True if it would be asked for again word by word. A flag that is not raised any more stays."""
         return (self.check.commit, self.told) == (commit, told) and set(flags) <= set(self.flags)
 
 

@@ -44,7 +44,7 @@ class ProgramUse:
     calls: int = 0
     usage: Usage = UNKNOWN
     cost_computed: bool = False
-    """Whether some of the cost is of the price table."""
+    """True if some of the cost is of the price table."""
 
 
 def _sum(one: Any, other: Any) -> Any:

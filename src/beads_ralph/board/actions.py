@@ -106,7 +106,7 @@ def _give(home: Path, word: str | None, said: str) -> ActionResult:
 
 
 def retry(space: Workspace, bead: str, *, again: bool, choice: StoreChoice | None) -> ActionResult:
-    """Open a bead again that is blocked or closed without a proof; heal one that cannot be read."""
+    """Open a bead again that is blocked or closed without a proof; repair one that cannot be read."""
     opened = registry.open_store(space, choice)
     broken = opened.store.find(Query(ids=[bead])).unreadable
     if broken:

@@ -84,12 +84,18 @@ class BoardSource:
 
     @classmethod
     def open(
-        cls, start: Path | None = None, *, store: StoreChoice | None = None, run: str | None = None
+        cls,
+        start: Path | None = None,
+        *,
+        store: StoreChoice | None = None,
+        run: str | None = None,
+        glance: bool = False,
     ) -> BoardSource:
-        """The board of the repository around `start`; FILE.NOT_FOUND where `run` names none of its runs."""
+        """The board of the repository around `start`; FILE.NOT_FOUND where `run` names none of its runs. A
+        glance is without the agents' words, which take a moment to read: the next look has them."""
         place = workspace.place(start)
         source = cls(place, store, chosen_run(place, run) if run else None)
-        source.poll()
+        source.poll(glance=glance)
         return source
 
     @property
@@ -101,7 +107,7 @@ class BoardSource:
         """How things stand, as of the last look."""
         return self._state if self._state is not None else self.poll()
 
-    def poll(self) -> BoardState:
+    def poll(self, *, glance: bool = False) -> BoardState:
         """Read what is new, and say how things stand; the same object where nothing is. The first look is
         without a forecast, so that a board opens at once."""
         first = self._state is None
@@ -111,7 +117,7 @@ class BoardSource:
         self._look_at_life()
         self._note_ends()
         self._look_at_store()
-        self._state = compose(self.told, self.look, self._signs(), self._state)
+        self._state = compose(self.told, self.look, self._signs(glance=glance), self._state)
         return self._state if first else self.expect()
 
     def expect(self) -> BoardState:
@@ -220,9 +226,9 @@ class BoardSource:
         since = self._looked_at - SETTLING_SECONDS
         return frozenset(name for name, (_, heard) in self._ends.items() if heard > since)
 
-    def _signs(self) -> RunSigns:
+    def _signs(self, *, glance: bool = False) -> RunSigns:
         now = datetime.now(UTC)
-        said = self.told.beads.items() if self._alive else ()
+        said = self.told.beads.items() if self._alive and not glance else ()
         at_work = {name: bead for name, bead in said if bead.at_work}
         return RunSigns(
             run_id=self._folder.run_id if self._folder else None,

@@ -33,7 +33,7 @@ class Group:
     default: str = ""
     """The command meant where the next word is none of them."""
     bare_is_help: bool = False
-    """Whether the word alone asks for help; otherwise it is a slip."""
+    """True if the word alone asks for help; otherwise it is a slip."""
 
 
 # --- options ----------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ COMMANDS: Final[Mapping[str, Command | Group]] = {
     "stop": Command("orders:stop", "Stop the running loop once what runs has finished.", changes=True),
     "retry": Command(
         "reopen:retry",
-        "Open a blocked bead again, or one closed without a proof; heal one that cannot be read.",
+        "Open a blocked bead again, or one closed without a proof; repair one that cannot be read.",
         changes=True,
     ),
     "release": Command("reopen:release", "Release a bead held by a run that died.", changes=True),

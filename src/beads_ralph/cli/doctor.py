@@ -160,7 +160,30 @@ def _place(here: Path, scene: RunScene) -> list[Check]:
     proofs = [_proofs(space)] if there else []
     run = _preflight(scene, stored=there) if space.repository else []
     place = [_repository(here), _settings(space), store, *proofs]
-    return [*place, _sandbox(config), _disk(space.root, config), *run]
+    engine = [] if config.engine == "local" else [_engine(config)]
+    return [*place, *engine, _sandbox(config), _disk(space.root, config), *run]
+
+
+def _engine(config: Config) -> Check:
+    """The server of sessions on other machines, and the workers that ask it for beads."""
+    import asyncio
+
+    from beads_ralph.app.many_machines import require_temporal
+
+    try:
+        require_temporal()
+        from beads_ralph.engine.temporal import health
+
+        seen = asyncio.run(health.look(config.temporal))
+    except RalphError as error:
+        return Check("engine", "missing", error.message, error.suggested_action, required=True)
+    said = config.temporal
+    place = f"Temporal {seen.version} at {said.address}, namespace {said.namespace}"
+    if not seen.workers:
+        detail = f"{place}; no worker has asked for beads of {said.task_queue} in the last minutes"
+        return Check("engine", "unknown", detail, "On each host: beads-ralph worker", version=seen.version)
+    workers = f"{plural(len(seen.workers), 'worker')}: {several(seen.workers)}"
+    return Check("engine", "found", f"{place}; {workers}", version=seen.version)
 
 
 def _preflight(scene: RunScene, *, stored: bool) -> list[Check]:

@@ -56,7 +56,7 @@ def show_events(
 def _chosen(home: Path, run: str | None, *, every: bool) -> tuple[Sequence[RunFolder], Sequence[RunFolder]]:
     """The runs to show, and those after them that have nothing to tell of a bead."""
     if run is not None and every:
-        raise RalphError(Code.USAGE, "a run and --all exclude one another")
+        raise RalphError(Code.USAGE, "give a run or --all, not both")
     latest = runs.require_latest(home)
     everything = runs.folders(home)
     if every:

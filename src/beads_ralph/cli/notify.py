@@ -25,7 +25,7 @@ def try_out(
     found = channels.opened(workspace.find().config.notify)
     wanted = [one for one in found if urgency is None or urgency in one.when]
     if not wanted:
-        action = "Add one, such as: notify: [{to: desktop}]; see docs/explanation/running.md, Notifications"
+        action = "Add one, such as: notify: [{to: desktop}]; see beads-ralph help running, Notifications"
         raise RalphError(Code.CONFIG_INVALID, "no channel to send to", suggested_action=action)
     message = Message(urgency or "info", "beads-ralph: a test", "If you can read this, it works.")
     rows = [_sent(one, message) for one in wanted]

@@ -26,7 +26,7 @@ Store = Annotated[
 PlanFile = Annotated[Path, Argument(help="The markdown plan.", readable=False)]
 ConfigFile = Annotated[
     Path | None,
-    Option("--config", help="Another file than beads-ralph.yaml.", readable=False),
+    Option("--config", help="Read this file instead of beads-ralph.yaml.", readable=False),
 ]
 Follow = Annotated[bool, Option("-f", "--follow", help="Follow it as it grows.")]
 NoAgentCheck = Annotated[

@@ -25,7 +25,7 @@ PYTEST = "python3 -m pytest"
 Kind = Annotated[ChangeKind, typer.Argument(help="What the change is.", metavar="KIND")]
 Command = Annotated[str, typer.Option("--run", help="Runs the tests; pytest where it is left out.")]
 Tests = Annotated[str, typer.Option("--test", help="Test files, or patterns of them: a,b")]
-Product = Annotated[str, typer.Option("--product", help="Where product code lies, patterns too: a,b")]
+Product = Annotated[str, typer.Option("--product", help="Where the product code is: paths or patterns, a,b")]
 Base = Annotated[str | None, typer.Option("--base", help="The commit that the work began with.")]
 Assertion = Annotated[str, typer.Option("--assertion", help="What a failing assertion prints: a pattern.")]
 

@@ -33,7 +33,7 @@ def retry(
     store: options.Store = None,
     json_: options.Json = False,
 ) -> Answer:
-    """Open a blocked bead again, or one closed without a proof; heal one that cannot be read."""
+    """Open a blocked bead again, or one closed without a proof; repair one that cannot be read."""
     space = workspace.find()
     if (bead is None) != (failed or every) or (again and bead is None):
         raise RalphError(Code.USAGE, "name one bead, or say --failed or --all")

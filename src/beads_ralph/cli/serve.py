@@ -39,7 +39,7 @@ def serve(
         if current_style() == "text":
             out(f"{sources.project}: {whole}")
             if not is_loopback(host):
-                out("  others can reach it; who has this address can steer. The connection is not encrypted.")
+                out("  others can reach it: anyone with this address can steer the run. It is not encrypted.")
             out("  Ctrl-C ends it; the run goes on")
         else:
             out(json.dumps(succeeded(data).to_json(), indent=2))

@@ -165,7 +165,7 @@ def _page(found: dict[str, Any]) -> Iterator[Line]:
 def _cut_off(found: dict[str, Any]) -> Iterator[Line]:
     """The runs that were killed, and what lives on of them."""
     for run_id in found["cut_off"]:
-        yield line(f"  ! run {run_id} did not come to its end; the next run tells what it could not")
+        yield line(f"  ! run {run_id} was cut off; the next run records what it could not")
     for row in found["orphans"]:
         about = f" on {row['bead']}" if row["bead"] else ""
         who = f"process {row['pid']} ({row['program']}) of run {row['run_id']}"

@@ -25,5 +25,5 @@ def current_style() -> Style:
 
 
 def can_ask() -> bool:
-    """Whether a person is there to answer a question."""
+    """True if a person is there to answer a question."""
     return current_style() == "text" and sys.stdin.isatty() and sys.stderr.isatty()

@@ -27,7 +27,7 @@ END_SECONDS: Final = 4.0
 
 PATIENCE_SECONDS: Final = 10.0
 KEPT_LINES: Final = 1000
-ATTACH: Final = "  the board has left, the run goes on; to attach again: beads-ralph board"
+ATTACH: Final = "  the board is closed, the run goes on; to attach again: beads-ralph board"
 
 
 def board(
@@ -44,16 +44,15 @@ def board(
     from beads_ralph.board.source import BoardSource
     from beads_ralph.board.terminal.board_app import TerminalBoard
 
-    source = BoardSource.open(store=store, run=run)
-    source.budget = _budget()
+    source = BoardSource.open(store=store, run=run, glance=True)
     ends = END_SECONDS if of_run else None
-    app = TerminalBoard(source, interrupt=_interrupt(of_run=of_run), end_seconds=ends)
+    app = TerminalBoard(source, interrupt=_interrupt(of_run=of_run), end_seconds=ends, budget=_budget)
     app.run(mouse=False)
     return Answer({}, lambda _: None, exit_code=app.return_code or 0)
 
 
 def is_screen() -> bool:
-    """Whether a person sits at a terminal that can show a board."""
+    """True if a person sits at a terminal that can show a board."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(one is not None and one.isatty() for one in streams) and os.environ.get("TERM") != "dumb"
 

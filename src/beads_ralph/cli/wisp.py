@@ -85,7 +85,7 @@ Force = Annotated[bool, typer.Option("--force", help="Remove without asking.")]
 
 
 def collect(
-    age: Annotated[str, typer.Option("--age", help="How long nobody must have touched them.")] = "24h",
+    age: Annotated[str, typer.Option("--age", help="How long they must have been untouched.")] = "24h",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be removed, what kept, and why.")
     ] = False,
@@ -158,12 +158,12 @@ def burn(
 
 
 def _agreed(going: Sequence[Tree], *, force: bool) -> bool:
-    """Whether they may go: because it was said, or because a person says so now."""
+    """True if they may go: because it was said, or because a person says so now."""
     if force:
         return True
     ids = [identity for tree in going for identity in tree.ids]
     if not can_ask():
-        message = f"{plural(len(ids), 'wisp')} would be removed, and nobody is there to be asked"
+        message = f"{plural(len(ids), 'wisp')} would be removed, and there is no terminal to ask at"
         action = "Look at them: beads-ralph wisp list; then say --force"
         raise RalphError(Code.USAGE, message, data={"removable": ids}, suggested_action=action)
     say = speaker("text")

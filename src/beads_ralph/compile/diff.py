@@ -338,7 +338,7 @@ def _merged(before: Base, name: str, stored: Any, planned: Any) -> tuple[base.Si
 def _is_asked_otherwise(
     before: Base, names: list[str], old: Mapping[str, Any], new: Mapping[str, Any], reading: str
 ) -> bool:
-    """Whether the plan asks for something else than what was done: its text was changed, not the settings
+    """True if the plan asks for something else than what was done: its text was changed, not the settings
     around it nor the program that reads it."""
     work = [name for name in names if name in WORK]
     if not work or (before.reading and reading):

@@ -43,7 +43,7 @@ class Obstacle:
     bead: str | None = None
     """Whose it is alone; None where it is the run's."""
     remark: bool = False
-    """Whether it keeps nothing from starting, and a person should know it all the same."""
+    """True if it keeps nothing from starting, and a person should know it all the same."""
 
     @property
     def stops_all(self) -> bool:
@@ -93,7 +93,7 @@ Check = Callable[[RunScene], Iterator[Obstacle]]
 def committer(scene: RunScene) -> Iterator[Obstacle]:
     """An agent that cannot commit has done nothing, and would try three times."""
     if scene.config.agent_home is None and not worktree_status.names_committer(scene.root):
-        yield obstacle(Code.GIT_ERROR, "git knows no user.name and user.email to commit with", IDENTITY)
+        yield obstacle(Code.GIT_ERROR, "git has no user.name and user.email to commit with", IDENTITY)
 
 
 def first_commit(scene: RunScene) -> Iterator[Obstacle]:

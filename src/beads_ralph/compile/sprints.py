@@ -12,7 +12,7 @@ from typing import Any, Final
 from beads_ralph.bead import graph, run_state
 from beads_ralph.bead.legacy import default_team
 from beads_ralph.bead.model import OUTPUT_SCHEMA, AgentSpec
-from beads_ralph.bead.names import ASSIGNEE, MERGE, MERGE_WORDS, WORK, SprintId, slug
+from beads_ralph.bead.names import ASSIGNEE, MERGE, MERGE_WORDS, RUNS_ON, WORK, SprintId, slug
 from beads_ralph.bead.words import utc_text
 from beads_ralph.compile.setting import DEFAULT_RIG, ID_PREFIX, Setting
 from beads_ralph.config.model import PlanDefaults
@@ -105,7 +105,8 @@ def branches_to_merge(
 def labels(sprint: Sprint, defaults: PlanDefaults) -> list[str]:
     given = [label.value for label in sprint.labels] or defaults.labels or []
     own = [f"phase-{sprint.id.phase_number:02d}", f"sprint-{sprint.id.dashed}"]
-    return list(dict.fromkeys([*own, *given]))
+    needs = [f"{RUNS_ON}{word.value.lower()}" for word in sprint.runs_on]
+    return list(dict.fromkeys([*own, *given, *needs]))
 
 
 def _place(sprint: Sprint, setting: Setting, defaults: PlanDefaults, branch: str) -> dict[str, Any]:

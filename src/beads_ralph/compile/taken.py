@@ -52,7 +52,7 @@ def _damaged_fault(bead_id: str, faults: Sequence[Fault]) -> Fault:
     where = f"{first.field}: " if first.field else ""
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     message = f"{bead_id} in the store cannot be read: {where}{first.message}{more}"
-    action = f"See it: beads-ralph show {bead_id} --json; then mend that field where the bead is stored"
+    action = f"See it: beads-ralph show {bead_id} --json; then fix that field where the bead is stored"
     return Fault(first.code, message, field=first.field, suggested_action=action)
 
 

@@ -37,9 +37,9 @@ def _is_here(program: str) -> bool:
     return profile.built_in or "/" in program or jobs.which(profile.executable or program) is not None
 
 
-def shortage(home: Path) -> str:
+def shortage(home: Path, least: int = LEAST_DISK) -> str:
     """What the host has too little of for one more session; empty where it has enough."""
     place = next(path for path in (home, *home.parents) if path.exists())
-    if shutil.disk_usage(place).free < LEAST_DISK:
+    if shutil.disk_usage(place).free < least:
         return "disk"
     return "memory" if 0 < free_memory() < LEAST_MEMORY else ""

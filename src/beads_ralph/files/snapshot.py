@@ -96,7 +96,7 @@ class FolderSurvey:
     count: int
     newer: list[Path]
     compiled: bool
-    """Whether only Python's compiled modules were: it makes those by itself."""
+    """True if only Python's compiled modules were: it makes those by itself."""
 
 
 def survey(folder: Path, moment: int) -> FolderSurvey:

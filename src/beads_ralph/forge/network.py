@@ -159,7 +159,7 @@ def heads(root: Path, remote: str, branches: Sequence[str], network: Network, *c
 
 
 def holds(root: Path, remote: str, branch: str, commit: str, network: Network, *config: str) -> bool:
-    """Whether the remote's branch has the commit in it."""
+    """True if the remote's branch has the commit in it."""
     place, there = proofs.at(root), head(root, remote, branch, network, *config)
     if there is None:
         return False

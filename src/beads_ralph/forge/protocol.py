@@ -81,7 +81,7 @@ class Forge(Protocol):
         where it has no remote."""
 
     def is_taken(self, branch: str, target: str, commit: str) -> bool:
-        """Whether people have taken the proposed commit, so that its branch has done its part."""
+        """True if people have taken the proposed commit, so that its branch has done its part."""
 
     def declined(self, branches: Sequence[str]) -> Mapping[str, str]:
         """By branch: its pull request, where people have closed it without a merge and there is no other."""

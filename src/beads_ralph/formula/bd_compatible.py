@@ -20,7 +20,7 @@ from beads_ralph.formula.variables import names_in, texts_of
 LEFT_TO_BD: Final = ("expand", "map", "aspects")
 """Of `compose`, where they were not written out before."""
 ACTION: Final = (
-    "Leave it out, or pour a plain formula on the bd store; docs/reference/formula-reference.md says which"
+    "Leave it out, or pour a plain formula on the bd store; beads-ralph help formula-reference says which"
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -18,8 +18,12 @@ MAIN: Final = "main"
 DEEPEST: Final = 5
 """Macros inside of macros; bd stops there, too."""
 FORGOTTEN: Final = "another step needs one that is a macro (expand), which bd forgets"
+SEVERAL: Final = "a macro ends with several steps, and bd lets others wait for the very last one only"
+LOST_IN_MACROS: Final = ("condition", "metadata", "gate", "notes", "waits_for", "loop", "expand")
+"""Of a step in a template, what bd does not take over."""
 OF_A_CONVOY: Final = re.compile(r"\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 LEGS: Final = "bd makes nothing of the legs of a convoy"
+ASPECT: Final = "bd makes an empty molecule of an aspect"
 EMPTY: Final[Mapping[str, str]] = {
     "convoy": "its type is convoy, and it has no legs",
     "aspect": "its type is aspect, which only says what other formulas do around their steps. "
@@ -37,21 +41,22 @@ def why_empty(formula: Formula) -> str:
 def expanded(formula: Formula, load: Load) -> Formula:
     """The formula without macros and aspects; itself where it has none."""
     steps = list(formula.steps)
+    lost: list[str] = []
     if formula.type == "expansion" and formula.template and not steps:
         steps = _Macro(formula, formula, {}).steps(Step(id=MAIN, title=formula.name))
+        lost += _forgotten(steps)
     if formula.type == "convoy" and not steps:
         steps = _legs(formula)
-    steps = _inline(formula, steps, load, 0)
-    rules = formula.compose
-    for rule in (*rules.expand, *rules.map) if rules else ():
-        steps = _replaced(formula, steps, str(rule.get("target") or rule.get("select")), rule, load)
-    for aspect in [formula, *(load(name) for name in (rules.aspects if rules else ()))]:
-        steps = [woven for step in steps for woven in _woven(formula, step, aspect.advice)]
-    cleared = _cleared(formula)
-    return formula.model_copy(update={"steps": steps, **cleared}) if cleared else formula
+    work = _Work(formula, load, _woven(formula, steps, formula.advice), lost)
+    work.inline()
+    work.composed()
+    for name in formula.compose.aspects if formula.compose else ():
+        work.steps = _woven(formula, work.steps, load(name).advice)
+    cleared = _cleared(formula, work.lost)
+    return formula.model_copy(update={"steps": work.steps, **cleared}) if cleared else formula
 
 
-def _cleared(formula: Formula) -> dict[str, Any]:
+def _cleared(formula: Formula, lost: Sequence[str]) -> dict[str, Any]:
     """The fields that are written out, emptied; nothing where there is none."""
     own = ("template", "advice", "pointcuts", "legs")
     fields: dict[str, Any] = {name: [] for name in own if getattr(formula, name)}
@@ -60,10 +65,16 @@ def _cleared(formula: Formula) -> dict[str, Any]:
     if rules is not None and used:
         fields["compose"] = rules.model_copy(update={name: [] for name in used})
     inline = {step.id for _, step in all_steps(formula.steps) if step.expand}
+    reasons = list(lost)
     if any(not inline.isdisjoint(step.waits) for _, step in all_steps(formula.steps)):
-        fields["only_here"] = (*formula.only_here, FORGOTTEN)
+        reasons.append(FORGOTTEN)
     if formula.type == "convoy" and formula.legs:
-        fields |= {"synthesis": None, "only_here": (*formula.only_here, LEGS)}
+        fields["synthesis"] = None
+        reasons.append(LEGS)
+    if formula.type == "aspect" and not formula.steps:
+        reasons.append(ASPECT)
+    if reasons:
+        fields["only_here"] = tuple(dict.fromkeys((*formula.only_here, *reasons)))
     return fields or ({"template": []} if inline else {})
 
 
@@ -134,54 +145,98 @@ def _more(step: Step, needs: Iterable[str]) -> dict[str, Any]:
     return {"needs": list(dict.fromkeys((*step.needs, *needs)))}
 
 
-def _inline(formula: Formula, steps: Sequence[Step], load: Load, depth: int) -> list[Step]:
-    """`expand` of a step itself, its children and what comes of it included."""
+def _forgotten(made: Sequence[Step]) -> Iterator[str]:
+    """What the steps of a macro say that bd does not take over from the template."""
+    said = {name for step in _tree(made) for name in LOST_IN_MACROS if getattr(step, name)}
+    yield from (f"a step of a macro has {name}, which bd forgets" for name in LOST_IN_MACROS if name in said)
+
+
+class _Work:
+    """The steps of a formula while its macros are written out."""
+
+    def __init__(self, formula: Formula, load: Load, steps: list[Step], lost: list[str]) -> None:
+        self.formula, self.load, self.steps = formula, load, steps
+        self.lost = lost
+        """Why bd would make something else of it."""
+
+    def inline(self) -> None:
+        """`expand` of a step itself, its children and what comes of it included."""
+        for depth in range(DEEPEST + 1):
+            found = [step for step in _tree(self.steps) if step.expand]
+            for step in found:
+                if depth == DEEPEST:
+                    message = f"step {step.id}: macros lie more than {DEEPEST} deep in one another"
+                    raise _refused(self.formula, message)
+                self._replace(step.id, {"with": step.expand, "vars": step.expand_vars})
+
+    def composed(self) -> None:
+        """The rules of `compose`: each step is replaced once, those inside of others included."""
+        rules = self.formula.compose
+        done: set[str] = set()
+        for at, rule in enumerate(rules.expand if rules else ()):
+            target = str(rule.get("target"))
+            if all(step.id != target for step in _tree(self.steps)):
+                raise _refused(self.formula, f"there is no step {target!r}", f"compose.expand[{at}].target")
+            self._replace_new([target], rule, done)
+        for rule in rules.map if rules else ():
+            fits = [step.id for step in _tree(self.steps) if fnmatchcase(step.id, str(rule.get("select")))]
+            self._replace_new(fits, rule, done)
+
+    def _replace_new(self, targets: Sequence[str], rule: Mapping[str, Any], done: set[str]) -> None:
+        for target in targets:
+            if target not in done:
+                self._replace(target, rule)
+            done.add(target)
+
+    def _replace(self, name: str, rule: Mapping[str, Any]) -> None:
+        """Write a macro out in the place of a step; who waited for that waits for the macro's last steps."""
+        target = next((step for step in _tree(self.steps) if step.id == name), None)
+        if target is None:
+            return
+        macro = _Macro(self.formula, self.load(str(rule.get("with"))), rule.get("vars") or {})
+        if not macro.macro.template:
+            raise _refused(self.formula, f"{macro.macro.name} is not a macro: it has no template")
+        made = macro.steps(target)
+        needed = {name for step in _tree(made) for name in step.waits}
+        ends = [step.id for step in made if step.id not in needed]
+        self.lost += _forgotten(made)
+        if ends != [made[-1].id] and any(target.id in step.waits for step in _tree(self.steps)):
+            self.lost.append(SEVERAL)
+        self.steps = _with_macro(self.steps, target.id, made, ends)
+
+
+def _tree(steps: Sequence[Step]) -> Iterator[Step]:
+    """Every step and those inside of it."""
+    for step in steps:
+        yield step
+        yield from _tree(step.children)
+
+
+def _with_macro(steps: Sequence[Step], target: str, made: Sequence[Step], ends: Sequence[str]) -> list[Step]:
     found: list[Step] = []
     for step in steps:
-        inner = step.model_copy(update={"children": _inline(formula, step.children, load, depth)})
-        found.append(inner if step.children else step)
-    for step in [one for one in found if one.expand]:
-        if depth >= DEEPEST:
-            raise _refused(formula, f"step {step.id}: macros lie more than {DEEPEST} deep in one another")
-        rule = {"with": step.expand, "vars": step.expand_vars}
-        found = _replaced(formula, found, step.id, rule, load)
-        found = _inline(formula, found, load, depth + 1)
+        if step.id == target:
+            found += made
+            continue
+        changed: dict[str, Any] = {}
+        if target in step.waits:
+            needs = [other for name in step.waits for other in (ends if name == target else (name,))]
+            changed = {"needs": list(dict.fromkeys(needs)), "depends_on": []}
+        if step.children:
+            changed["children"] = _with_macro(step.children, target, made, ends)
+        found.append(step.model_copy(update=changed) if changed else step)
     return found
-
-
-def _replaced(
-    formula: Formula, steps: Sequence[Step], pattern: str, rule: Mapping[str, Any], load: Load
-) -> list[Step]:
-    """Write a macro out in the place of every step that fits; who waited for it waits for its last steps."""
-    macro = _Macro(formula, load(str(rule.get("with"))), rule.get("vars") or {})
-    if not macro.macro.template:
-        raise _refused(formula, f"{macro.macro.name} is not a macro: it has no template")
-    found: list[Step] = []
-    ends: dict[str, list[str]] = {}
-    for step in steps:
-        made = macro.steps(step) if fnmatchcase(step.id, pattern) else [step]
-        found += made
-        if fnmatchcase(step.id, pattern):
-            needed = {name for one in made for name in one.waits}
-            ends[step.id] = [one.id for one in made if one.id not in needed]
-    return [_rewired(step, ends) for step in found]
-
-
-def _rewired(step: Step, ends: Mapping[str, Sequence[str]]) -> Step:
-    if ends.keys().isdisjoint(step.waits) and not step.children:
-        return step
-    needs = [other for name in step.waits for other in ends.get(name, (name,))]
-    children = [_rewired(child, ends) for child in step.children]
-    return step.model_copy(
-        update={"needs": list(dict.fromkeys(needs)), "depends_on": [], "children": children}
-    )
 
 
 # --- aspects ----------------------------------------------------------------------------------------
 
 
-def _woven(formula: Formula, step: Step, advice: Sequence[Mapping[str, Any]]) -> list[Step]:
-    """A step with what comes before and after it: it waits for the one, and the other waits for it."""
+def _woven(formula: Formula, steps: Sequence[Step], advice: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """The steps with what comes before and after each, one after the other, as in bd."""
+    return [woven for step in steps for woven in _around(formula, step, advice)] if advice else list(steps)
+
+
+def _around(formula: Formula, step: Step, advice: Sequence[Mapping[str, Any]]) -> list[Step]:
     before: list[Step] = []
     after: list[Step] = []
     words = {"step.id": step.id, "step.title": step.title, "step.description": step.description}
@@ -193,8 +248,12 @@ def _woven(formula: Formula, step: Step, advice: Sequence[Mapping[str, Any]]) ->
         last = [*([row["after"]] if row.get("after") else []), *(around.get("after") or ())]
         before += [_step(formula, _filled(one, words)) for one in first]
         after += [_step(formula, _filled(one, words)) for one in last]
-    own = step.model_copy(update=_more(step, [one.id for one in before])) if before else step
-    return [*before, own, *(one.model_copy(update=_more(one, [step.id])) for one in after)]
+    if step.children:
+        step = step.model_copy(update={"children": _woven(formula, step.children, advice)})
+    found = [*before, step, *after]
+    return [
+        one.model_copy(update=_more(one, [found[at - 1].id])) if at else one for at, one in enumerate(found)
+    ]
 
 
 # --- rows into steps --------------------------------------------------------------------------------
@@ -225,5 +284,5 @@ def _step(formula: Formula, row: Any) -> Step:
         ) from None
 
 
-def _refused(formula: Formula, message: str) -> RalphError:
-    return gathered([formula.fault("steps", message, Code.FORMULA_INVALID)], formula.name)
+def _refused(formula: Formula, message: str, path: str = "steps") -> RalphError:
+    return gathered([formula.fault(path, message, Code.FORMULA_INVALID)], formula.name)

@@ -67,7 +67,7 @@ def commit_of(ref: str, cwd: Path) -> str | None:
 
 
 def contains(repo: Path, whole: str, part: str) -> bool:
-    """Whether every commit of `part` is in `whole`."""
+    """True if every commit of `part` is in `whole`."""
     return run("merge-base", "--is-ancestor", part, whole, cwd=repo).ok
 
 

@@ -156,7 +156,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def is_symbolic(folder: Path, ref: str) -> bool:
-    """Whether the ref only names another one."""
+    """True if the ref only names another one."""
     return _line(folder / ref).startswith("ref:")
 
 

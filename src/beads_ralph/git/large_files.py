@@ -19,19 +19,19 @@ SLACK_SECONDS: Final = 2.0  # clocks of files and of processes differ a little
 
 
 def are_named(root: Path, commit: str) -> bool:
-    """Whether a commit says of some of its files that git-lfs keeps them."""
+    """True if a commit says of some of its files that git-lfs keeps them."""
     files = (".gitattributes", "**/.gitattributes")
     return commands.run("grep", "--quiet", "--fixed-strings", "filter=lfs", commit, "--", *files, cwd=root).ok
 
 
 def are_served(root: Path) -> bool:
-    """Whether git has a filter for them, and a program behind it."""
+    """True if git has a filter for them, and a program behind it."""
     filters = ("config", "--get-regexp", r"^filter\.lfs\.(process|smudge)$")
     return all(commands.run(*asked, cwd=root).ok for asked in (filters, ("lfs", "version")))
 
 
 def are_kept(found: GitSettings) -> bool:
-    """Whether there is any here; git-lfs may be installed for all repositories, and few need it."""
+    """True if there is any here; git-lfs may be installed for all repositories, and few need it."""
     return next(_files(found.common), None) is not None
 
 

@@ -106,7 +106,7 @@ def _is_ours(lock: Path) -> bool:
 
 
 def abandoned(lock_file: Path) -> bool:
-    """Whether nobody alive can have made the lock: no process holds it open, and every git that runs
+    """True if nobody alive can have made the lock: no process holds it open, and every git that runs
     on this machine was started after it. Where that cannot be seen (no /proc), False."""
     try:
         made = lock_file.stat().st_mtime
@@ -119,7 +119,7 @@ def abandoned(lock_file: Path) -> bool:
 
 
 def waits_elsewhere(pid: int, lock_file: Path) -> bool:
-    """Whether it is the git that moves the refs of another repository's run: it stays as long as that run."""
+    """True if it is the git that moves the refs of another repository's run: it stays as long as that run."""
     folder = process_table.folder_of(pid)
     moves_refs = WRITES.issubset(process_table.words_of(pid))
     return moves_refs and folder is not None and not lock_file.resolve().is_relative_to(folder)

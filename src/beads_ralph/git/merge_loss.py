@@ -298,7 +298,7 @@ def _dropped(
 
 
 def _has_successor(number: int, text: str, after: Sequence[_Hunk], borrowed: frozenset[str]) -> bool:
-    """Whether the merge put a similar line, and one of its own, where this one stood."""
+    """True if the merge put a similar line, and one of its own, where this one stood."""
     hunk = next(hunk for hunk in after if number in hunk.removed)
     new = [line for line in map(_plain, hunk.added.values()) if line not in borrowed]
     mine = _plain(text)[:MAX_WIDTH]

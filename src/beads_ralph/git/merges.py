@@ -350,7 +350,7 @@ def _concluded(path: Path, conflict: Conflict) -> MergeOutcome:
 
 
 def _resolved(path: Path, name: str) -> bool:
-    """Whether an unmerged file was resolved though nobody staged it: text of both sides, without markers.
+    """True if an unmerged file was resolved though nobody staged it: text of both sides, without markers.
 
     Markers themselves are looked for in all changed files; here only those files count as open for which
     git writes none.

@@ -135,7 +135,7 @@ class Proofs:
         return not cut and not any(NOT_PLAIN.match(key) for key, _ in rows)
 
     def _tagged(self, reader: ObjectReader, commits: Container[str]) -> bool:
-        """Whether a tag came with them, which a fetch brings along."""
+        """True if a tag came with them, which a fetch brings along."""
         here = git_files.refs(self.path, TAGS)
         theirs = commands.refs_of(self.settings.root, TAGS).items()
         new = {to for ref, to in theirs if here.get(ref) != to}
@@ -167,7 +167,7 @@ class Proofs:
             raise _damaged(commits[-1], ended.stderr)
 
     def _is_damaged(self) -> bool:
-        """Whether something is missing of what came in whole."""
+        """True if something is missing of what came in whole."""
         words = ("rev-list", "--objects", "--all", "--quiet")
         return not commands.run(*words, cwd=self.path, timeout=FETCH_SECONDS, env=self.env).ok
 
@@ -356,7 +356,7 @@ class Proofs:
 
 
 def has(root: Path, commit: str) -> bool:
-    """Whether the commit is there with everything it needs, as far as a walk can tell."""
+    """True if the commit is there with everything it needs, as far as a walk can tell."""
     return commands.run("rev-list", "--objects", "--quiet", "--max-count=1", commit, cwd=root).ok
 
 

@@ -43,7 +43,7 @@ class RefWriter:
         self._git: Answering | None = None
 
     def write(self, change: str) -> bool:
-        """Whether the change was made."""
+        """True if the change was made."""
         if any(sign in change for sign in '\n\0"'):
             return False
         with self._turn:

@@ -189,7 +189,7 @@ class GitSettings:
         return {**self._overriding("global"), **{name: str(place) for name, place in places.items()}}
 
     def holds(self, cwd: Path) -> bool:
-        """Whether the place lies in the repository or in one of its worktrees."""
+        """True if the place lies in the repository or in one of its worktrees."""
         return self._tree(Path(os.path.realpath(cwd))) is not None
 
     def reliable(self, now: Mapping[str, str]) -> Mapping[str, str]:
@@ -302,7 +302,7 @@ def at(cwd: Path) -> GitSettings | None:
 
 
 def names_committer(cwd: Path) -> bool:
-    """Whether the settings of a run say who commits there; False where git has to be asked."""
+    """True if the settings of a run say who commits there; False where git has to be asked."""
     settings = at(cwd)
     rows = [*settings.everywhere, *settings.local] if settings else []
     return {"user.name", "user.email"} <= {key.lower() for key, value in rows if value}

@@ -141,6 +141,6 @@ def identity(path: Path) -> tuple[str, ...]:
 
 
 def names_committer(path: Path) -> bool:
-    """Whether git knows who commits here, without guessing it from the machine's name."""
+    """True if git knows who commits here, without guessing it from the machine's name."""
     asked = ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")
     return all(commands.run("-c", "user.useConfigOnly=true", "var", one, cwd=path).ok for one in asked)

@@ -63,7 +63,7 @@ class PreparedWorktree:
     saved: str | None = None
     """The commit that holds uncommitted work found before dependencies were merged in."""
     new_branch: bool = False
-    """Whether the branch was made now, too; else it may hold work of before."""
+    """True if the branch was made now, too; else it may hold work of before."""
 
 
 # --- finding ------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _refuse_place(trees: Sequence[Worktree], path: Path, branch: str) -> None:
 
 
 def is_left_over(repo_root: Path, path: Path) -> bool:
-    """Whether it was a worktree of a repository that lay here before and was deleted as a whole."""
+    """True if it was a worktree of a repository that lay here before and was deleted as a whole."""
     link = path / ".git"
     if not link.is_file():
         return False

@@ -22,7 +22,7 @@ from beads_ralph.journal.journal import Journal
 from beads_ralph.loop.limits import Parallelism
 from beads_ralph.session.program_limits import ProgramLimits
 
-TELLS: Final = "have it report its usage (docs/reference/agents.md) and name it in agent_defaults.tells_usage"
+TELLS: Final = "have it report its usage (beads-ralph help agents) and name it in agent_defaults.tells_usage"
 
 
 @dataclass

@@ -63,7 +63,7 @@ ENDS: Final[Mapping[Why, End]] = {
         "✗",
         "red",
         1,
-        "every bead is closed, but a gate is red, be it one that `--force-gates` has overridden",
+        "every bead is closed, but a gate is red, even if `--force-gates` has overridden it",
     ),
     "plan_differs": End(
         "the plan differs",

@@ -72,7 +72,7 @@ def _channel(number: int, said: NotifyChannel, env: Mapping[str, str], timeout: 
 
 
 def _wrong(message: str, action: str = "") -> RalphError:
-    action = action or "See: docs/explanation/running.md"
+    action = action or "See: beads-ralph help running, Notifications"
     return RalphError(Code.CONFIG_INVALID, message, suggested_action=action)
 
 

@@ -336,6 +336,7 @@ READERS: Final[dict[str, Callable[[blocks.Field], Any]]] = {
     "branches_to_merge": many,
     "depends_on": sprint_references,
     "labels": many,
+    "runs_on": many,
     "priority": priority,
     "verify": checks,
     "may_change": many,

@@ -88,6 +88,8 @@ class Sprint:
     branches_to_merge: tuple[At[str], ...] = ()
     depends_on: tuple[At[str], ...] = ()
     labels: tuple[At[str], ...] = ()
+    runs_on: tuple[At[str], ...] = ()
+    """What the machine that it is done on must have."""
     priority: At[int] | None = None
     verify: tuple[At[SprintCheck], ...] = ()
     may_change: tuple[At[str], ...] = ()

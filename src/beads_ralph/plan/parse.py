@@ -246,7 +246,7 @@ def _finish(state: _Parse) -> None:
     values["without_qa"] = any(fields.says_nobody(entry) for entry in draft.fields)
     sprint = Sprint(draft.id, draft.title, draft.heading, draft.line, draft.annotation, **values)
     if sprint.status is not None and FINISHED.search(sprint.status.value):
-        said = f"sprint {sprint.id} says '{sprint.status.value}' and is compiled all the same"
+        said = f"sprint {sprint.id} says '{sprint.status.value}' and is still compiled"
         cure = "strike its heading out (~~…~~) to skip it, or insert it as closed with mason --adopt"
         state.warn(Code.MARKDOWN, f"{said}; {cure}", sprint.status.line, cure[0].upper() + cure[1:])
     state.sprints.append(_settle_formula(state, sprint))

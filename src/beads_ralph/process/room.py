@@ -60,7 +60,7 @@ class Room:
     program: str = PROGRAM
     network: bool = True
     sealed: bool = False
-    """Whether nothing can be written but what is lent."""
+    """True if nothing can be written but what is lent."""
     forgotten: tuple[str, ...] = field(default=())
     """Variables that only we need."""
 
@@ -118,7 +118,7 @@ def in_order(mounts: Iterable[RoomMount]) -> list[RoomMount]:
 
 
 def is_seen(place: Path, mounts: Iterable[RoomMount]) -> bool:
-    """Whether what lies there outside is there inside; the mounts are in order."""
+    """True if what lies there outside is there inside; the mounts are in order."""
     own = str(place)
     above = [mount for mount in mounts if _is_in(own, mount.place)]
     return not above or (above[-1].kind != "hide" and above[-1].source is None)

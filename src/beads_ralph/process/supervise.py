@@ -301,7 +301,7 @@ class MemoryMeter:
         self._next = 0.0
 
     def exceeds(self, family: Family, limit: int) -> bool:
-        """Whether the family used more than so many bytes when it was last looked at.
+        """True if the family used more than so many bytes when it was last looked at.
 
         What processes share is counted for each of them at first, which is quick; only where that is too
         much, it is counted once.

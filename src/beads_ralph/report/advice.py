@@ -58,7 +58,7 @@ class Advice:
 
 
 def advice(tally: Tally) -> list[Advice]:
-    """All that the figures give reason for; one sentence where there is nothing to mend."""
+    """All that the figures give reason for; one sentence where there is nothing to fix."""
     found = [piece for rule in RULES for piece in rule(tally)]
     if all(piece.rule == NOT_YET for piece in found):
         rate = tally.runs.success_rate
@@ -108,7 +108,7 @@ def _retries(tally: Tally) -> Iterator[Advice]:
         )
         flaky = [seen.name for seen in tally.verifiers.flaky]
         if flaky:
-            text += f" But mend first what is flaky, it sends good work back: {', '.join(flaky)}."
+            text += f" But first fix the flaky checks, which send good work back: {', '.join(flaky)}."
         evidence = {"retry_rate": rate.percent, "interval": rate.interval, "retried": rate.hits}
         beads = _beads(tally, lambda whole: whole.outcome in FINISHED and whole.attempts > 1)
         sure_ = _below(Rate(rate.of - rate.hits, rate.of), 100 - RETRY_PERCENT)
@@ -148,7 +148,7 @@ def _templates(tally: Tally) -> Iterator[Advice]:
     for name, group in tally.by("template").items():
         rate = group.success_rate
         if rate.of >= CONFIDENT_USES and 100 * rate.hits < AVOID_PERCENT * rate.of:
-            text = f"Avoid the template {name} until it is mended: it succeeds in {rate}."
+            text = f"Avoid the template {name} until it is fixed: it succeeds in {rate}."
             beads = [
                 bead
                 for bead, whole in sorted(tally.beads.items())

@@ -67,7 +67,7 @@ MISUSED: Final = re.compile(r"^(error: .*|No such agent: .*|Error: .*)$", re.MUL
 class _CopilotSeen(streams.Seen):
     spoke: bool = False
     asks: bool = False
-    """Whether the last message asks for tools, so that more must follow."""
+    """True if the last message asks for tools, so that more must follow."""
     tools: dict[str, str] = field(default_factory=dict)
     failure: int | None = None
     """The HTTP status of the last call of the model, where that failed."""
@@ -239,7 +239,7 @@ def _session(task: AgentTask, transcript: Transcript) -> str:
 
 
 def _as_agent(task: AgentTask) -> bool:
-    """Whether the persona is an agent of the plugin; an agent that the user's options name replaces it."""
+    """True if the persona is an agent of the plugin; an agent that the user's options name replaces it."""
     return bool(task.body) and not streams.given(task.spec.options, "--agent")
 
 

@@ -80,9 +80,9 @@ class _GeminiSeen(streams.Seen):
     calls: int = 0
     """Of tools: the answer is what follows the last of them."""
     answered: bool = False
-    """Whether the model began to answer."""
+    """True if the model began to answer."""
     acted: bool = False
-    """Whether a tool has ended, so that the answer which called it was whole."""
+    """True if a tool has ended, so that the answer which called it was whole."""
     tools: dict[str, str] = field(default_factory=dict)
     complaint: str = ""
     attempt: str = ""

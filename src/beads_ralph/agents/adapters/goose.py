@@ -84,7 +84,7 @@ NO_CREDITS: Final = "creditsExhausted"
 @dataclass
 class _GooseSeen(streams.Seen):
     by_model: bool = False
-    """Whether a model said the last words."""
+    """True if a model said the last words."""
     any_by_model: bool = False
     failure: Event | None = None
     """What is an error by its type."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
@@ -15,13 +14,13 @@ from textual.events import Resize
 from textual.message import Message
 from textual.widgets import Input
 
-from beads_ralph.board.actions import ActionRequest, perform
 from beads_ralph.board.model import BoardBead, BoardState
 from beads_ralph.board.source import POLL_SECONDS, BoardSource
-from beads_ralph.board.terminal import reading, views
+from beads_ralph.board.terminal import reading, run_views, views
+from beads_ralph.board.terminal.asking import WordsOrder, YesQuestion
 from beads_ralph.board.terminal.keys import BINDINGS, FOOTER, HELP
 from beads_ralph.board.terminal.lines import Line, heading, line
-from beads_ralph.board.terminal.pane import Pane
+from beads_ralph.board.terminal.pane import EDGE, Pane
 from beads_ralph.board.terminal.views import FILTERS, ListRow
 from beads_ralph.errors import RalphError
 
@@ -29,23 +28,6 @@ WIDE: Final = 100
 """From so many columns on the list and another pane stand side by side."""
 SIDES: Final = ("detail", "output", "diff", "graph")
 MESSAGE_SECONDS: Final = 6.0
-
-
-@dataclass(frozen=True)
-class YesQuestion:
-    """Something that is done only after a yes."""
-
-    text: str
-    yes: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class WordsOrder:
-    """Something that is done with a person's words."""
-
-    text: str
-    name: str
-    bead: str
 
 
 class Looked(Message):
@@ -62,8 +44,7 @@ class TerminalBoard(App[None]):
     CSS = """
     Screen { layout: vertical; }
     #header { height: 2; } #footer { height: 1; } Input { height: 1; border: none; display: none; }
-    #body { height: 1fr; } #side { padding-left: 1; width: 6fr; } #list { width: 5fr; }
-    #body.wide #side { border-left: solid $foreground-muted; }
+    #body { height: 1fr; } #side { width: 6fr; } #list { width: 5fr; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
@@ -76,10 +57,11 @@ class TerminalBoard(App[None]):
         interrupt: Callable[[], None] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         end_seconds: float | None = None,
+        budget: Callable[[], Mapping[str, float | None]] = dict,
     ) -> None:
         super().__init__()
         self.source, self.of_run, self.interrupt, self.now = source, of_run, interrupt, now
-        self.end_seconds = end_seconds
+        self.end_seconds, self.budget = end_seconds, budget
         """How long the end of the run is shown before the board leaves; None for until somebody does."""
         self.state: BoardState = source.snapshot()
         self.rows: list[ListRow] = []
@@ -116,7 +98,8 @@ class TerminalBoard(App[None]):
         self._leaving.set()
 
     def _watch(self) -> None:
-        """Beside the screen, since a store may take a while."""
+        """Beside the screen, since settings and a store may take a while."""
+        self.source.budget = self.budget()
         while not self._leaving.is_set():
             with self._reading:
                 state = self.source.poll()
@@ -162,22 +145,22 @@ class TerminalBoard(App[None]):
         self.draw()
 
     def draw(self) -> None:
-        if not self._drawable or self._leaving.is_set():
-            return
+        if not self._drawable or self._leaving.is_set() or not self.query("#list"):
+            return  # not yet there, or taken down already
         now, narrow = self.now(), not self.wide
         listed, side = self.query_one("#list", Pane), self.query_one("#side", Pane)
         listed.display = self.wide or self.whole == "list"
         side.display = self.wide or self.whole != "list"
-        self.query_one("#body").set_class(self.wide, "wide")
+        side.edge = "" if narrow else EDGE
         width = self.size.width if narrow else self.size.width * 5 // 11
-        rows = views.list_rows(self.state, self.shown, self.search, width if narrow else width - 1, now)
+        rows = views.list_rows(self.state, self.shown, self.search, width, now)
         self.rows = views.spaced(rows, self.size.height - 3)
         if self._row is None:
             self.key = next((row.key for row in self.rows if row.key), "")
         cursor = next((at for at, row in enumerate(self.rows) if row.key and row.key == self.key), None)
-        self.query_one("#header", Pane).show(views.header(self.state, now))
+        self.query_one("#header", Pane).show(run_views.header(self.state, now, self.size.width))
         listed.show([row.line for row in self.rows], cursor)
-        side.show(self._side_lines(self.size.width - 1 if narrow else self.size.width - width - 3, now))
+        side.show(self._side_lines(self.size.width if narrow else self.size.width - width - len(EDGE), now))
         self.query_one("#footer", Pane).show([self._footer()])
 
     def _side_lines(self, width: int, now: datetime) -> list[Line]:
@@ -185,7 +168,7 @@ class TerminalBoard(App[None]):
         if pane == "help":
             return [heading("keys"), *(line((f"  {keys:<9} ", "bold cyan"), text) for keys, text in HELP)]
         if self.over:
-            return views.end_card(self.state, width)
+            return run_views.end_card(self.state, width)
         if pane == "graph":
             return views.graph_lines(self.state, bead.id if bead else None, width)
         if pane == "output":
@@ -308,12 +291,14 @@ class TerminalBoard(App[None]):
     # --- steering -------------------------------------------------------------------------------------
 
     def act(self, name: str, bead: str = "", words: str = "") -> None:
-        request = ActionRequest(name, bead, words)
-        threading.Thread(target=self._act, args=(request,), daemon=True).start()
+        threading.Thread(target=self._act, args=(name, bead, words), daemon=True).start()
 
-    def _act(self, request: ActionRequest) -> None:
+    def _act(self, name: str, bead: str, words: str) -> None:
+        # Here, since it brings the whole loop along, and who only looks sees the board five times sooner.
+        from beads_ralph.board.actions import ActionRequest, perform
+
         try:
-            said = perform(request, self.source.place.root).lines[0]
+            said = perform(ActionRequest(name, bead, words), self.source.place.root).lines[0]
         except RalphError as error:
             said = f"✗ {error.message}"
         with self._reading:

@@ -13,7 +13,9 @@ from textual.widget import Widget
 
 from beads_ralph.board.terminal.lines import Line
 
-PLAIN, SELECTED = Style(), Style(reverse=True)
+SELECTED: Final = Style(reverse=True)
+EDGE: Final = " │ "
+"""Between two panes side by side."""
 KEPT: Final = Style(bold=True)
 """All that a selected line keeps of its styles: one colour from end to end is seen at once."""
 
@@ -26,6 +28,7 @@ class Pane(Widget, can_focus=True):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the name of textual's own
         super().__init__(id=id)
         self.lines: Sequence[Line] = ()
+        self.edge = ""
         self.top = 0
         self.cursor: int | None = None
         self.at_end = False
@@ -63,12 +66,12 @@ class Pane(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         at, width = self.top + y, self.size.width
-        if at >= len(self.lines):
-            return Strip.blank(width, PLAIN)
-        chosen = at == self.cursor
-        pieces = [Segment(text, _style(style, chosen=chosen)) for text, style in self.lines[at]]
+        chosen, plain = at == self.cursor, Style.null()
+        pieces = [Segment(self.edge, Style(dim=True))] if self.edge else []
+        if at < len(self.lines):
+            pieces += [Segment(text, _style(style, chosen=chosen)) for text, style in self.lines[at]]
         length = sum(cell_len(piece.text) for piece in pieces)
-        return Strip(pieces, length).adjust_cell_length(width, SELECTED if chosen else PLAIN)
+        return Strip(pieces, length).adjust_cell_length(width, SELECTED if chosen else plain)
 
 
 def _style(name: str, *, chosen: bool) -> Style:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from beads_ralph.agents.bead_outputs import OutputReader
-from beads_ralph.agents.transcript import as_text
 from beads_ralph.board.model import BoardBead
 from beads_ralph.board.source import BoardSource
 from beads_ralph.board.terminal.lines import Line, line, wrapped
 from beads_ralph.errors import RalphError
 from beads_ralph.git import commands
+
+if TYPE_CHECKING:
+    from beads_ralph.agents.bead_outputs import OutputReader
 
 TAIL_BYTES: Final = 128 * 1024
 """So much of an output is read back when it is first looked at."""
@@ -46,6 +47,10 @@ class SelectedReader:
         return self._look_at_diff(bead) if pane == "diff" else False
 
     def _look_at_output(self, bead: BoardBead) -> bool:
+        # Here, since they bring settings and prices along, and a board is to open at once.
+        from beads_ralph.agents.bead_outputs import OutputReader
+        from beads_ralph.agents.transcript import as_text
+
         whose = (bead.id, bead.transcript or "")
         if whose != self._whose:
             self._whose, self._said = whose, deque(maxlen=KEPT_LINES)

@@ -1,4 +1,4 @@
-"""What each pane shows, as lines: the header, the list, the waves, the detail of a bead, the end of a run."""
+"""What each pane shows of beads, as lines: the list, the waves, the detail of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.cells import cell_len
 
 from beads_ralph.bead.names import doer
-from beads_ralph.bead.words import clock, moment_of, plural
+from beads_ralph.bead.words import clock, moment_of
 from beads_ralph.board.model import Attention, BoardBead, BoardState, StageLine
 from beads_ralph.board.terminal.lines import (
     EMPTY,
@@ -29,18 +29,6 @@ from beads_ralph.board.terminal.lines import (
 )
 
 FILTERS: Final = ("all", "attention", "running", "next", "done")
-MODES: Final = {
-    "running": ("▶ running", "cyan"),
-    "paused": ("■ paused", "yellow"),
-    "draining": ("■ ends", "yellow"),
-    "ended": ("● ended", ""),
-    "dead": ("✗ killed", "red"),
-    "none": ("○ no run yet", "dim"),
-}
-BAR: Final = (
-    ("closed", "█", "green"), ("in_progress", "▓", "cyan"), ("blocked", "▚", "red"), ("open", "░", "dim"),
-)  # fmt: skip
-BAR_CELLS: Final = 24
 TITLE: Final = 20
 """So much of a title is shown among the waves."""
 URGENT: Final = {"interrupted", "stalled", "budget", "blocked", "gate_red"}
@@ -57,42 +45,6 @@ class ListRow:
 
 
 BETWEEN: Final = ListRow(EMPTY)
-
-
-# --- the header ---------------------------------------------------------------------------------------
-
-
-def header(state: BoardState, now: datetime) -> list[Line]:
-    run, counts = state.run, state.run.counts or {}
-    sign, style = MODES[run.mode]
-    whole = sum(counts.values())
-    parts: list[str] = [f"{counts.get('closed', 0)}/{whole} done"]
-    parts += [f"{counts['blocked']} blocked"] if counts.get("blocked") else []
-    if run.mode in ("running", "paused", "draining"):
-        parts.append(f"{run.workers}/{run.parallel or '?'} at work")
-    length = lasted(run.seconds) if run.seconds is not None else age(run.started_at, now)
-    parts += [one for one in (length, f"{tokens(run.tokens)} tokens" if run.tokens else "") if one]
-    if run.cost_usd is not None:
-        parts.append(money(run.cost_usd) + (f" of {money(run.budget_usd)}" if run.budget_usd else ""))
-    if run.forecast is not None:
-        parts.append(f"done about {clock(run.forecast.done_at, now)}")
-    second: list[str | Piece] = [*_bar(counts), (f"  run {run.id or '-'}  ", "dim")]
-    if run.mode in ("ended", "dead", "draining"):
-        second.append(run.words)
-    if state.attention:
-        second.append((f"  ! {plural(len(state.attention), 'thing')} for you", "yellow"))
-    facts = [piece for part in parts for piece in (("  ·  ", "dim"), part)]
-    return [line(" ", (sign, f"bold {style}"), *facts), line(" ", *second)]
-
-
-def _bar(counts: Mapping[str, int]) -> Iterator[Piece]:
-    """How far it has come: done, at work, blocked and the rest, each in a shape of its own."""
-    whole = sum(counts.values())
-    ends, at = 0.0, 0
-    for status, sign, style in BAR if whole else ():
-        ends += counts.get(status, 0) / whole * BAR_CELLS
-        yield sign * (round(ends) - at), style
-        at = round(ends)
 
 
 # --- the list -----------------------------------------------------------------------------------------
@@ -352,46 +304,3 @@ def _evidence(metadata: Mapping[str, Any], width: int) -> list[Line]:
         where = f" {row['file']}:{row.get('line') or ''}" if row.get("file") else ""
         found += wrapped(f"! {row.get('by')}{where}: {row.get('words')}", width, "  ")
     return found
-
-
-# --- the end ------------------------------------------------------------------------------------------
-
-
-def end_card(state: BoardState, width: int) -> list[Line]:
-    """What a run has come to: done, cost, time, pull requests, and the next command."""
-    run, counts = state.run, state.run.counts or {}
-    good = run.end == "done"
-    spent = ", ".join(
-        one
-        for one in (
-            lasted(run.seconds) if run.seconds is not None else "",
-            money(run.cost_usd),
-            f"{tokens(run.tokens)} tokens" if run.tokens else "",
-        )
-        if one
-    )
-    found = [
-        line((f"{'✓' if good else '■'} {run.words}", "bold green" if good else "bold yellow")),
-        EMPTY,
-        line(f"{counts.get('closed', 0)} closed, {counts.get('blocked', 0)} blocked, "
-             f"{counts.get('open', 0)} open"),
-        line(spent),
-    ]  # fmt: skip
-    if run.pull_requests:
-        found += [EMPTY, heading(plural(len(run.pull_requests), "pull request"))]
-        found += [line(f"  {one}") for one in run.pull_requests[:8]]
-        more = len(run.pull_requests) - 8
-        found += [line((f"  and {more} more", "dim"))] if more > 0 else []
-    if state.attention:
-        found += [EMPTY, heading("needs you")]
-        found += [one for item in state.attention[:6] for one in _for_you(item, width)]
-    if run.next_commands:
-        found += [EMPTY, heading("next")]
-        found += [line(f"  → {one}") for one in run.next_commands]
-    return found
-
-
-def _for_you(item: Attention, width: int) -> Iterator[Line]:
-    yield from wrapped(f"! {item.bead or 'run'}  {item.text}", width, "  ")
-    if item.command:
-        yield line(("    → ", "dim"), item.command)

@@ -46,7 +46,8 @@ class Feed:
     watchers: int = 0
     trouble: str = ""
     _changes: deque[Change] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at the next change, and then another takes its place."""
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ended: bool = False
 
@@ -61,8 +62,7 @@ class Feed:
                 self.number += 1
                 self.state = seen
                 self._changes.append(Change(self.number, self._frame("change", self.number, change)))
-                async with self._news:
-                    self._news.notify_all()
+                self._tell()
             return self.state
 
     async def follow(self) -> None:
@@ -82,8 +82,11 @@ class Feed:
 
     async def end(self) -> None:
         self._ended = True
-        async with self._news:
-            self._news.notify_all()
+        self._tell()
+
+    def _tell(self) -> None:
+        told, self._news = self._news, asyncio.Event()
+        told.set()
 
     # --- telling browsers -----------------------------------------------------------------------------
 
@@ -118,12 +121,11 @@ class Feed:
 
     async def _wait(self, at: int) -> bool:
         """Until there is something after that number; false where nothing came for a while."""
+        if self.number > at or self._ended:
+            return True
         with suppress(TimeoutError):
-            async with self._news:
-                await asyncio.wait_for(
-                    self._news.wait_for(lambda: self.number > at or self._ended), ALIVE_SECONDS
-                )
-                return True
+            await asyncio.wait_for(self._news.wait(), ALIVE_SECONDS)
+            return True
         return False
 
     def _frame(self, kind: str, number: int, data: Mapping[str, Any]) -> bytes:

@@ -252,7 +252,7 @@ def address_of(url: str) -> Address | None:
 
 
 def _knows(host: str, cwd: Path, network: Network) -> bool:
-    """Whether gh has credentials for the host.
+    """True if gh has credentials for the host.
 
     `gh auth status` would ask the server, and calls the token invalid when the network is down; what is
     asked here needs no network, so that an outage does not send pull requests to another place.

@@ -105,7 +105,7 @@ def _moment(value: str) -> str:
 
 NO_ID: Final = "must be a bead's id: no spaces, '/', '\\' or '..'"
 NO_MOMENT: Final = "must be an ISO 8601 time such as 2026-02-07T10:00:00Z"
-NO_REASON: Final = "must be one of the known reasons, which docs/reference/records.md lists"
+NO_REASON: Final = "must be one of the known reasons; beads-ralph help records lists them"
 BeadName = Annotated[str, _found(ID, NO_ID), _shape(ID)]
 Said = Annotated[str, _found(r"\S", "must not be empty"), _shape(r"\S")]
 Sha256 = Annotated[str, _found(HASH, "must be a SHA-256 in 64 small hexadecimal digits"), _shape(HASH)]

@@ -34,7 +34,7 @@ NULLABLE: Final[Mapping[Kind, tuple[str, ...]]] = {
     for kind, model in MODELS.items()
 }
 """The fields that must be there and may be null."""
-MEND: Final = "Run: beads-ralph state fix FILE, or fix it by hand; docs/reference/records.md has every field"
+MEND: Final = "Run: beads-ralph state fix FILE, or fix it by hand; beads-ralph help records has every field"
 
 LOOK: Final = "Nobody but you can tell which is true: look at beads-ralph events, then edit or move the file"
 

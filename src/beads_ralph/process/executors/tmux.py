@@ -92,7 +92,7 @@ class TmuxExecutor:
             return replace(ended, abandoned=f"the tmux server (tmux -L {self.socket}) ended under a job")
 
     async def _has_ended(self, server: int) -> bool:
-        """Whether all its sessions are gone with the server, and not only ours; it may be just about to."""
+        """True if all its sessions are gone with the server, and not only ours; it may be just about to."""
         until = time.monotonic() + END_SECONDS
         while not is_gone(server) and time.monotonic() < until:
             await asyncio.sleep(0.05)

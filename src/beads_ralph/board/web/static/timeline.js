@@ -10,9 +10,9 @@ let told = null;
 let asking = false;
 let again = false;
 
-function ticks(begin, length) {
+function ticks(length, most) {
   const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
-  const step = steps.find((one) => length / one <= 8) || 86400;
+  const step = steps.find((one) => length / one <= most) || 86400;
   const found = [];
   for (let at = 0; at <= length; at += step) found.push(at);
   return found;
@@ -51,7 +51,7 @@ function show() {
   const end = going ? Date.now() / 1000 : Math.max(...all.map((one) => one.end ?? one.start));
   const length = Math.max(1, end - begin);
   const [axis, rows] = box.children;
-  const marks = ticks(begin, length).map((at) => {
+  const marks = ticks(length, box.clientWidth < 700 ? 4 : 8).map((at) => {
     const one = h("span", {}, at ? span(at) : "start");
     one.style.left = `${(at / length) * 100}%`;
     return one;
