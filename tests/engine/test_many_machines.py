@@ -114,6 +114,7 @@ def test_a_worker_that_drains_finishes_what_it_has(repo: Path, temporal_server: 
     with machines(repo, temporal_server, *sprints, script=Machines.patient(repo.parent)) as found:
         worker, run = found.worker("a", "--slots", "1"), found.run()
         soon(lambda: found.begun, 120)
+        soon(lambda: " on a\n" in found.project.ralph("status").out)
         worker.terminate()
         soon(lambda: "takes no more beads" in found.log("worker-a"))
         found.go()

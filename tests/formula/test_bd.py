@@ -364,6 +364,7 @@ OTHER: dict[str, tuple[Raw, dict[str, str]]] = {
 }
 UNREADABLE: dict[str, tuple[Raw, dict[str, str]]] = {
     "bare": ({"vars": {"v": "x"}, "steps": [step("a", title="{{v}}")]}, {}),
+    "no-title": ({"vars": {"title": {"default": ""}}, "steps": [step("a")]}, {}),
     "number": ({"vars": {"v": {"default": 3}}, "steps": [step("a", title="{{v}}")]}, {}),
     "priority": ({"vars": {"v": {"type": "int"}}, "steps": [step("a", priority="{{v}}")]}, {"v": "1"}),
     "variable-range": (

@@ -241,6 +241,12 @@ def test_what_cannot_be_poured_says_why(name: str, said: str, tmp_path: Path) ->
         rows(put(tmp_path), name)
 
 
+def test_check_finds_what_a_pour_would_refuse(repo: Path) -> None:
+    put(repo)
+    said = ralph("formula", "check", "nowhere", "--json", cwd=repo).error["details"]["faults"]
+    assert ["there is no step 'built'" in fault["message"] for fault in said] == [True]
+
+
 def test_the_legs_of_a_convoy_are_steps_and_its_synthesis_waits_for_them(tmp_path: Path) -> None:
     assert rows(put(tmp_path), "legs") == [
         ("speed", "Speed of x", []),

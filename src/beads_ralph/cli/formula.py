@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,7 +14,7 @@ from beads_ralph.cli import options
 from beads_ralph.cli.answer import Answer
 from beads_ralph.cli.text import escape, lines, table
 from beads_ralph.config import workspace
-from beads_ralph.errors import Fault, RalphError, gathered
+from beads_ralph.errors import Code, Fault, RalphError, gathered
 from beads_ralph.formula.bd_compatible import unsupported, why_not_plain
 from beads_ralph.formula.expansion import expanded
 from beads_ralph.formula.folders import Folders, ListedFormula
@@ -100,12 +99,15 @@ class _Here:
         return self._written_out(self.folders.entry_of(Path(name)) if is_path else self.folders.entry(name))
 
     def _written_out(self, entry: ListedFormula) -> ListedFormula:
-        """Without macros, as it is poured; as it stands where one of them is not to be had here."""
+        """Without macros, as it is poured; as it stands where one of them is not to be had here. A macro
+        that cannot be written out is a fault of the formula."""
         if entry.formula is None:
             return entry
-        with suppress(RalphError):
+        try:
             return replace(entry, formula=expanded(entry.formula, self.folders.load))
-        return entry
+        except RalphError as error:
+            is_wrong = error.code is Code.FORMULA_INVALID
+            return replace(entry, formula=None, faults=tuple(error.faults)) if is_wrong else entry
 
     def entry_or_fault(self, name: str) -> ListedFormula:
         """One that is not there must not keep the others from being told."""

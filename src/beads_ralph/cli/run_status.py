@@ -24,6 +24,7 @@ from beads_ralph.journal.events import (
     RunEnded,
     RunStarted,
     TeamAwaited,
+    WorktreePrepared,
 )
 from beads_ralph.process import process_table, process_tree
 from beads_ralph.process.jobs import RUN_ID
@@ -53,6 +54,8 @@ def _stage(event: Event, row: Mapping[str, Any]) -> dict[str, Any]:
         lease = event.to_json()
         return {"lease": {key: lease[key] for key in ("ports", "files", "setup")}}
     stage = {"stage": event.kind, "attempt": event.attempt or row.get("attempt")}
+    if isinstance(event, WorktreePrepared) and event.host:
+        return stage | {"host": event.host}
     if isinstance(event, AgentStarted):
         call = event.call
         told = {"program": call.program, "session_of": call.session_of}

@@ -221,6 +221,7 @@ def _at_work(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
     for row in rows:
         from beads_ralph.cli.run_status import lent, progress
 
-        yield line(f"  ▶ {row['bead']}  {progress(row)}")
+        where = f" on {row['host']}" if row.get("host") else ""
+        yield line(f"  ▶ {row['bead']}  {progress(row)}{where}")
         if row.get("lease"):
             yield line("    ", (lent(row["lease"]), "dim"))

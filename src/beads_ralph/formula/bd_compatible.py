@@ -109,6 +109,8 @@ def _reasons(formula: Formula) -> Iterator[str]:
             yield f"vars.{name} is a list, which bd does not know"
         if var.derive:
             yield f"vars.{name} follows from another variable, which bd does not know"
+        if name == "title" and var.default == "":
+            yield "vars.title is empty by default, and bd refuses a molecule without a title"
     for path, step in all_steps(formula.steps):
         yield from (f"{path}{reason}" for reason in _reasons_of(step))
     yield from _lost_needs(formula)
