@@ -203,6 +203,7 @@ class Cluster:
         run("ip", "netns", "add", space)
         stack.callback(run, "ip", "netns", "del", space)
         run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", space)
+        stack.callback(run, "ip", "link", "del", cable)  # else it goes when the last process there has
         run("ip", "link", "set", cable, "master", self.bridge, "up")
         ip = f"{self.ip.rpartition('.')[0]}.{number + 2}"
         run("ip", "-n", space, "addr", "add", f"{ip}/24", "dev", "eth0")
