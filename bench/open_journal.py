@@ -28,10 +28,11 @@ else:
     if way == "follow":
         with path.open("rb") as file:
             more = [line for line, _ in zip(file, range(MORE // 10), strict=False)]
-        said["before"] = resident()
-        for _ in range(10):
+        for turn in range(11):
             with path.open("ab") as journal:
                 journal.writelines(more)
             source.poll()
+            if turn == 0:  # the first look beside what was shown before
+                said["before"] = resident()
         said |= {"after": resident(), "more": 10 * len(more)}
     print(json.dumps(said))

@@ -167,6 +167,19 @@ def test_the_number_grows_with_every_change_and_with_nothing_else(repo: Path) ->
     assert change(None, second).changed == ("bd-1",)
 
 
+def test_what_is_kept_of_the_last_look_changes_nothing(repo: Path) -> None:
+    """A board that has followed from the first line shows what one shows that comes at the end."""
+    rows = whole_run()
+    path = write_journal(repo, [])
+    with runs.exclusive(repo / ".ralph", RUN):
+        source = BoardSource.open(repo)
+        for line in rows:
+            with path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            late = BoardSource.open(repo).snapshot()
+            assert replace(source.poll(), seq=0) == replace(late, seq=0)
+
+
 def test_two_failed_attempts_need_attention(repo: Path) -> None:
     rows = [started(), claimed("bd-1", 1), verdict("bd-1", 2, "fail"), verdict("bd-1", 3, "fail", 2)]
     write_journal(repo, [*rows, call("agent_started", "bd-1", 4, attempt=3)])

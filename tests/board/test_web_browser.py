@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,9 +19,12 @@ from beads_ralph.bead.items import Item
 from beads_ralph.journal import runs
 from beads_ralph.store.embedded.embedded_store import EmbeddedStore
 from beads_ralph.store.query import ItemQuery
+from tests.board.journals import RUN
 from tests.board.sample import large_run
 from tests.board.web_server import serving
+from tests.cli.running import RALPH, environment
 from tests.conftest import GIVEN_PATH, IN_CI
+from tests.items import make_item
 from tests.loop.plans import Project, passes, sprint
 from tests.report.browser import NAMES
 
@@ -192,6 +197,9 @@ def test_beads_and_steps_of_people_are_settled_from_the_board(repo: Path, browse
                 Item(id="bd-sign", title="Sign the contract", issue_type="task", parent="bd-mol"),
                 Item(id="bd-ask", title="Which colour?", issue_type="task", parent="bd-mol"),
                 Item(id="bd-ship", title="Ship it", issue_type="task", parent="bd-mol"),
+                make_item(
+                    "bd-gate", "gate", title="Go live", parent="bd-mol", metadata={"gate": {"type": "human"}}
+                ),
             ]
         )
         page.locator(".alert", has_text="3 attempts").get_by_role("button", name="Retry").click()
@@ -205,6 +213,9 @@ def test_beads_and_steps_of_people_are_settled_from_the_board(repo: Path, browse
         page.get_by_role("dialog").get_by_role("button", name="Answer").click()
         expect(page.locator(".alert", has_text="Which")).to_have_count(0, timeout=PATIENCE)
         assert store.items.find(ItemQuery(ids=["bd-ask"]))[0].close_reason == "<b>blue</b>"
+        page.locator(".alert", has_text="Go live").get_by_role("button", name="Approve").click()
+        page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+        expect(page.locator(".alert", has_text="Go live")).to_have_count(0, timeout=PATIENCE)
         page.goto(f"{served.url}/beads/{run.blocked}")
         page.get_by_role("button", name="Accept as done").click()
         page.get_by_role("dialog").get_by_role("button", name="Accept as done").click()
@@ -223,17 +234,68 @@ def test_beads_and_steps_of_people_are_settled_from_the_board(repo: Path, browse
 
 
 def test_a_page_comes_back_after_its_server_was_killed(repo: Path, browser: Browser) -> None:
-    with large_run(repo, phases=3) as run, ExitStack() as stack:
-        with serving(repo) as served:
-            page = stack.enter_context(page_of(browser, served.address, but="net::ERR|status of 401"))
+    with large_run(repo, phases=3) as run:
+        pass  # it is over: what whoever holds its lock starts would be an agent of the run
+    with ExitStack() as stack:
+        with serve_process(repo) as (server, said):
+            page = stack.enter_context(page_of(browser, said["open"], but="net::ERR|status of 401"))
             blocked = page.locator("[data-lane=blocked] .card")
             expect(blocked).to_have_count(1, timeout=PATIENCE)
+            server.kill()
+            server.wait(60)
         expect(page.locator("#live")).to_contain_text("no connection", timeout=PATIENCE)
         shot(page, "no-connection-1280")
-        with serving(repo, served.access.port) as again:
+        with runs.exclusive(repo / ".ralph", RUN), serving(repo, said["port"]) as again:
             assert again.order("retry", {"bead": run.blocked}).status == 200
             expect(page.locator("#live")).to_have_text("live", timeout=PATIENCE)
             expect(blocked).to_have_count(0, timeout=PATIENCE)
+            expect(page.locator("#run .pill")).to_have_text("running", timeout=PATIENCE)
             page.keyboard.press("p")  # the page still has the token of the server before
             expect(page.locator(".toast.bad")).to_contain_text("earlier server", timeout=PATIENCE)
             stack.close()
+
+
+@contextmanager
+def serve_process(root: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """`beads-ralph serve`, and what it says when it listens."""
+    words = [*RALPH, "serve", "--port", "0", "--json"]
+    started = subprocess.Popen(words, cwd=root, env=environment({}), stdout=subprocess.PIPE, text=True)
+    with started as server:
+        try:
+            assert server.stdout is not None
+            told = ""
+            while not told.endswith("\n}\n"):
+                line = server.stdout.readline()
+                assert line, f"it ended: {told}"
+                told += line
+            yield server, json.loads(told)["data"]
+        finally:
+            server.kill()
+
+
+# --- a large plan -------------------------------------------------------------------------------------
+
+
+def test_a_graph_of_three_hundred_beads_can_be_read(repo: Path, browser: Browser) -> None:
+    """It opens where the work is, large enough to read; all of it is one key away, and so is the way back."""
+    with (
+        large_run(repo, phases=38) as run,
+        serving(repo) as served,
+        page_of(browser, f"{served.url}/graph") as page,
+    ):
+        expect(page.locator(".node")).to_have_count(len(run.names), timeout=PATIENCE)
+        assert len(run.names) > 300
+        label = page.locator(f'.node[data-bead="{run.working[0]}"] text').last
+        high = "(text) => text.getBoundingClientRect().height"
+        assert label.evaluate(high) >= 8
+        expect(label).to_be_in_viewport()
+        page.keyboard.press("0")
+        inside = page.locator(".node").evaluate_all(
+            "(all) => all.every((one) => { const box = one.getBoundingClientRect();"
+            " return box.left >= 0 && box.right <= innerWidth; })"
+        )
+        assert inside
+        shot(page, "graph-300-1280")
+        for _ in range(12):
+            page.keyboard.press("+")
+        assert label.evaluate(high) >= 8

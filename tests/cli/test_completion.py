@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import environment, run
+from tests.cli.running import compiled_here, environment, run
+from tests.compile.plans import plan, sprint
 
 BASH = """
 eval "$(beads-ralph --show-completion)"
@@ -38,6 +39,33 @@ def here(tmp_path: Path) -> dict[str, str]:
 def test_bash_completes(words: list[str], completed: str, here: dict[str, str], tmp_path: Path) -> None:
     done = run(("bash", "--norc", "-c", BASH, "bash"), *words, cwd=tmp_path, env=here)
     assert done.out.split() == completed.split(), done.err
+
+
+def test_bash_completes_beads(here: dict[str, str], repo: Path) -> None:
+    compiled_here(repo, plan(sprint("1.1", "Schema"), sprint("1.2", "Search")))
+    done = run(("bash", "--norc", "-c", BASH, "bash"), "show", "bd-1-2", cwd=repo, env=here)
+    assert done.out.split() == ["bd-1-2-search"], done.err
+
+
+FILES = """
+eval "$(beads-ralph --show-completion)"
+complete -p beads-ralph
+"""
+
+
+def test_bash_completes_plan_files_itself_where_we_know_nothing(here: dict[str, str], repo: Path) -> None:
+    """What we offer nothing for is left to the shell, which knows files."""
+    done = run(("bash", "--norc", "-c", FILES), cwd=repo, env=here)
+    assert "-o default" in done.out, done.out
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script(shell: str, here: dict[str, str], tmp_path: Path) -> None:
+    asked = here | {"_BEADS_RALPH_COMPLETE": f"source_{shell}"}
+    done = run(("beads-ralph",), cwd=tmp_path, env=asked)
+    assert done.code == 0, done.err
+    assert "_BEADS_RALPH_COMPLETE=complete_" + shell in done.out
+    assert "beads-ralph" in done.out
 
 
 def test_a_completion_can_be_installed(here: dict[str, str], tmp_path: Path) -> None:

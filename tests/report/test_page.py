@@ -17,7 +17,7 @@ from beads_ralph.report.tally import Stretch
 from tests.report.browser import chromium, colours
 from tests.report.made import START, attempt, check, failed
 
-FIGURES = {"outcomes", "durations", "gantt", "failures"}
+FIGURES = {"outcomes", "costs", "durations", "gantt", "failures"}
 VOID = ("meta", "br")
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&\x00\ud800' + "long-" * 60
 
@@ -37,6 +37,7 @@ def many() -> list[Attempt]:
             "kind": "work",
             "parallel": 1 + number % 3,
             "checks": [check("pass")],
+            "usage": {"cost_usd": 0.5},
         }
         made: dict[str, Any] = {
             "agent": chance.choice(["claude", "codex", "a-program-with-quite-a-long-name"]),

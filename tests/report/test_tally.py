@@ -204,7 +204,16 @@ def test_the_trend_tells_quiet_days_too_and_turns_to_weeks() -> None:
     trend = figures(*(attempt(f"bd-{n}", started_at=day) for n, day in enumerate(days)))["trend"]
     assert (trend["by"], trend["rows"][0]) == (
         "week",
-        {"start": "2026-02-09", "runs": 2, "success": 2, "failed": 0, "timeout": 0, "success_rate": 100.0},
+        {
+            "start": "2026-02-09",
+            "runs": 2,
+            "success": 2,
+            "failed": 0,
+            "timeout": 0,
+            "success_rate": 100.0,
+            "cost_usd": None,
+            "cost_per_closed_usd": None,
+        },
     )
 
 
@@ -301,6 +310,19 @@ def test_the_figures_add_up(rows: list[Attempt]) -> None:
     trend = found["trend"]
     assert sum(row["runs"] for row in trend["rows"]) + trend["undated"] == found["finished"]
     assert found["cost_usd"]["n"] + found["cost_usd"]["attempts_without"] == len(rows)
+
+
+def test_money_is_told_by_the_day_it_was_spent_on_failures_included() -> None:
+    later = START + timedelta(days=2)
+    usage = {"usage": {"cost_usd": 0.5}}
+    rows = [
+        attempt("bd-a", extra=usage),
+        failed("bd-b", extra=usage, started_at=START),
+        attempt("bd-c", extra=usage, started_at=later, finished_at=later),
+        attempt("bd-d", extra={}, started_at=later, finished_at=later),
+    ]
+    told = [(row["cost_usd"], row["cost_per_closed_usd"]) for row in figures(*rows)["trend"]["rows"]]
+    assert told == [(1.0, 1.0), (None, None), (0.5, 0.25)]
 
 
 SUMS = ("attempts", "ended", "first_attempts", "first_passed", "closed")

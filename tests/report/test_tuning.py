@@ -109,6 +109,8 @@ def test_tune_shows_a_diff_writes_it_when_asked_and_tells_what_became_of_it(repo
     put(repo, "later", "opus", started_at="2099-01-01T10:00:00Z", finished_at="2099-01-01T10:05:00Z")
     again = ralph("tune", "--json", cwd=repo).data
     assert again["proposals"] == []
+    assert ralph("analyze", "--json", cwd=repo).data["outcomes"] == again["outcomes"] != []
+    assert "advice that was applied" in ralph("analyze", cwd=repo).out
     (row,) = again["outcomes"]
     assert (row["key"], row["to"]) == ("agent_defaults.default_model", "opus")
     assert (row["before"]["first_passed"], row["before"]["first_attempts"]) == (12, 24)

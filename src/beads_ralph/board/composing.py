@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from beads_ralph.board.attention import attention
@@ -29,11 +29,37 @@ from beads_ralph.store.views import BeadView
 NOTHING_TOLD: Final = ToldBead("")
 
 
-def compose(told: Told, look: StoreLook, around: RunSigns, before: BoardState | None = None) -> BoardState:
+@dataclass
+class Composed:
+    """Beads as they were composed last: one that rests on nothing new is not composed again."""
+
+    look: StoreLook | None = None
+    shared: tuple[Any, ...] = ()
+    beads: dict[str, tuple[tuple[Any, ...], BoardBead]] = field(default_factory=dict)
+
+    def bead(self, name: str, composer: _Composer) -> BoardBead:
+        if self.look is not composer.look or self.shared != composer.shared:
+            self.look, self.shared, self.beads = composer.look, composer.shared, {}
+        key = composer.rests_on(name)
+        old = self.beads.get(name)
+        if old is not None and old[0] == key and not any(wait.until for wait in old[1].waits):
+            return old[1]
+        made = composer.bead(name)
+        self.beads[name] = key, made
+        return made
+
+
+def compose(
+    told: Told,
+    look: StoreLook,
+    around: RunSigns,
+    before: BoardState | None = None,
+    composed: Composed | None = None,
+) -> BoardState:
     """The state of the board. Where nothing has changed since `before`, it is that one, with its number."""
     known = {bead.id: bead for bead in before.beads} if before else {}
-    composer = _Composer(told, look, around)
-    beads = tuple(_same(composer.bead(name), known) for name in composer.order())
+    composer, last = _Composer(told, look, around), composed or Composed()
+    beads = tuple(_same(last.bead(name, composer), known) for name in composer.order())
     lanes: dict[Lane, list[BoardBead]] = {"running": [], "next": [], "done": []}
     for bead in beads:
         lanes[bead.lane].append(bead)
@@ -55,7 +81,7 @@ def compose(told: Told, look: StoreLook, around: RunSigns, before: BoardState | 
 def _same(bead: BoardBead, known: Mapping[str, BoardBead]) -> BoardBead:
     """The very object of the last look where nothing has changed, so that comparing costs nothing."""
     old = known.get(bead.id)
-    return old if old is not None and old == bead else bead
+    return old if old is not None and (old is bead or old == bead) else bead
 
 
 def _turn(bead: BoardBead) -> tuple[bool, bool, int, int]:
@@ -69,6 +95,8 @@ class _Composer:
         self.running = around.alive and told.end is None
         self.closed = {name for name in self.order() if self.status(name) == "closed"}
         self.held = _held(look.waits) or _held(told.waiting)
+        self.shared = (told.waiting, frozenset(self.closed), self.running)
+        """What every bead rests on, besides the look at the store."""
 
     def order(self) -> Iterator[str]:
         """As the store has them, then those that only the journal knows."""
@@ -82,6 +110,11 @@ class _Composer:
         if said is not None and (stored is None or name in self.around.trusted):
             return {"": "open", "parked": "open"}.get(said.ended, said.ended)
         return stored.status if stored is not None else "open"
+
+    def rests_on(self, name: str) -> tuple[Any, ...]:
+        """What this bead alone rests on."""
+        said = self.told.beads.get(name)
+        return said.revision if said else -1, self.status(name), self.around.activity.get(name)
 
     def bead(self, name: str) -> BoardBead:
         said, stored = self.told.beads.get(name, NOTHING_TOLD), self.look.beads.get(name)

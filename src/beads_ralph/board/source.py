@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from beads_ralph.board import store_look
 from beads_ralph.board.activity import Watched
-from beads_ralph.board.composing import compose
+from beads_ralph.board.composing import Composed, compose
 from beads_ralph.board.folding import WANTED, apply_all
 from beads_ralph.board.journal_tail import JournalTail
 from beads_ralph.board.model import BoardState
@@ -76,7 +76,7 @@ class BoardSource:
         self._look_took = 0.0
         self._looked_after = -1
         self._ends: dict[str, tuple[int, float]] = {}
-        self._watched = Watched()
+        self._watched, self._composed = Watched(), Composed()
         self._expecting: Expecting | None = None
         self._alive = False
         self._asked_lock_at = float("-inf")
@@ -117,8 +117,11 @@ class BoardSource:
         self._look_at_life()
         self._note_ends()
         self._look_at_store()
-        self._state = compose(self.told, self.look, self._signs(glance=glance), self._state)
+        self._state = self._compose(glance=glance)
         return self._state if first else self.expect()
+
+    def _compose(self, *, glance: bool = False) -> BoardState:
+        return compose(self.told, self.look, self._signs(glance=glance), self._state, self._composed)
 
     def expect(self) -> BoardState:
         """The same with when the run will probably be done."""
@@ -130,7 +133,7 @@ class BoardSource:
 
             self._expecting = Expecting(self.place)
         if self._expecting.look(state, datetime.now(UTC)) != state.run.forecast:
-            self._state = compose(self.told, self.look, self._signs(), state)
+            self._state = self._compose()
         return self.snapshot()
 
     def _has_past(self) -> bool:
@@ -166,7 +169,7 @@ class BoardSource:
         if folder is None or folder == self._folder:
             return
         self._folder, self._tail = folder, JournalTail(folder.journal, WANTED)
-        self.told, self._watched, self._ends = Told(), Watched(), {}
+        self.told, self._watched, self._composed, self._ends = Told(), Watched(), Composed(), {}
         self._looked_after, self._asked_lock_at = -1, float("-inf")
 
     def _wanted(self) -> RunFolder | None:

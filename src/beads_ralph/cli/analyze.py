@@ -22,7 +22,7 @@ from beads_ralph.files import text_files
 from beads_ralph.journal import records
 from beads_ralph.journal.records import Attempt
 from beads_ralph.report import advice as advising
-from beads_ralph.report import page, tallied
+from beads_ralph.report import applied, page, tallied
 from beads_ralph.report.figures import RunGroup, Spread, money_text, time_text
 from beads_ralph.report.tally import Tally, ranked
 
@@ -56,15 +56,26 @@ def analyze(
     def note(path: Path, why: str) -> None:
         unreadable.append(Fault(Code.NOT_TEXT, why, str(path), suggested_action=MEND))
 
-    also = (lambda attempt: rows.append(_row(attempt))) if told and raw else None
+    changes = applied.applied(space.state)
+    add = applied.adding(changes)
+
+    def also(attempt: Attempt) -> None:
+        add(attempt)
+        if told and raw:
+            rows.append(_row(attempt))
+
+    asked = also if changes or raw else None
     with _no_collector():
-        tally = tallied(records.read_all(space.state, note), _moment(since), also, stretches=html is not None)
+        tally = tallied(
+            records.read_all(space.state, note), _moment(since), asked, stretches=html is not None
+        )
     found = advising.advice(tally)
     data = {
         "generated_at": utc_text(now),
         "filter": {"since": since},
         "statistics": tally.to_json() if told else {},
         "recommendations": [piece.to_json() for piece in found],
+        "outcomes": [change.to_json() for change in changes],
         "raw_data": rows,
         "unreadable": [{"file": fault.file, "problem": fault.message} for fault in unreadable],
         "html": str(html) if html else None,
@@ -72,7 +83,9 @@ def analyze(
     subject = page.AnalysisSubject(tally, found, now, since, len(unreadable))
     if html is not None:
         text_files.write_text(html, page.html(subject))
-    return Answer(data, lambda console: _show(console, subject, space.state, html), tuple(unreadable))
+    return Answer(
+        data, lambda console: _show(console, subject, changes, space.state, html), tuple(unreadable)
+    )
 
 
 def _moment(since: str | None) -> datetime | None:
@@ -125,7 +138,13 @@ def _row(attempt: Attempt) -> dict[str, Any]:
 # --- for people -----------------------------------------------------------------------------------
 
 
-def _show(console: Console, found: page.AnalysisSubject, state: Path, html: Path | None) -> None:
+def _show(
+    console: Console,
+    found: page.AnalysisSubject,
+    changes: Sequence[applied.AppliedAdvice],
+    state: Path,
+    html: Path | None,
+) -> None:
     tally = found.tally
     if not tally.attempts:
         since = f" since {found.since}" if found.since else ""
@@ -147,6 +166,10 @@ def _show(console: Console, found: page.AnalysisSubject, state: Path, html: Path
         console.print(f"  • {piece.text}{_rests(piece)}", markup=False)
         if piece.follow:
             console.print(f"      {piece.follow}", markup=False)
+    if changes:
+        console.print("\n[bold]advice that was applied[/bold]")
+    for change in changes:
+        console.print(f"  • {change.text}", markup=False)
     if html is not None:
         console.print(f"\nThe page: {html}", markup=False)
 

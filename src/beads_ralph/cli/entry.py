@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answer(words: Sequence[str]) -> Answer:
     from beads_ralph.cli import quick
 
-    if not words and (shown := _board()) is not None:
+    asked = not words and quick.COMPLETING not in os.environ  # a shell that completes gives no words either
+    if asked and (shown := _board()) is not None:
         return shown
     if (command := quick.understood(words)) is not None:
         return command()

@@ -50,6 +50,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "bead_files:migrate": ("migrate bead.json",),
     "bead_files:print_schema": ("schema", "schema Config"),
     "notify:try_out": ("notify test",),
+    "worker:worker": ("worker", "worker --address temporal.example.com:7233 --slots 8 --labels gpu"),
     "engine:start": ("engine start", "engine start --port 0"),
     "engine:status": ("engine status",),
     "engine:stop": ("engine stop",),

@@ -37,7 +37,20 @@ class Frozen:
     def __init_subclass__(cls, *, underway: bool | None = None) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.underway = cls.underway if underway is None else underway
-        dataclass(frozen=True, kw_only=True)(cls)
+        cls.__doc__ = cls.__doc__ or cls.__name__  # or its signature is written out, which takes a while
+        dataclass(frozen=True, kw_only=True, repr=False, eq=False)(cls)
+
+    # As a dataclass has them, but once for all kinds: making them is a good part of every start.
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({said})"
 
 
 class BaseEvent(Frozen):
@@ -243,6 +256,7 @@ class BaselineTaken(BaseEvent, underway=True):
     opened: int | None = seldom(None)
     read: tuple[str, ...] = seldom(())
     unwatched: str | None = seldom(None)
+    taken_for: str | None = seldom(None)
 
 
 class ConflictForeseen(BaseEvent, underway=True):

@@ -21,6 +21,7 @@ from beads_ralph.report.tally import Stretch, Tally, ranked
 EDGES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 MOST_BEADS: Final = 60
 MOST_FAILED: Final = 200
+WITHOUT_CENTS: Final = 10
 QUIET: Final = timedelta(minutes=30)
 """Records of other programs name no run; a gap like this ends one."""
 MOST_REASONS: Final = 12
@@ -48,7 +49,14 @@ def html(subject: AnalysisSubject) -> str:
     """The whole page as text."""
     tally = subject.tally
     body = (
-        *(*_head(subject), *_advice(subject.advice), *_trend(tally), *_durations(tally), *_gantt(subject)),
+        *(
+            *_head(subject),
+            *_advice(subject.advice),
+            *_trend(tally),
+            *_costs(tally),
+            *_durations(tally),
+            *_gantt(subject),
+        ),
         *(*_failures(tally), *_failed_beads(tally), *_groups(tally), *_verifiers(tally)),
     )
     return plots.page("What the runs teach", ("page.css", "analysis.css"), body)
@@ -108,8 +116,7 @@ def _trend(tally: Tally) -> Iterator[str]:
     title = f"Outcomes per {trend['by']}"
     said = f"{sum(row['runs'] for row in rows)} finished runs by the {trend['by']} of their end, in UTC."
     stacks = [(row["start"], {name: row[name] for name in FINISHED}) for row in rows]
-    ends = list(dict.fromkeys((rows[0]["start"], rows[-1]["start"])))
-    foot = ends if len(rows) > plots.FEW // 2 else [" to ".join(ends)]
+    foot = _dates(rows)
     table = PlotTable(
         [trend["by"], "runs", *FINISHED, "success rate"],
         [
@@ -119,6 +126,45 @@ def _trend(tally: Tally) -> Iterator[str]:
     )
     drawn = [plots.key({name: NAMES[name] for name in FINISHED}), *plots.columns(title, stacks, foot)]
     yield from plots.figure("outcomes", title, said, drawn, table)
+
+
+def _dates(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The first and the last, below a plot from left to right."""
+    ends = list(dict.fromkeys((rows[0]["start"], rows[-1]["start"])))
+    return ends if len(rows) > plots.FEW // 2 else [" to ".join(ends)]
+
+
+def _costs(tally: Tally) -> Iterator[str]:
+    trend = tally.trend()
+    rows, by = trend["rows"], trend["by"]
+    known = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    if not known:
+        return
+    title = f"Money per {by}"
+    said = (
+        f"{money_text(sum(known))} by the {by} of the attempt, in UTC. "
+        "The table says what a closed bead cost, with all that failed meanwhile."
+    )
+    stacks = [(row["start"], {"spent": row["cost_usd"] or 0.0}) for row in rows]
+    table = PlotTable(
+        [by, "spent", "closed", "for each closed bead"],
+        [
+            [
+                row["start"],
+                money_text(row["cost_usd"]),
+                row["success"],
+                money_text(row["cost_per_closed_usd"]),
+            ]
+            for row in rows
+        ],
+    )
+    drawn = plots.columns(title, stacks, _dates(rows), _short_money)
+    yield from plots.figure("costs", title, said, drawn, table)
+
+
+def _short_money(usd: float) -> str:
+    """Beside a plot there is little room."""
+    return f"${usd:,.0f}" if usd >= WITHOUT_CENTS or not usd else f"${usd:.2f}"
 
 
 def _durations(tally: Tally) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any, Final, NamedTuple
@@ -146,16 +146,20 @@ def lengths(counts: Sequence[tuple[str, int]], kind: str = "bar") -> list[tuple[
 
 
 def columns(
-    title: str, stacks: Sequence[tuple[str, Mapping[str, int]]], foot: Sequence[str]
+    title: str,
+    stacks: Sequence[tuple[str, Mapping[str, float]]],
+    foot: Sequence[str],
+    written: Callable[[float], str] = "{:g}".format,
 ) -> Iterator[str]:
     """Stacked columns from left to right."""
     yield _svg(title, COLUMNS + 30)
     most = max((sum(parts.values()) for _, parts in stacks), default=0) or 1
-    half = most // 2  # counts are whole, and so are the marks beside them
+    half = most // 2 if isinstance(most, int) else most / 2  # of counts the marks are whole, too
     for share in sorted({0.0, half / most, 1.0}):
         y = 8 + COLUMNS * (1 - share)
         yield f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{y:g}" y2="{y:g}"/>'
-        yield f'<text class="dim" x="{LEFT - 2}%" y="{y + 4:g}" text-anchor="end">{most * share:g}</text>'
+        mark = text(written(most * share))
+        yield f'<text class="dim" x="{LEFT - 2}%" y="{y + 4:g}" text-anchor="end">{mark}</text>'
     each = (100 - LEFT) / max(len(stacks), FEW)
     for at, (label, parts) in enumerate(stacks):
         bottom = 8.0 + COLUMNS
@@ -166,7 +170,7 @@ def columns(
                 yield (
                     f'<rect class="{kind}" x="{LEFT + (at + 0.1) * each:.2f}%" y="{bottom:.2f}" '
                     f'width="{0.8 * each:.2f}%" height="{tall:.2f}">'
-                    f"<title>{text(f'{label}: {count} {kind}')}</title></rect>"
+                    f"<title>{text(f'{label}: {written(count)} {kind}')}</title></rect>"
                 )
     yield from _foot(foot, COLUMNS + 26, LEFT, LEFT + each * len(stacks))
     yield "</svg>"

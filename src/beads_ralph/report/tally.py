@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -97,6 +98,8 @@ class Tally:
     days: dict[date, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     """By the number of an attempt: how many passed, and how many were judged."""
+    money: dict[date, float] = field(default_factory=lambda: defaultdict(float))
+    """What was spent on each day, as far as attempts tell it and their time."""
     passed_seconds: list[float] = field(default_factory=list)
     undated: int = 0
     """Finished runs that no day can be given."""
@@ -126,6 +129,9 @@ class Tally:
         cell = cell_of(attempt)
         group = self.cells[cell]
         cost = group.charge(attempt)
+        moment = attempt.finished_at or attempt.started_at
+        if cost is not None and moment is not None:
+            self.money[day_of(moment)] += cost
         self._add_whole(attempt, outcome, reason, cell, cost)
         if attempt.latest:
             group.add(outcome, attempt.attempt, attempt.seconds)
@@ -241,14 +247,17 @@ class Tally:
         return [{trait: name, **group.to_json()} for name, group in self.by(trait).items()]
 
     def trend(self) -> dict[str, Any]:
-        """Finished runs per day, or per week where there are many days; days without runs are told, too."""
-        days = span(self.days)
+        """Finished runs and money per day, or per week where there are many days; days without any are told,
+        too."""
+        days = span({**self.days, **self.money})
         by = "week" if days and (days[-1] - days[0]).days >= MOST_DAYS else "day"
         counts: dict[date, Counter[str]] = defaultdict(Counter)
+        spent: dict[date, list[float]] = defaultdict(list)
         for day in days:
             start = day - timedelta(days=day.weekday()) if by == "week" else day
             counts[start].update(self.days.get(day, {}))
-        rows = [_bucket(start, found) for start, found in counts.items()]
+            spent[start] += [self.money[day]] if day in self.money else []
+        rows = [_bucket(start, found, spent[start]) for start, found in counts.items()]
         return {"by": by, "rows": rows, "undated": self.undated}
 
 
@@ -358,7 +367,15 @@ def span(days: Mapping[date, Any]) -> list[date]:
     return sorted(days) if length > LONGEST_DAYS else [first + timedelta(days=at) for at in range(length + 1)]
 
 
-def _bucket(start: date, found: Counter[str]) -> dict[str, Any]:
+def _bucket(start: date, found: Counter[str], spent: Sequence[float]) -> dict[str, Any]:
     counts = {name: found.get(name, 0) for name in FINISHED}
     rate = Rate(counts["success"], sum(counts.values()))
-    return {"start": start.isoformat(), "runs": rate.of, **counts, "success_rate": rate.percent}
+    cost = math.fsum(spent) if spent else None
+    return {
+        "start": start.isoformat(),
+        "runs": rate.of,
+        **counts,
+        "success_rate": rate.percent,
+        "cost_usd": shortened(cost, 6),
+        "cost_per_closed_usd": shortened(cost / rate.hits, 6) if cost is not None and rate.hits else None,
+    }

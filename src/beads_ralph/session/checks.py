@@ -26,6 +26,7 @@ from beads_ralph.session import (
     worktree_setup,
 )
 from beads_ralph.session.gate_files import GateChanges
+from beads_ralph.session.shared_baselines import Baseline
 from beads_ralph.session.state import BeadSession
 from beads_ralph.session.verifier_world import CheckPlace, CheckSetting
 from beads_ralph.session.verify import Subject
@@ -35,17 +36,30 @@ async def take_baseline(case: BeadSession) -> None:
     """Which verifiers fail before anything was done, so that a failure can be told from an old one."""
     if not case.verifiers or case.record.red_before is not None or not case.base:
         return
-    opened = OpenedFiles()
-    evidence = await run(case, case.base, 0, "baseline", opened=opened)
-    await in_thread(baseline.keep, case, evidence, opened)
+    found = await case.tools.baselines.of(_asked(case), lambda: _baseline(case))
+    await in_thread(baseline.keep, case, found.evidence, found.opened)
     case.tell(
         BaselineTaken(
-            red=tuple(row.name for row in evidence if row.ruling != "pass"),
-            opened=len(opened.files),
+            red=tuple(row.name for row in found.evidence if row.ruling != "pass"),
+            opened=len(found.opened.files),
             read=tuple(case.record.read_by_checks or ()),
-            unwatched=opened.problem or None,
+            unwatched=found.opened.problem or None,
+            taken_for=found.bead if found.bead != case.bead.id else None,
         )
     )
+
+
+def _asked(case: BeadSession) -> tuple[str, ...]:
+    """What the outcome hangs on: the commit, the checks in their order, and their limits. Where they run, and
+    what a worktree has for itself (its ports, its evidence), differs from bead to bead, and says nothing."""
+    limit = confinement.memory_limit_mb(case.bead, case.tools.config)
+    return (case.base, str(limit), *(one.model_dump_json() for one in case.verifiers))
+
+
+async def _baseline(case: BeadSession) -> Baseline:
+    opened = OpenedFiles()
+    evidence = await run(case, case.base, 0, "baseline", opened=opened)
+    return Baseline(case.bead.id, tuple(evidence), opened)
 
 
 async def run(

@@ -43,6 +43,7 @@ from beads_ralph.process.sandbox import Sandboxed, real
 from beads_ralph.prompts import PromptFiles
 from beads_ralph.session.program_limits import ProgramLimit, ProgramTrouble
 from beads_ralph.session.run_inputs import RunInputs
+from beads_ralph.session.shared_baselines import Baselines
 from beads_ralph.session.verifier_world import VerifierWorld
 from beads_ralph.session.verify import Bench
 
@@ -163,6 +164,7 @@ class Tools:
     """How often an agent is asked whose server has trouble."""
     inputs: RunInputs | None = None
     """The files of the repository that the run obeys; None where nobody watches them."""
+    baselines: Baselines = field(default_factory=Baselines)
 
     @cached_property
     def personas(self) -> PersonaFiles:
