@@ -25,6 +25,8 @@ from bench import (
     backtests,
     boards,
     chaos,
+    host_chaos,
+    host_speed,
     loops,
     peers,
     plan_check,
@@ -65,8 +67,10 @@ MEASUREMENTS: dict[str, Callable[[Judge, Scratch], Iterator[Row]]] = {
     "full-store": run_start.full_store,
     "long-run": run_start.long_run,
     "peers": peers.side_by_side,
+    "host-chaos": host_chaos.faults,
+    "host-speed": host_speed.speed,
 }
-ON_REQUEST = {"long-run", "peers"}
+ON_REQUEST = {"long-run", "peers", "host-chaos", "host-speed"}
 """Measured where they are named, and not among the rest."""
 
 
@@ -80,6 +84,7 @@ def main() -> int:
     MEASUREMENTS["bd-pour"] = partial(pours.bd, count=arguments.rows)
     MEASUREMENTS["long-run"] = partial(run_start.long_run, count=arguments.beads)
     MEASUREMENTS["chaos"] = partial(chaos.kills, count=arguments.kills, seed=arguments.seed)
+    MEASUREMENTS["host-chaos"] = partial(host_chaos.faults, count=arguments.kills, seed=arguments.seed)
     with tempfile.TemporaryDirectory(prefix="beads-ralph-bench-") as folder:
         scratch = Scratch(Path(folder).resolve())
         machine = _machine(scratch.folder)
@@ -113,7 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--beads", type=int, metavar="N", help="how many beads long-run works on; 600 without it"
     )
-    parser.add_argument("--kills", type=int, metavar="N", help="how often chaos kills the loop")
+    parser.add_argument(
+        "--kills", type=int, metavar="N", help="how often chaos kills the loop, or host-chaos strikes"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="which moments chaos chooses")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the rows there too, and the profile beside it"

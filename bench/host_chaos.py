@@ -63,11 +63,17 @@ class HostOutcome:
 
 
 def torment(
-    folder: Path, program: str, *, count: int, seed: int, say: Callable[[str], Any] = lambda _text: None
+    folder: Path,
+    program: str,
+    *,
+    count: int,
+    seed: int,
+    length: int = 3,
+    say: Callable[[str], Any] = lambda _text: None,
 ) -> HostOutcome:
     """Work through as many plans as it takes for that many faults; each plan is finished in peace."""
     luck = random.Random(seed)
-    parts = slow_chains(3, 3)
+    parts = slow_chains(3, length)
     outcome = HostOutcome(len(parts))
     while outcome.faults < count and not outcome.broken:
         outcome.plans += 1
@@ -109,6 +115,7 @@ class HostOrdeal:
             ("remote away", self._remote_away),
         )
         self.cluster.loop.start()
+        self._await_work()
         while self.outcome.faults < count and not self._is_done():
             self._pause(self.luck.uniform(0.5, 4.0))
             if not self.cluster.loop.runs:  # as where it began while the server was away
@@ -119,6 +126,14 @@ class HostOrdeal:
             fault()
             self.outcome.kinds[name] += 1
         self._finish()
+
+    def _await_work(self) -> None:
+        """Until the first agent is at work somewhere: earlier faults would meet nobody."""
+        until = time.monotonic() + PATIENCE
+        while not any(event.kind == "agent_started" for event in self.cluster.rehearsal.told()):
+            if not self.cluster.loop.runs or time.monotonic() > until:
+                return
+            time.sleep(0.1)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -239,7 +254,7 @@ class HostOrdeal:
         yield from (f"{ref} is left on the remote" for ref in there if ref.startswith("refs/beads-ralph/"))
 
     def _left(self) -> Iterator[str]:
-        names = {host.name for host in self.cluster.hosts} | {"coordinator"}
+        names = {host.mark for host in self.cluster.hosts} | {f"{self.cluster.tag}-run"}
         found = rehearsals.marked(lambda env: env.get(MARK) in names)
         yield from (f"process {pid} is left: {words}" for pid, words in found)
         runs = {path.parent.name for path in self.cluster.rehearsal.journals()}

@@ -108,6 +108,8 @@ class Host:
     """A worker in a network namespace, with a disk of its own."""
 
     name: str
+    mark: str
+    """In the environment of all its processes."""
     cable: str
     home: Path
     worker: Program
@@ -117,7 +119,7 @@ class Host:
 
     def processes(self) -> list[int]:
         """The worker and the sessions of this host; agents are theirs."""
-        return [pid for pid, _words in rehearsals.marked(lambda env: env.get(MARK) == self.name)]
+        return [pid for pid, _words in rehearsals.marked(lambda env: env.get(MARK) == self.mark)]
 
     def send(self, number: signal.Signals) -> None:
         for pid in self.processes():
@@ -171,7 +173,10 @@ class Cluster:
             for number in range(self.hosts_wanted):
                 self._add_host(stack, number)
             self.loop = Program(
-                self.rehearsal.command(), self.folder / "loop.log", self.rehearsal.root, {MARK: "coordinator"}
+                self.rehearsal.command(),
+                self.folder / "loop.log",
+                self.rehearsal.root,
+                {MARK: f"{self.tag}-run"},
             )
             stack.callback(self._end_all)
             yield
@@ -239,7 +244,11 @@ class Cluster:
         stack.callback(run, "umount", "--lazy", str(home))
         space, _ip = self._space(stack, number)
         host = Host(
-            name, f"bv{self.tag}{number}", home, Program((), self.folder / f"{name}.log", self.folder)
+            name,
+            f"{self.tag}-{name}",
+            f"bv{self.tag}{number}",
+            home,
+            Program((), self.folder / f"{name}.log", self.folder),
         )
         host.worker = Program(
             (
@@ -249,7 +258,7 @@ class Cluster:
             ),
             self.folder / f"{name}.log",
             self.folder,
-            {MARK: name},
+            {MARK: host.mark},
         )
         stack.callback(host.send, signal.SIGKILL)
         host.worker.start()

@@ -203,7 +203,8 @@ class Watch:
         for part in self.rehearsal.parts:
             if not part.joins and _text(root / part.file) != part.text:
                 yield f"main has {part.file} as {_text(root / part.file)!r}"
-        if _text(root / "shared.txt") != "one\na\nb\n":
+        joined = any(part.joins for part in self.rehearsal.parts)
+        if joined and _text(root / "shared.txt") != "one\na\nb\n":
             yield f"main has shared.txt as {_text(root / 'shared.txt')!r}"
 
 

@@ -17,7 +17,8 @@ from beads_ralph.errors import Code, RalphError
 from beads_ralph.git import commands
 from beads_ralph.session.worktree import ref_word
 
-FENCES: Final = "refs/beads-ralph/fence"
+OURS: Final = "refs/beads-ralph"
+FENCES: Final = f"{OURS}/fence"
 PUSH_SECONDS: Final = 300.0
 WHO: Final = "beads-ralph <beads-ralph@localhost> 0 +0000"
 TRIES: Final = 5
@@ -29,11 +30,20 @@ def fence_ref(bead_id: str) -> str:
 
 def refs_at(root: Path, remote: str, *refs: str) -> dict[str, str]:
     """What the remote has for those of the refs that it has."""
-    ended = commands.run("ls-remote", "--", remote, *refs, cwd=root)
+    return {name: commit for name, commit in _listed(root, remote, *refs).items() if name in refs}
+
+
+def ours_at(root: Path, remote: str) -> dict[str, str]:
+    """Every ref of ours that the remote has, whichever run it is from."""
+    return _listed(root, remote, f"{OURS}/*")
+
+
+def _listed(root: Path, remote: str, *patterns: str) -> dict[str, str]:
+    ended = commands.run("ls-remote", "--", remote, *patterns, cwd=root)
     if not ended.ok:
         raise RalphError(Code.GIT_ERROR, f"{remote} cannot be read", details=ended.stderr.strip())
     rows = (line.split("\t") for line in ended.stdout.splitlines())
-    return {name: commit for commit, name in rows if name in refs}
+    return {name: commit for commit, name in rows}
 
 
 def token_at(root: Path, remote: str, commit: str, *besides: str) -> str:

@@ -106,6 +106,7 @@ class TemporalSessions:
     async def elsewhere(self, beads: Sequence[Bead]) -> Collection[str]:
         """The beads at work whose session goes on. A session whose end the store has is ended for good."""
         at_work = {bead.id for bead in beads if bead.status == "in_progress"}
+        self.closed |= {bead.id for bead in beads if bead.status == "closed"}  # by a run that was killed, too
         start = f"{PREFIX}/{self.project}/"
         asked = f'WorkflowType = "{workflow.NAME}" AND ExecutionStatus = "Running"'
         found = [row.id async for row in self.client.list_workflows(asked) if row.id.startswith(start)]
@@ -129,10 +130,12 @@ class TemporalSessions:
 
     def _tidy(self) -> None:
         """Closed beads need no fence, and nobody goes on where their work began."""
-        refs = [ref for bead in self.closed for ref in (fence.fence_ref(bead), start_ref(bead))]
+        refs = {ref for bead in self.closed for ref in (fence.fence_ref(bead), start_ref(bead))}
         with suppress(RalphError):
             if refs:
-                fence.remove(self.tools.root, self.remote, fence.refs_at(self.tools.root, self.remote, *refs))
+                there = fence.ours_at(self.tools.root, self.remote)
+                done = {ref: commit for ref, commit in there.items() if ref in refs}
+                fence.remove(self.tools.root, self.remote, done)
 
     # --- what the workflows ask for -----------------------------------------------------------------
 
