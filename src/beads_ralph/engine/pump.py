@@ -22,6 +22,8 @@ MOST_BYTES: Final = 400 * 1024
 PACES: Final = ((200, 0.5), (600, 3.0))
 """After so many exchanges, output alone is sent less often: what passes through a server stays in it."""
 SLOWEST: Final = 15.0
+MOST_ALONE: Final = 1500
+"""After so many, output goes along with words and at the end only: a server takes 2,000 in all."""
 
 
 class Mail(Protocol):
@@ -51,6 +53,7 @@ class Pump:
         """The session's outcome; None where its process died without one."""
         known = await self.mail.standing()
         self.seen, self.growing.sent = known["seen"], dict(known["sent"])
+        self.exchanges = known.get("exchanges", 0)
         met = await self._met()
         listening = asyncio.create_task(self._listen(met)) if met else None
         try:
@@ -93,7 +96,8 @@ class Pump:
         if not self.waiting and not over:
             await self._wait()
         frames = self._next_frames()
-        pieces = self.growing.pieces(self.order.output)
+        alone = not frames and not over
+        pieces = [] if alone and self.exchanges >= MOST_ALONE else self.growing.pieces(self.order.output)
         if frames or pieces:
             self.exchanges += 1
             answers = await self.mail.exchange({"frames": frames, "pieces": pieces})

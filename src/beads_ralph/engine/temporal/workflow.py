@@ -35,6 +35,7 @@ class BeadWorkflow:
 
     def __init__(self) -> None:
         self.seen = 0
+        self.exchanges = 0
         self.answers: list[Said] = []
         self.sent: dict[str, int] = {}
         self.result: Said | None = None
@@ -53,11 +54,13 @@ class BeadWorkflow:
 
     @workflow.query
     def standing(self) -> Said:
-        return {"seen": self.seen, "answers": self.answers, "sent": self.sent, "result": self.result}
+        known = {"seen": self.seen, "exchanges": self.exchanges, "answers": self.answers, "sent": self.sent}
+        return {**known, "result": self.result}
 
     @workflow.update
     async def exchange(self, order_id: str, where: str, batch: Said) -> Said:
         """Nothing is lost between: what was not told is said again by the host."""
+        self.exchanges += 1
         said: Said = await self._tell(DELIVER, order_id, where, batch)
         self.seen = max([self.seen, *(frame["number"] for frame in batch["frames"])])
         self.answers = said["answers"]
