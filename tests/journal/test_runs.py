@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beads_ralph.journal.events import BeadClosed
+from beads_ralph.journal.events import BeadClosed, VerdictGiven
 from beads_ralph.journal.journal import Journal, read
 from beads_ralph.journal.records import Attempt, read_all, repair
 from beads_ralph.journal.records.folder import StateFolder
@@ -273,3 +274,23 @@ def test_a_close_that_was_half_noted_down_by_a_second_killed_run_is_noted_by_the
         pass
     journal.close()
     assert (run_record(project).status, result_record(project).status) == ("done", "done")
+
+
+def test_a_verdict_of_a_run_that_resumed_behind_its_agents_is_noted_by_the_next_one(repo: Path) -> None:
+    """The first run's agents answered, the second judged and closed; neither could tell of its last step."""
+    project = Project.make(repo, ONE)
+    assert project.run().code == 0
+    told = list(read(RunFolder(repo / ".ralph", project.run_ids()[0]).journal))
+    record = repo / "state" / "runs" / f"{BEAD}.json"
+    raw = json.loads(record.read_text())
+    raw["extra"] |= {"run_id": "20260101T000000000Z-aaaa", "ruling": None, "commit": None, "checks": []}
+    raw |= {"status": "failed", "failure_reason": "interrupted", "verification": None}
+    record.write_text(json.dumps(raw))
+    (repo / "state" / "results" / f"{BEAD}.json").unlink()
+    third = Keeper(StateFolder(repo / "state"), repo, "20260103T000000000Z-cccc")
+    ends = [event for event in told if isinstance(event, VerdictGiven | BeadClosed) and event.attempt != 0]
+    for event in ends:
+        third.hear(replace(event, derived="20260102T000000000Z-bbbb"))
+    after = run_record(project)
+    assert (after.status, after.ours.ruling, result_record(project).status) == ("done", "pass", "done")
+    assert after.ours.commit

@@ -21,7 +21,7 @@ from beads_ralph.journal.records.folder import StateFolder
 from beads_ralph.journal.records.keeper import Keeper
 from beads_ralph.loop.recovery import deaths, may_join
 from tests.beads import make_bead
-from tests.loop.plans import Project, names, soon, sprint, work
+from tests.loop.plans import Project, git, names, soon, sprint, work
 
 ONE, TWO = sprint("1.1", "One", verify="`true`"), sprint("1.2", "Two")
 BEAD, OTHER = "bd-1-1-one", "bd-1-2-two"
@@ -98,6 +98,15 @@ def test_only_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert text_files.sweep(tmp_path) == [left]
     assert (held.exists(), foreign.exists()) == (True, True)
+
+
+def test_a_run_sweeps_what_was_half_written_beside_a_worktree(repo: Path) -> None:
+    project = Project.make(repo, ONE)
+    git(repo, "worktree", "add", "--quiet", "--detach", str(repo.parent / "kept"))
+    left = repo / ".git" / "worktrees" / "kept" / ".beads-ralph-merging.0123abcd.tmp"
+    left.touch()
+    assert project.run().data["ended"] == "done"
+    assert not left.exists()
 
 
 def test_a_second_loop_is_kept_out_although_the_lock_file_is_gone(repo: Path) -> None:

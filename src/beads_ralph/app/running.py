@@ -30,7 +30,7 @@ from beads_ralph.files.text_files import ralph_dir
 from beads_ralph.forge.adapters.github import GitHubGates
 from beads_ralph.forge.network import Network
 from beads_ralph.forge.protocol import PushTarget
-from beads_ralph.git import settings, worktree_removal
+from beads_ralph.git import git_files, settings, worktree_removal
 from beads_ralph.journal import diagnosis, runs
 from beads_ralph.journal.events import StraysEnded, WarningGiven
 from beads_ralph.journal.journal import Journal, read
@@ -186,8 +186,10 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         swept = sweep(home) + sweep(asks_home(space))
         worktree_removal.prune(space.root)
         scratch.sweep()
-        for place, deep in ((space.root, False), (home, True), (space.state, True)):
-            text_files.sweep(place, deep=deep)
+        git_folder = next(iter(git_files.folders_of(space.root)), space.root / ".git")
+        text_files.sweep(space.root)
+        for place in (home, space.state, git_folder / "worktrees"):
+            text_files.sweep(place, deep=True)
         with recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
                 journal.emit(StraysEnded(pids=tuple(swept)))

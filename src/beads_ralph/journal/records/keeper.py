@@ -133,8 +133,12 @@ class Keeper:
             self.folder.interrupt(run)
 
     def _is_unfinished(self, run: RunRecord, event: Event, run_id: str) -> bool:
-        fits = run.ours.run_id == run_id and event.attempt in (None, run.attempt)
-        return fits and not self._has_result(run)
+        """A run that resumed behind its agents judges an attempt whose record an earlier run has begun."""
+        own = run.ours.run_id == run_id and event.attempt in (None, run.attempt)
+        unjudged = (
+            isinstance(event, VerdictGiven) and event.attempt == run.attempt and run.ours.ruling is None
+        )
+        return (own or unjudged) and not self._has_result(run)
 
     def _has_result(self, run: RunRecord) -> bool:
         result = self.folder.last_result(run.bead)
