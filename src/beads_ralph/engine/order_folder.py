@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beads_ralph.engine import link
+from beads_ralph.errors import RalphError
 from beads_ralph.files import text_files
 from beads_ralph.process import jobs
 from beads_ralph.process.jobs import Job
@@ -79,7 +80,12 @@ class OrderFolder:
         with (self.path / LOG).open("ab") as log:
             self.child = jobs.start(job, jobs.DEVNULL, log, log)
         said = {"pid": self.child.pid, "start": start_of(self.child.pid)}
-        text_files.write_text(self.path / PROCESS, json.dumps(said))
+        try:
+            text_files.write_text(self.path / PROCESS, json.dumps(said))
+        except RalphError:  # as on a full disk: nobody would ever find it again
+            Family(f"{ORDER}={self.id}", leader=self.child.pid).kill_now()
+            jobs.reap(self.child)
+            raise
 
     @property
     def process(self) -> Mapping[str, int]:
