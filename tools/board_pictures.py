@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,7 @@ def main() -> int:
         with started(["beads-ralph", "demo", "--dir", str(root), "--json"]) as demo:
             until(lambda: any((root / ".ralph" / "runs").glob("*/events.jsonl")), demo)
             with started(["beads-ralph", "serve", "--port", "0", "--json"], root) as server:
-                asyncio.run(picture(program, address(server), root))
+                asyncio.run(picture(program, address(server), root, demo))
             demo.communicate()
     for made in (TERMINAL, WEB):
         sys.stdout.write(f"{made.name}: {made.stat().st_size // 1024} kB\n")
@@ -82,33 +83,45 @@ def address(server: subprocess.Popen[str]) -> str:
     return str(json.loads(said)["data"]["open"])
 
 
-async def picture(program: str, url: str, root: Path) -> None:
+async def picture(program: str, url: str, root: Path, demo: subprocess.Popen[str]) -> None:
     board = TerminalBoard(BoardSource.open(root))
     async with async_playwright() as play, board.run_test(size=COLUMNS) as pilot:
         browser = await play.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = await browser.new_page(viewport=PIXELS, reduced_motion="reduce")
         await page.goto(url)
-        board.key = await worth_seeing(board, page)
-        board.draw()
-        await pilot.pause()
-        drawn = board.export_screenshot(title="beads-ralph board")
-        await page.screenshot(path=WEB)
+        board.key = await worth_seeing(BoardSource.open(root), demo)
+        try:
+            await seen_by(board, page)
+            board.draw()
+            await pilot.pause()
+            drawn = board.export_screenshot(title="beads-ralph board")
+            await page.screenshot(path=WEB)
+        finally:
+            demo.send_signal(signal.SIGCONT)
         await browser.close()
     # A picture that fetches fonts is none: whoever shows it takes a font of theirs.
     TERMINAL.write_text(FONTS.sub("", drawn).replace("Fira Code, monospace", "monospace"), encoding="utf-8")
 
 
-async def worth_seeing(board: TerminalBoard, page: Page) -> str:
-    """Wait for the moment that shows most, and for the browser to show it; the bead to look at."""
+async def worth_seeing(source: BoardSource, demo: subprocess.Popen[str]) -> str:
+    """Wait for the moment that shows most, and hold the demonstration there; the bead to look at."""
     end = time.monotonic() + PATIENCE
-    while (chosen := telling(board.state)) is None:
-        if time.monotonic() > end:
+    while (chosen := telling(source.refresh())) is None:
+        if demo.poll() is not None or time.monotonic() > end:
             sys.exit("the demonstration showed no such moment")
-        await asyncio.sleep(0.05)
-    ids = [f'[data-bead="{name}"]' for name in board.state.running]
-    shown = "(ids) => ids.every((id) => document.querySelector(`[data-lane=running] ${id}`))"
-    await page.wait_for_function(shown, arg=ids)
+        await asyncio.sleep(0.02)
+    demo.send_signal(signal.SIGSTOP)
     return chosen
+
+
+async def seen_by(board: TerminalBoard, page: Page) -> None:
+    """Wait until both boards show the same."""
+    shown = "(ids) => ids.every((id) => document.querySelector(`[data-lane=running] ${id}`))"
+    while True:
+        running = board.state.running
+        await page.wait_for_function(shown, arg=[f'[data-bead="{name}"]' for name in running])
+        if board.state.running == running and running:
+            return
 
 
 def telling(state: BoardState) -> str | None:
