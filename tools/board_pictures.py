@@ -35,7 +35,7 @@ WEB: Final = IMAGES / "web-board.png"
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 FONTS: Final = re.compile(r"\s*@font-face \{.*?\n    \}\n|\s*<!--.*?-->", re.DOTALL)
 PATIENCE: Final = 120.0
-COLUMNS: Final = (120, 30)
+COLUMNS: Final = (132, 28)
 PIXELS: Final = ViewportSize(width=1240, height=600)
 
 
