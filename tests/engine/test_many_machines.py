@@ -148,7 +148,8 @@ def test_a_worker_without_what_a_bead_needs_says_so(repo: Path, temporal_server:
             del os.environ["SECRET_OF_OURS"]
         assert found.ended(run) != 0
         assert "it lacks the variables SECRET_OF_OURS" in found.log("run")
-        assert found.project.statuses() == {BEAD: "open"}
+        assert f"beads-ralph retry {BEAD}" in found.log("run")
+        assert found.project.statuses() == {BEAD: "blocked"}
 
 
 def test_a_second_coordinator_is_refused(repo: Path, tmp_path: Path, temporal_server: TemporalServer) -> None:

@@ -20,6 +20,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from beads_ralph import __version__
 from beads_ralph.agents import players
 from beads_ralph.bead.model import Bead
+from beads_ralph.bead.run_state import RunState, ScrumResult
+from beads_ralph.bead.words import plural
 from beads_ralph.engine import fence
 from beads_ralph.engine.desk import FrontDesk, Seat
 from beads_ralph.engine.order_folder import packed
@@ -42,7 +44,7 @@ PREFIX: Final = "beads-ralph"
 CANCEL_SECONDS: Final = 60.0
 ASK_AGAIN: Final = 1.0
 MOST_LOSSES: Final = 3
-"""So often the host of a bead may be lost in one run; then a person should look."""
+"""So often the host of a bead may be lost in one run; then it is blocked, for a person to look."""
 ENDS: Final = (BeadClosed, BeadBlocked, BeadParked, BeadReleased)
 BIGGEST: Final = 1024 * 1024
 
@@ -261,11 +263,22 @@ class TemporalSessions:
         if "outcome" in result:
             return Outcome.from_json(result["outcome"])
         if "refused" in result:
-            return Outcome("broken", f"no host takes it: {'; '.join(dict.fromkeys(result['refused']))}")
+            return _blocked(order, f"no host takes it: {'; '.join(dict.fromkeys(result['refused']))}")
         count = self.losses.get(order.bead.id, 0) + bool(result.get("begun"))
         self.losses[order.bead.id] = count
         reason = f"its host was lost: {result['lost']}"
-        return Outcome("lost" if count < MOST_LOSSES else "broken", reason)
+        if count < MOST_LOSSES:
+            return Outcome("lost", reason)
+        return _blocked(order, f"{reason}, and {plural(count - 1, 'other')} before it in this run")
+
+
+def _blocked(order: Order, why: str) -> Outcome:
+    """Something about this bead needs a person; all others go on."""
+    bead = order.bead
+    reason = f"{why}; see to it, then: beads-ralph retry {bead.id}"
+    attempts = bead.metadata.attempt_count
+    said = ScrumResult.made(bead_id=bead.id, success=False, attempt_count=attempts, error=reason, fatal=False)
+    return Outcome("blocked", reason, RunState(scrum_result=said))
 
 
 def _programs(agent: Iterable[str]) -> list[str]:
