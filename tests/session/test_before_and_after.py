@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,12 @@ def commit(root: Path, files: dict[str, str | None]) -> None:
             (root / name).write_text(text, encoding="utf-8")
     for words in (["add", "--all"], ["commit", "--quiet", "--message", "work"]):
         subprocess.run(["git", *words], cwd=root, check=True, timeout=60)
+
+
+@pytest.fixture(autouse=True)
+def python_with_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own python3 need not have it."""
+    monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
 
 
 @pytest.fixture
