@@ -48,6 +48,7 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     job = Job(argv=tuple(told["argv"]), cwd=Path(told["cwd"]), env=told["env"])
     views = [View(Path(told["out"]), stdout), View(Path(told["err"]), stderr)]
     reaper.inherit_orphans()
+    keyboard = Keyboard()
     groups = reaper.told_groups(told)
     try:
         with job_groups.born_in(groups):
@@ -55,7 +56,7 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     except (OSError, ValueError) as problem:
         reaper.say(line, {"refused": jobs.why(problem)})
         return
-    _hear_the_keyboard(process.pid)
+    keyboard.belongs_to(process.pid)
     reaper.say(line, {"started": process.pid})
     ended = threading.Event()
     showing = threading.Thread(target=_show, args=(views, ended), daemon=True)
@@ -67,16 +68,28 @@ def _run(line: socket.socket, description: int, stdin: int, stdout: int, stderr:
     reaper.leave(line, groups)
 
 
-def _hear_the_keyboard(leader: int) -> None:
-    """Ctrl-C and Ctrl-\\ reach the program, which has a session of its own; Ctrl-Z would stop only us."""
+class Keyboard:
+    """Ctrl-C and Ctrl-\\ reach the program, which has a session of its own, also where they were typed while
+    it was being started; Ctrl-Z would stop only us."""
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
+    def __init__(self) -> None:
+        self.leader = 0
+        self.typed: list[int] = []
+        signal.signal(signal.SIGINT, self._pass_on)
+        signal.signal(signal.SIGQUIT, self._pass_on)
+        signal.signal(signal.SIGTSTP, lambda *_: None)
+
+    def belongs_to(self, leader: int) -> None:
+        self.leader = leader
+        for number in self.typed:
+            self._pass_on(number)
+
+    def _pass_on(self, number: int, _frame: FrameType | None = None) -> None:
+        if not self.leader:
+            self.typed.append(number)
+            return
         with suppress(OSError):
-            os.killpg(leader, number)
-
-    signal.signal(signal.SIGINT, pass_on)
-    signal.signal(signal.SIGQUIT, pass_on)
-    signal.signal(signal.SIGTSTP, lambda *_: None)
+            os.killpg(self.leader, number)
 
 
 # --- what a person sees ---------------------------------------------------------------------------
