@@ -111,6 +111,7 @@ OTHERS = {
     "bead/evidence.py": {"red_before"},  # a field of one check
     "journal/records/keeper.py": {"red_before"},
     "cli/status.py": {"parked"},  # what the command prints
+    "report/page.py": {"spent"},  # the head of a column
     "bead/standing.py": {"proven", "accepted", "last_verdict"},  # beads as JSON, without the models
     "bead/healing.py": {"attempt_count"},  # a part of this one
     "dod/execute.py": {"attempt_count"},  # `ralph_meta` of a bead file
