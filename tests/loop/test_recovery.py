@@ -100,13 +100,17 @@ def test_only_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
     assert (held.exists(), foreign.exists()) == (True, True)
 
 
-def test_a_run_sweeps_what_was_half_written_beside_a_worktree(repo: Path) -> None:
+def test_a_run_sweeps_what_was_half_written_in_gits_folder(repo: Path) -> None:
     project = Project.make(repo, ONE)
     git(repo, "worktree", "add", "--quiet", "--detach", str(repo.parent / "kept"))
+    quarantine = repo / ".git" / "beads-ralph" / "quarantine" / "gone"
+    quarantine.mkdir(parents=True)
     left = repo / ".git" / "worktrees" / "kept" / ".beads-ralph-merging.0123abcd.tmp"
+    half = quarantine / ".record.json.0123abcd.tmp"
     left.touch()
+    half.touch()
     assert project.run().data["ended"] == "done"
-    assert not left.exists()
+    assert [path for path in (left, half) if path.exists()] == []
 
 
 def test_a_second_loop_is_kept_out_although_the_lock_file_is_gone(repo: Path) -> None:

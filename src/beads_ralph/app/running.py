@@ -188,7 +188,7 @@ def _alone(space: Workspace, run_id: str) -> Iterator[tuple[runs.RunFolder, Jour
         scratch.sweep()
         git_folder = next(iter(git_files.folders_of(space.root)), space.root / ".git")
         text_files.sweep(space.root)
-        for place in (home, space.state, git_folder / "worktrees"):
+        for place in (home, space.state, git_folder / "worktrees", git_folder / "beads-ralph"):
             text_files.sweep(place, deep=True)
         with recorded(home, run_id) as (folder, journal), settings.until_done(space.root):
             if swept:
